@@ -1,0 +1,52 @@
+# Two commands: `make learn` sets up and runs the main job, `make test` sets up and passes the tests.
+SHELL := /bin/bash
+BIN := .venv/bin
+TYPES := .cache/types/fedbnsl
+export OMP_NUM_THREADS = 1
+export OPENBLAS_NUM_THREADS = 1
+
+.PHONY: setup learn test lint types contracts bench ui constraints clean
+
+setup: .venv/ready
+
+# uv does the work in seconds; cdt is only the carrier of the Sachs table, so nothing it depends on is installed.
+.venv/ready: pyproject.toml constraints.txt
+	python3 -m venv .venv
+	$(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==//p' constraints.txt)"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps cdt==0.6.0
+	touch $@
+
+learn: setup
+	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
+	$(BIN)/fedbnsl learn example --algorithm fed-sparse --seed 0
+
+test: setup lint types contracts
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	@mkdir -p $(TYPES)
+	@for room in algorithms data flows tasks tracking; do ln -sfn ../../../$$room $(TYPES)/$$room; done
+	@for file in fedbnsl/*; do ln -sfn ../../../$$file $(TYPES)/; done
+	MYPYPATH=.cache/types $(BIN)/mypy --strict -p fedbnsl
+
+contracts: types
+	cd .cache/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
+
+bench: setup
+	$(BIN)/python benchmarks/continuous.py
+
+ui: setup
+	$(BIN)/fedbnsl ui
+
+# Pins for every supported Python, from the ranges in pyproject.toml.
+constraints: setup
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --quiet --output-file constraints.txt
+	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> constraints.txt
+
+clean:
+	rm -rf .venv .cache build *.egg-info

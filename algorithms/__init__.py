@@ -1,0 +1,1 @@
+"""Pure computation: the federated algorithms. Knows nothing of Prefect, Dask, MLflow, files or sockets."""

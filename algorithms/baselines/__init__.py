@@ -1,0 +1,1 @@
+"""What a federated learner is compared with: pooled, local, voting, best."""

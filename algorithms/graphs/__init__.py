@@ -1,0 +1,1 @@
+"""Graphs: DAG, CPDAG, skeleton, moral graph, and how two graphs are compared."""

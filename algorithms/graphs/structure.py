@@ -1,0 +1,79 @@
+"""A learned structure: named variables and a weighted or marked adjacency matrix."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from .dag import find_cycle, is_acyclic
+from .skeleton import directed_part
+
+GraphKind = Literal["dag", "cpdag", "pag"]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
+
+    In a CPDAG an undirected edge stands in both directions. `kind` says how to read the matrix, not that the graph is
+    acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before thresholding,
+    where there are such, for AUROC and AUPR.
+    """
+
+    variables: tuple[str, ...]
+    weights: NDArray[np.float64]
+    kind: GraphKind = "dag"
+    scores: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a name that stands twice, a matrix that is not square in the variables, and an edge to itself."""
+        d = len(self.variables)
+        twice = sorted({name for name in self.variables if self.variables.count(name) > 1})
+        if twice:
+            raise ValueError(f"variables named more than once: {', '.join(twice)}")
+        for matrix in (self.weights, self.scores):
+            if matrix is not None and matrix.shape != (d, d):
+                raise ValueError(f"{d} variables need a {d} x {d} matrix, not {matrix.shape}")
+        if np.any(np.diag(self.weights)):
+            raise ValueError(f"{self.variables[int(np.argmax(np.diag(self.weights) != 0))]} has an edge to itself")
+
+    @property
+    def adjacency(self) -> NDArray[np.bool_]:
+        """Where the edges are, `[n_variables, n_variables]`."""
+        return np.asarray(self.weights != 0)
+
+    @property
+    def acyclic(self) -> bool:
+        """Whether no directed cycle is left (edges that stand in both directions count as undirected in a CPDAG)."""
+        return is_acyclic(self._directed)
+
+    @property
+    def cycle(self) -> list[str] | None:
+        """The variables along one directed cycle, for a message; None if there is none."""
+        return find_cycle(self._directed, self.variables)
+
+    @property
+    def _directed(self) -> NDArray[np.bool_]:
+        return self.adjacency if self.kind == "dag" else directed_part(self.adjacency)
+
+    def reordered(self, variables: Sequence[str]) -> "Structure":
+        """Return the same graph with its variables in the order of `variables`; ValueError if these are others."""
+        if sorted(variables) != sorted(self.variables):
+            raise ValueError(f"{', '.join(variables)} is not an order of {', '.join(self.variables)}")
+        position = {name: v for v, name in enumerate(self.variables)}
+        order = [position[name] for name in variables]
+        by_order = np.ix_(order, order)
+        scores = None if self.scores is None else self.scores[by_order]
+        return Structure(tuple(variables), self.weights[by_order], self.kind, scores)
+
+    def to_networkx(self) -> "nx.DiGraph[str]":
+        """Return the structure as a directed networkx graph with edge attribute `weight`."""
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_nodes_from(self.variables)
+        graph.add_weighted_edges_from(
+            (self.variables[i], self.variables[j], float(self.weights[i, j])) for i, j in np.argwhere(self.adjacency)
+        )
+        return graph

@@ -1,0 +1,158 @@
+"""Every algorithm by name: what it is, its settings, how it is built, and exactly what leaves a silo."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
+from .baselines import local, notears_alone
+from .errors import BadInput
+from .protocol import FederatedAlgorithm, Kind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm of the registry."""
+
+    summary: str
+    source: str
+    leaves: str
+    """exactly what leaves a silo, for `fedbnsl algorithms`"""
+    config: type[Any]
+    build: Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    """named settings besides the defaults, such as the paper's own"""
+    kinds: tuple[Kind, ...] = ("continuous",)
+    pooled: bool = False
+    """a baseline that needs all rows in one place: it is run on one silo that holds them"""
+    needs_truth: bool = False
+    """a baseline that picks by the truth: for benchmarks only"""
+    vote: bool = False
+    """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
+
+
+OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
+
+ALGORITHMS: dict[str, Entry] = {
+    "fed-sparse": Entry(
+        summary="consensus ADMM, sparse local solve by greedy coordinate descent (Fed-Sparse-BNSL)",
+        source="000, Algorithm 1",
+        leaves="the changed entries of its d x d weights a round, one residual a round, d mean squares once",
+        config=fed_sparse.FedSparse,
+        build=fed_sparse.build,
+        presets=fed_sparse.PRESETS,
+    ),
+    "notears-admm": Entry(
+        summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
+        source="001, Algorithm 1",
+        leaves="a dense d x d weight matrix a round; with the first one the covariance can be rebuilt (000 A.1)",
+        config=notears_admm.NotearsAdmm,
+        build=notears_admm.build,
+        presets=notears_admm.PRESETS,
+    ),
+    "fed-frank-wolfe": Entry(
+        summary="as fed-sparse, but the local lasso by Frank-Wolfe: a baseline that fails on raw data",
+        source="000, Appendix C.1",
+        leaves="as fed-sparse",
+        config=frank_wolfe.FedFrankWolfe,
+        build=frank_wolfe.build,
+    ),
+    "notears": Entry(
+        summary="baseline: all rows in one place",
+        source="Zheng et al. 2018",
+        leaves="every row",
+        config=notears_alone.Notears,
+        build=fed_sparse.build,
+        pooled=True,
+    ),
+    "notears-local": Entry(
+        summary="baseline: every silo by itself, scores are means over the silos",
+        source="001, Section 6",
+        leaves=OWN_STRUCTURE,
+        config=notears_alone.Notears,
+        build=lambda settings: local.build(settings, "medoid"),
+    ),
+    "notears-voting": Entry(
+        summary="baseline: edges that more than half of the silos find by themselves",
+        source="Na and Yang 2010; 001, Section 6",
+        leaves=OWN_STRUCTURE,
+        config=notears_alone.Notears,
+        build=lambda settings: local.build(settings, "vote"),
+        vote=True,
+    ),
+    "notears-best": Entry(
+        summary="baseline: the best of the silos' own structures, by the truth",
+        source="001, Section 6",
+        leaves=OWN_STRUCTURE,
+        config=notears_alone.Notears,
+        build=lambda settings: local.build(settings, "medoid"),
+        needs_truth=True,
+    ),
+}
+
+
+STEPS: dict[str, Entry] = {
+    "refit": Entry(
+        summary="after a run: each silo refits the weights of the learned structure on its own rows",
+        source="000, Appendix B.2.2",
+        leaves="its mean squared residuals, d numbers, and, where the truth is known, two errors; its weights stay",
+        config=personalise.Refit,
+        build=personalise.build,
+    ),
+}
+"""Exchanges that belong to a run without being an algorithm one would choose."""
+
+
+def entry(name: str) -> Entry:
+    """Return the registry's entry for `name`; raises `BadInput` naming the algorithms there are."""
+    if name in STEPS:
+        return STEPS[name]
+    if name not in ALGORITHMS:
+        raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[name]
+
+
+def configure(name: str, params: Mapping[str, Any]) -> Any:
+    """Return the settings of algorithm `name` with `params` (numbers or their text) in place of the defaults.
+
+    `preset` among them names the settings to start from. Raises `BadInput` that names the parameter and the value, for
+    one that does not exist or has no such value.
+    """
+    kind = entry(name).config
+    params = dict(params)
+    preset = params.pop("preset", None)
+    if preset is not None and preset not in entry(name).presets:
+        raise BadInput(f"unknown preset '{preset}' of {name}: there are {', '.join(entry(name).presets) or 'none'}")
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    values = {}
+    for key, value in params.items():
+        if key not in known:
+            raise BadInput(f"unknown parameter '{key}' of {name}: there are {', '.join(known)}")
+        values[key] = _parse(f"parameter {key} of {name}", hints[key], value)
+    return replace(entry(name).presets[preset], **values) if preset else kind(**values)
+
+
+def build(name: str, config: Any) -> FederatedAlgorithm[Any, Any, Any, Any]:
+    """Return the algorithm `name` with settings `config` (as `configure` returned them)."""
+    return entry(name).build(config)
+
+
+def _parse(what: str, kind: Any, value: Any) -> Any:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise BadInput(f"{what} is '{value}': choose {', '.join(map(str, get_args(kind)))}")
+        return value
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if str(value).lower() not in words:
+            raise BadInput(f"{what} is '{value}': it is true or false")
+        return words[str(value).lower()]
+    try:
+        number = float(value)
+        if not math.isfinite(number) or (kind is int and number != int(number)):
+            raise ValueError
+        return kind(number)
+    except (ValueError, TypeError):
+        raise BadInput(f"{what} is '{value}': it must be {'a whole number' if kind is int else 'a number'}") from None

@@ -1,0 +1,69 @@
+"""Messages, states and checkpoints as bytes: msgpack with arrays stored raw, and no pickle anywhere.
+
+What a silo sends, what it journals and what a checkpoint holds are frozen dataclasses of arrays, numbers, strings,
+tuples and dictionaries of these. Floats survive bit for bit, so a decoded message is the message that was sent.
+"""
+
+import dataclasses
+from typing import Any, TypeVar, get_type_hints
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+_ARRAY = 1
+
+
+def encode(value: object) -> bytes:
+    """Return `value` (a dataclass, an array, a number, a string, a tuple or a dictionary of these) as bytes."""
+    packed: bytes = msgpack.packb(_plain(value), default=_pack)
+    return packed
+
+
+def decode(kind: type[T], packed: bytes) -> T:
+    """Return the value of type `kind` that `encode` made `packed` from.
+
+    Raises `ValueError` if the bytes are not such a value.
+    """
+    plain = msgpack.unpackb(packed, ext_hook=_unpack, use_list=False, strict_map_key=False)
+    return _typed(kind, plain)  # type: ignore[no-any-return]
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _pack(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        head: bytes = msgpack.packb((value.dtype.str, value.shape))
+        return msgpack.ExtType(_ARRAY, head + np.ascontiguousarray(value).tobytes())
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot travel: only dataclasses, arrays, numbers, strings and tuples can")
+
+
+def _unpack(code: int, packed: bytes) -> NDArray[Any]:
+    if code != _ARRAY:
+        raise ValueError(f"unknown extension {code} in a message")
+    unpacker = msgpack.Unpacker(use_list=False)
+    unpacker.feed(packed)
+    dtype, shape = unpacker.unpack()
+    return np.frombuffer(packed, np.dtype(dtype), offset=unpacker.tell()).reshape(shape).copy()
+
+
+def _typed(kind: Any, plain: Any) -> Any:
+    if dataclasses.is_dataclass(kind) and isinstance(plain, dict):
+        hints = get_type_hints(kind)
+        try:
+            return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the bytes do not hold a {kind}: {error}") from error
+    return plain

@@ -1,0 +1,168 @@
+"""The continuous learners on ER graphs with d edges: accuracy, bytes, CPU seconds; Sachs; personalisation.
+
+`python benchmarks/continuous.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, as in paper 000; the
+defaults were chosen on seeds from 100 on. Each table runs in a process of its own, so that its peak memory is its own.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from measure import learn, over_seeds, row, show
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms.admm.personalise import normalised_mse, refit
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.generate import heterogeneous, homogeneous
+from fedbnsl.data.sachs import sachs, sachs_truth
+
+SEEDS = range(2, 12)
+
+
+def er(variables: int) -> Callable[[int], FederatedData]:
+    """Return the maker of the paper's homogeneous data: 8 silos of 5000 rows."""
+    return lambda seed: homogeneous(variables, 8, 5000, seed)
+
+
+Cell = tuple[str, str, dict[str, Any], str]
+
+
+def table(title: str, variables: int, cells: Sequence[Cell], seeds: Sequence[int] = SEEDS) -> None:
+    """Run and show one table: a row per (label, algorithm, params, figure asked for)."""
+    rows, runs = [], {}
+    for label, name, params, asked in cells:
+        runs[label] = over_seeds(name, params, er(variables), seeds)
+        rows.append(row(label, runs[label], asked))
+    show(title, rows, runs)
+
+
+def d20() -> None:
+    """D = 20: every algorithm and the papers' presets."""
+    table(
+        "er-d20",
+        20,
+        [
+            ("fed-sparse", "fed-sparse", {}, "SHD ≤ 1.0, ≤ 2.0 MB, ≤ 2 CPU s"),
+            ("fed-sparse, paper's settings", "fed-sparse", {"preset": "paper"}, "paper 2.2, 1.99 MB"),
+            ("notears-admm", "notears-admm", {}, "SHD ≤ 2.9, ≤ 2 CPU s"),
+            ("notears-admm, paper's settings", "notears-admm", {"preset": "paper"}, "paper 2.9, 5.12 MB"),
+            ("fed-frank-wolfe", "fed-frank-wolfe", {}, ""),
+            ("notears (pooled)", "notears", {}, "SHD ≤ 0.4"),
+            ("notears-voting", "notears-voting", {}, ""),
+            ("notears-best", "notears-best", {}, ""),
+            ("notears-local", "notears-local", {}, ""),
+        ],
+    )
+
+
+def d100() -> None:
+    """D = 100."""
+    table(
+        "er-d100",
+        100,
+        [
+            ("fed-sparse", "fed-sparse", {}, "SHD ≤ 3, ≤ 10 CPU s"),
+            ("notears-admm", "notears-admm", {}, "SHD ≤ 10, ≤ 30 CPU s"),
+            ("notears (pooled)", "notears", {}, "SHD ≤ 2"),
+        ],
+    )
+
+
+def d200() -> None:
+    """D = 200."""
+    asked = "SHD ≤ 15 (try 5), ≤ 13.7 MB, ≤ 60 (try 30) CPU s, ≤ 600 MB memory"
+    table("er-d200", 200, [("fed-sparse", "fed-sparse", {}, asked)])
+
+
+def small() -> None:
+    """Few rows: the silos of 001 §6.2, n = 256 rows in all at d = 20, over K silos."""
+    rows, runs = [], {}
+    for silos in (2, 8, 32):
+        for name in ("fed-sparse", "notears-admm", "notears-voting"):
+            label = f"{name}, K = {silos}"
+            runs[label] = over_seeds(
+                name, {}, lambda seed, silos=silos: homogeneous(20, silos, 256 // silos, seed), SEEDS
+            )
+            rows.append(row(label, runs[label]))
+    show("er-d20-256-rows", rows, runs)
+
+
+def sachs_table() -> None:
+    """Sachs, three silos: correct undirected edges against each truth; five seeds of the split."""
+    lines = []
+    for params in ({"preset": "sachs"}, {"preset": "paper-sachs"}, {"center": True}):
+        for truth in ("18", "17", "20"):
+            found = []
+            for seed in range(5):
+                data = sachs(silos=3, seed=seed)
+                structure, _ = learn("fed-sparse", params, data)
+                found.append(compare(structure, sachs_truth(truth), allow_cyclic_truth=True))
+            lines.append(
+                {
+                    "fed-sparse with": params,
+                    "truth": f"{truth} edges",
+                    "edges": [score["edges"] for score in found],
+                    "right, undirected": [score["correct_skeleton"] for score in found],
+                    "SHD": [score["shd"] for score in found],
+                    "asked": "18 edges, ≥ 12 right (split seed 0)" if truth == "18" else "",
+                }
+            )
+    show("sachs", lines, {})
+
+
+def personal() -> None:
+    """Heterogeneous silos, P = 20, n_p = 50, d = 20: normalised MSE per silo (000 Figure 2)."""
+    lines = []
+    for seed in SEEDS:
+        data = heterogeneous(20, 20, 50, seed)
+        structure, measured = learn("fed-sparse", {}, data)
+        errors: dict[str, list[float]] = {"consensus": [], "personal": [], "local": []}
+        for silo, rows in data.tables.items():
+            true = data.silo_weights[silo]
+            errors["consensus"].append(normalised_mse(structure.weights, true))
+            errors["personal"].append(normalised_mse(refit(rows.T @ rows / len(rows), structure.adjacency), true))
+            alone = homogeneous_like(data, silo)
+            errors["local"].append(normalised_mse(learn("notears", {}, alone)[0].weights, true))
+        medians = {name: round(float(np.median(values)), 4) for name, values in errors.items()}
+        lines.append(
+            {"seed": seed, "SHD": measured.shd, **{f"median MSE, {name}": value for name, value in medians.items()}}
+        )
+    mean = {key: round(float(np.mean([line[key] for line in lines])), 4) for key in lines[0] if key != "seed"}
+    show("personalised", [*lines, {"seed": "mean", **mean}], {})
+
+
+def homogeneous_like(data: FederatedData, silo: str) -> FederatedData:
+    """Return the federation in which `silo` is alone."""
+    schema = type(data.schema)(data.schema.variables, {silo: data.schema.rows[silo]}, data.schema.kind)
+    return FederatedData(schema, {silo: data.tables[silo]}, data.truth)
+
+
+TABLES: dict[str, Callable[[], None]] = {
+    "d20": d20,
+    "d100": d100,
+    "d200": d200,
+    "small": small,
+    "sachs": sachs_table,
+    "personal": personal,
+}
+
+
+def main() -> None:
+    """Run the tables asked for, each in its own process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", choices=TABLES)
+    chosen = parser.parse_args().table
+    if chosen:
+        with threadpool_limits(1):
+            TABLES[chosen]()
+        return
+    for name in TABLES:
+        subprocess.run([sys.executable, __file__, "--table", name], check=True)
+
+
+if __name__ == "__main__":
+    main()

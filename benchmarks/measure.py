@@ -1,0 +1,124 @@
+"""Run an algorithm over several seeds in this process and report accuracy, traffic and CPU seconds, mean and sd."""
+
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.in_process import InProcessFederation, federate
+from fedbnsl.algorithms.protocol import Traffic, rounds
+from fedbnsl.data.federated import FederatedData, pool
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run: accuracy against the truth, rounds, bytes and CPU seconds of this process, data preparation left out."""
+
+    seed: int
+    shd: float
+    tpr: float
+    fdr: float
+    edges: float
+    rounds: int
+    formula_megabytes: float
+    real_megabytes: float
+    cpu_seconds: float
+    converged: bool
+    acyclic: bool
+
+
+def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Measured]:
+    """Learn from `data` inline and score against its truth."""
+    entry = registry.entry(name)
+    algorithm = registry.build(name, registry.configure(name, params))
+    data = pool(data) if entry.pooled else data
+    federation: InProcessFederation = federate(data.tables, data.schema.variables, seed=seed)
+    traffic = Traffic()
+    start = time.process_time()
+    for last in rounds(algorithm, federation):
+        traffic = traffic + last.traffic
+    structure = algorithm.structure(last.server)
+    cpu = time.process_time() - start
+    structures = [structure]
+    if algorithm.local_structures is not None and not entry.vote:
+        structures = list(algorithm.local_structures(last.server).values())
+    assert data.truth is not None
+    scores = [compare(one, data.truth) for one in structures]
+    if entry.needs_truth:
+        scores = [min(scores, key=lambda score: score["shd"] or 0)]
+    return structure, Measured(
+        seed=seed,
+        shd=_mean(scores, "shd"),
+        tpr=_mean(scores, "tpr"),
+        fdr=_mean(scores, "fdr"),
+        edges=_mean(scores, "edges"),
+        rounds=last.number,
+        formula_megabytes=traffic.formula / 1e6,
+        real_megabytes=(traffic.up + traffic.down) / 1e6,
+        cpu_seconds=cpu,
+        converged=last.outcome == "converged",
+        acyclic=structure.acyclic,
+    )
+
+
+def over_seeds(
+    name: str, params: dict[str, Any], make: Callable[[int], FederatedData], seeds: Sequence[int]
+) -> list[Measured]:
+    """Learn once a seed from `make(seed)`, on one BLAS thread; the compiled code is warmed up first."""
+    with threadpool_limits(1):
+        learn(name, params | {"rounds": 3}, make(seeds[0]), 0)
+        return [learn(name, params, make(seed), seed)[1] for seed in seeds]
+
+
+def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]:
+    """Return a table row: mean ± sd of each figure over the runs."""
+
+    def spread(field: str, digits: int) -> str:
+        values = [float(getattr(run, field)) for run in runs]
+        sd = statistics.stdev(values) if len(values) > 1 else 0.0
+        return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"
+
+    return {
+        "run": label,
+        "seeds": len(runs),
+        "SHD": spread("shd", 2),
+        "TPR": spread("tpr", 3),
+        "FDR": spread("fdr", 3),
+        "rounds": spread("rounds", 0),
+        "MB (formula)": spread("formula_megabytes", 2),
+        "MB (real)": spread("real_megabytes", 2),
+        "CPU s": spread("cpu_seconds", 2),
+        "converged": f"{sum(run.converged for run in runs)}/{len(runs)}",
+        "acyclic": f"{sum(run.acyclic for run in runs)}/{len(runs)}",
+        "peak MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "asked": asked,
+    }
+
+
+def show(title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Sequence[Measured]]) -> None:
+    """Print `rows` as a Markdown table and write them, with every single run, to results/<title>.json."""
+    columns = list(rows[0])
+    print(f"\n### {title}\n")
+    print("| " + " | ".join(columns) + " |")
+    print("|" + " --- |" * len(columns))
+    for line in rows:
+        print("| " + " | ".join(str(line[column]) for column in columns) + " |")
+    RESULTS.mkdir(exist_ok=True)
+    written = {"rows": rows, "runs": {label: [asdict(run) for run in of] for label, of in runs.items()}}
+    (RESULTS / f"{title}.json").write_text(json.dumps(written, indent=1) + "\n")
+
+
+def _mean(scores: Sequence[dict[str, Any]], key: str) -> float:
+    return float(np.mean([score[key] if score[key] is not None else np.nan for score in scores]))

@@ -1,0 +1,1 @@
+"""Federated data sets: made, downloaded with a package, split, read, written and checked."""

@@ -1,0 +1,72 @@
+"""`about.json`: what kind of data a folder holds, how they were made, and checksums of the silo files."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.errors import BadInput
+
+from .check import shown
+
+ABOUT = "about.json"
+KINDS = ("continuous",)
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Return what `about.json` says, {} if there is none. Raises `BadInput` if it is not a JSON object we know."""
+    path = folder / ABOUT
+    if not path.exists():
+        return {}
+    try:
+        about = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    if not isinstance(about, dict):
+        raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
+    kind = about.get("kind", "continuous")
+    if kind not in KINDS:
+        raise BadInput(f"{path}: kind: {shown(str(kind))} is not one of {', '.join(KINDS)}")
+    for key in ("levels", "checksums"):
+        if not isinstance(about.get(key, {}), dict):
+            raise BadInput(f"{path}: {key}: not a JSON object")
+    return about
+
+
+def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """Write `about` with the kind and the checksums of `files`. Raises TypeError if it cannot be written as JSON."""
+    content = {"kind": "continuous", **about, "checksums": checksums_of(files)}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+
+
+def checksums_of(files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the sha256 of each silo file under its file name, in hexadecimal."""
+    found = {}
+    for path in files.values():
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def check_checksums(folder: Path, about: Mapping[str, Any], found: Mapping[str, str]) -> None:
+    """Raise `BadInput` if silo files are not those `about.json` was written for: changed, gone, or new."""
+    expected = about.get("checksums")
+    if expected is None:
+        return
+    remedy = "if that is meant, delete 'checksums' from about.json"
+    for name in sorted(set(expected) | set(found)):
+        if name not in found:
+            raise BadInput(f"{folder / name}: no such file, but about.json names it; {remedy}")
+        if name not in expected:
+            raise BadInput(f"{folder / name}: not there when about.json was written; {remedy}")
+        if expected[name] != found[name]:
+            was, now = str(expected[name])[:8], found[name][:8]
+            raise BadInput(
+                f"{folder / name}: changed since about.json was written (sha256 {now}…, not {was}…); {remedy}"
+            )

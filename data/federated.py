@@ -1,0 +1,58 @@
+"""A federated data set in memory: each silo's table, what is public about them, and the truth where it is known."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.protocol import Schema
+
+POOLED = "pooled"
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedData:
+    """The tables of all silos, as an experiment holds them; in a real federation nobody does.
+
+    `tables[silo]` is [n_rows, n_variables], float64 for continuous data, its columns in the order of
+    `schema.variables`. `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in
+    heterogeneous data (000 B.1.2); empty otherwise. `about` says how the data were made, as `about.json` does.
+    """
+
+    schema: Schema
+    tables: dict[str, NDArray[Any]]
+    truth: Structure | None = None
+    silo_weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse tables, weights or a truth that do not fit the schema: a mistake of the program, not of the user."""
+        d = len(self.schema.variables)
+        if sorted(self.tables) != list(self.schema.silos):
+            raise ValueError(f"tables of {sorted(self.tables)}, schema of {list(self.schema.silos)}")
+        for silo, table in self.tables.items():
+            if table.shape != (self.schema.rows[silo], d):
+                raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
+        for silo, weights in self.silo_weights.items():
+            if silo not in self.tables or weights.shape != (d, d):
+                raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
+        if self.truth is not None and self.truth.variables != self.schema.variables:
+            raise ValueError("the truth's variables are not the schema's")
+
+
+def pool(data: FederatedData) -> FederatedData:
+    """Return `data` with one silo "pooled": all rows, silo after silo in sorted order.
+
+    This is what the centralised baselines learn from. The truth stays; the silos' own weights have no meaning any more.
+    """
+    table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
+    schema = replace(data.schema, rows={POOLED: len(table)})
+    about = {key: value for key, value in data.about.items() if key != "checksums"}
+    return FederatedData(schema, {POOLED: table}, data.truth, {}, about | {"pooled_from": list(data.schema.silos)})
+
+
+def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...]) -> Schema:
+    """Return the public schema of continuous `tables`, each [n_rows, n_variables]."""
+    return Schema(variables, {silo: len(tables[silo]) for silo in sorted(tables)}, kind="continuous")

@@ -1,0 +1,110 @@
+"""A CSV file read cell by cell: its header, and where it is not the table of numbers it should be.
+
+Slow, so used for the first two rows of a file, and for all of it once pandas has failed on it.
+"""
+
+import csv
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.errors import BadInput
+
+from .check import cell_fault, check_names, shown
+
+
+def read_header(path: Path) -> list[str]:
+    """Return the names in the first row, without the spaces around them.
+
+    Raises `BadInput` if there is none, if the names cannot be used, or if the row below has another number of cells
+    (pandas would take the first ones for an index).
+    """
+    try:
+        with _open_text(path) as file:
+            rows = _rows(file)
+            line, row = next(rows, (0, []))
+            below = next(rows, None)
+    except UnicodeDecodeError:
+        raise BadInput(_not_utf8(path)) from None
+    except csv.Error as error:
+        raise BadInput(f"{path}: {error}") from None
+    if not row:
+        raise BadInput(f"{path}: the file is empty")
+    names = [name.strip() for name in row]
+    place = f"{path}: line {line}"
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise BadInput(f"{place}: the columns must be separated by commas, in {shown(names[0])}")
+    if all(cell_fault(name) is None for name in names) and not all(name.isdigit() for name in names):
+        raise BadInput(f"{place}: must name the columns, but holds numbers, {shown(','.join(names))}")
+    check_names(place, names)
+    if below and len(below[1]) != len(names):
+        raise BadInput(f"{path}: {_wrong_length(*below, names)}")
+    return names
+
+
+def find_fault(path: Path, header: Sequence[str], labels: str | None) -> str | None:
+    """Return the line, column and value of the first fault below a good `header`; None if there is none.
+
+    The column `labels` may hold any text, the others must hold finite numbers.
+    """
+    try:
+        text = _read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return _not_utf8(path)
+    rows = _rows(StringIO(text, newline=""))
+    try:
+        next(rows)
+        for line, row in rows:
+            if len(row) != len(header):
+                return f"{path}: {_wrong_length(line, row, header)}"
+            for name, cell in zip(header, row, strict=True):
+                fault = ("the cell is empty" if not cell.strip() else None) if name == labels else cell_fault(cell)
+                if fault:
+                    return f"{path}: line {line}, column {shown(name)}: {fault}"
+    except csv.Error as error:
+        return f"{path}: {error}"
+    return None
+
+
+def _rows(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not blank with the line it ends on. Raises csv.Error naming the line of a broken one."""
+    reader = csv.reader(file, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            unclosed = "unexpected end of data" in str(error)
+            reason = "a quotation mark is opened and never closed" if unclosed else f"not CSV: {error}"
+            raise csv.Error(f"line {line}: {reason}") from None
+        blank = not row or (len(row) == 1 and row[0].isspace())
+        if not blank:
+            yield reader.line_num, row
+
+
+def _wrong_length(line: int, row: Sequence[str], header: Sequence[str]) -> str:
+    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+    return f"line {line}: {cells}, but the header names {len(header)} columns"
+
+
+def _open_text(path: Path) -> Any:
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _read_bytes(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+
+
+def _not_utf8(path: Path) -> str:
+    content = _read_bytes(path)
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return f"{path}: line {line}: byte 0x{content[error.start]:02x} is not UTF-8 text"
+    return f"{path}: not UTF-8 text"

@@ -1,0 +1,119 @@
+"""Read one table of numbers, quickly; where that fails, read it again slowly to say which cell is wrong."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+
+from .check import cell_fault, check_names, check_table, shown
+from .scan import find_fault, read_header
+
+# From 3.1 on pandas always reads floats exactly, and warns when it is asked to.
+EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as read: `values` [n_rows, n_variables], and the labels in the one column of text, if asked for."""
+
+    variables: tuple[str, ...]
+    values: NDArray[np.float64]
+    labels: tuple[str, ...] = ()
+
+
+def read_table(path: Path, labels: str | None = None) -> Table:
+    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then finite numbers; `labels` names a column of text.
+
+    Names lose the spaces around them; no column is taken for an index. Numbers are read exactly. Raises `BadInput`
+    naming file, line, column and value: no such file, empty, not UTF-8, columns without or with the same name, a row of
+    another length, a cell that is empty, missing, not a number or not finite, fewer than two rows, a constant column.
+    """
+    if not path.exists():
+        raise BadInput(f"{path}: no such file")
+    try:
+        table = _read_parquet(path, labels) if path.suffix.lower() == ".parquet" else _read_csv(path, labels)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    check_table(path, table.variables, table.values)
+    return table
+
+
+def _read_csv(path: Path, labels: str | None) -> Table:
+    header = read_header(path)
+    _check_labels(path, header, labels)
+    try:
+        table = _read_fast(path, header, labels)
+        fault = "" if np.isfinite(table.values).all() and all(table.labels) else "a value is missing"
+    except ValueError as error:
+        fault = str(error).splitlines()[0]
+    if fault:
+        raise BadInput(find_fault(path, header, labels) or f"{path}: not a table of numbers: {fault}")
+    return table
+
+
+def _read_fast(path: Path, header: Sequence[str], labels: str | None) -> Table:
+    """Read a CSV file that is as it should be; raise ValueError on most that are not."""
+    frame = pd.read_csv(
+        path,
+        header=0,
+        names=list(header),
+        dtype={name: str if name == labels else np.float64 for name in header},
+        keep_default_na=False,
+        encoding="utf-8",
+        **EXACT,
+    )
+    numeric = [name for name in header if name != labels]
+    found = () if labels is None else tuple(str(label).strip() for label in frame[labels])
+    return Table(tuple(numeric), np.ascontiguousarray(frame[numeric].to_numpy(dtype=np.float64)), found)
+
+
+def _check_labels(path: Path, header: Sequence[str], labels: str | None) -> None:
+    if labels is None:
+        return
+    if labels not in header:
+        raise BadInput(f"{path}: column {shown(labels)} is missing; there are {', '.join(header[:8])}")
+    if list(header) == [labels]:
+        raise BadInput(f"{path}: no column besides {shown(labels)}")
+
+
+def _read_parquet(path: Path, labels: str | None) -> Table:
+    if path.stat().st_size == 0:
+        raise BadInput(f"{path}: the file is empty")
+    try:
+        frame = pd.read_parquet(path, engine="pyarrow")
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
+    header = [str(name).strip() for name in frame.columns]
+    check_names(str(path), header)
+    _check_labels(path, header, labels)
+    numeric = [name for name in header if name != labels]
+    columns = [_numbers(path, name, frame.iloc[:, header.index(name)]) for name in numeric]
+    found = tuple(_text(path, labels, frame.iloc[:, header.index(labels)])) if labels is not None else ()
+    return Table(tuple(numeric), np.ascontiguousarray(np.column_stack(columns)), found)
+
+
+def _numbers(path: Path, name: str, column: "pd.Series[Any]") -> NDArray[np.float64]:
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    for row, cell in enumerate(column, start=1):
+        fault = cell_fault("" if cell is None or cell is pd.NA or cell is pd.NaT else str(cell))
+        if fault:
+            raise BadInput(f"{path}: row {row}, column {shown(name)}: {fault}")
+    raise BadInput(f"{path}: column {shown(name)}: holds {column.dtype}, not numbers")
+
+
+def _text(path: Path, name: str, column: "pd.Series[Any]") -> list[str]:
+    missing = np.flatnonzero(column.isna().to_numpy())
+    if missing.size:
+        raise BadInput(f"{path}: row {missing[0] + 1}, column {shown(name)}: the cell is empty")
+    whole = (int(label) if isinstance(label, float) and label.is_integer() else label for label in column)
+    return [str(label).strip() for label in whole]

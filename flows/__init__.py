@@ -1,0 +1,1 @@
+"""Prefect flows, their settings, deployments and the command line."""

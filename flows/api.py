@@ -1,0 +1,142 @@
+"""The Python API: `from fedbnsl import learn, prepare`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.check import check_same_columns, check_table
+from fedbnsl.data.federated import FederatedData, continuous
+from fedbnsl.data.folder import read_folder, write_folder
+from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.result import Metric, RunResult
+
+from .inline import job_inline, run_inline
+from .recipes import recipe
+from .run import check
+from .settings import LearnSettings, checked
+
+Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
+IN_MEMORY = "data"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned; `result` has everything, the rest is it in the usual forms."""
+
+    result: RunResult
+    folder: Path | None = None
+
+    @cached_property
+    def graph(self) -> "nx.DiGraph[str]":
+        """The structure as a directed networkx graph with edge attribute `weight`."""
+        return self.result.structure.to_networkx()
+
+    @cached_property
+    def weights(self) -> pd.DataFrame:
+        """The weights: row i, column j is the weight of i → j."""
+        names = list(self.result.structure.variables)
+        return pd.DataFrame(self.result.structure.weights, index=names, columns=names)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The scores and totals, as in `metrics.json`."""
+        return self.result.metrics
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """A row per round, as in `rounds.csv`."""
+        return pd.DataFrame(list(self.result.rounds))
+
+    @cached_property
+    def model(self) -> Any:
+        """The structure with its parameters as a pgmpy model."""
+        from fedbnsl.tracking.model import pgmpy_model
+
+        return pgmpy_model(self.result)
+
+
+def learn(
+    data: Data,
+    algorithm: str = "fed-sparse",
+    *,
+    seed: int = 0,
+    engine: str = "inline",
+    out: str | Path | None = None,
+    allow_cyclic_truth: bool = False,
+    **params: Any,
+) -> Learned:
+    """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
+
+    `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
+    uses this process alone. With `out` the files of a run are written there. Raises `BadInput` (a ValueError) for
+    anything that cannot be learned from.
+    """
+    folder = data if isinstance(data, str | Path) else None
+    given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
+    settings: LearnSettings = checked(
+        LearnSettings, data=str(folder or IN_MEMORY), out=str(out) if out else None, **given
+    )
+    if engine == "prefect":
+        if folder is None:
+            raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
+        return _learn_with_prefect(settings)
+    if engine != "inline":
+        raise BadInput(f"engine is '{engine}': choose inline or prefect")
+    tables = read_folder(Path(folder)) if folder is not None else in_memory(data)
+    job = job_inline(settings.named(), "inline", tables)
+    check(job, tables.schema)
+    result = run_inline(job, tables)
+    if out is None:
+        return Learned(result)
+    write_outputs(result, Path(out))
+    return Learned(result, Path(out))
+
+
+def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
+    """Return a data set of `kind` (homogeneous, heterogeneous, sachs, network, split), written to `out` if given.
+
+    The options are those of `fedbnsl prepare KIND`. Raises `BadInput` for an unknown kind, option or value.
+    """
+    data = recipe(kind, **options).make()
+    if out is not None:
+        write_folder(Path(out), data)
+    return data
+
+
+def in_memory(data: Any) -> FederatedData:
+    """Return `data`, or the data set that a DataFrame a silo makes up; raises `BadInput` as a folder would."""
+    if isinstance(data, FederatedData):
+        return data
+    if not isinstance(data, Mapping) or not data:
+        raise BadInput(f"data is a {type(data).__name__}: give a folder, a FederatedData, or a dict of DataFrames")
+    silos = sorted(data)
+    variables = tuple(str(column) for column in data[silos[0]].columns)
+    tables = {}
+    for silo in silos:
+        frame = data[silo].rename(columns=str)
+        check_same_columns(silo, list(frame.columns), variables, silos[0])
+        try:
+            tables[silo] = np.ascontiguousarray(frame[list(variables)].to_numpy(dtype=np.float64))
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"{silo}: {error}") from None
+        check_table(silo, variables, tables[silo])
+    return FederatedData(continuous(tables, variables), tables)
+
+
+def _learn_with_prefect(settings: LearnSettings) -> Learned:
+    from .cli_learn import check_out, learn_with_prefect, precheck
+    from .environment import prepare_environment
+
+    prepare_environment()
+    settings = settings.named()
+    check_out(Path(str(settings.out)))
+    precheck(settings)
+    finished = learn_with_prefect(settings)
+    return Learned(finished.result, finished.folder)

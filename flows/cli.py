@@ -1,0 +1,173 @@
+"""The command line `fedbnsl`: what the user types, and one line for what is wrong with it.
+
+The commands themselves are imported when they run: Prefect, MLflow and pandas take seconds, `--help` takes none.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .cli_prepare import prepare_app
+
+app = typer.Typer(
+    name="fedbnsl",
+    help="Learn the structure of a Bayesian network from data that several owners hold and may not pool.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(prepare_app, name="prepare")
+
+AlgorithmOption = Annotated[str, typer.Option("--algorithm", "-a", help="One of those that `algorithms` lists.")]
+ParamOption = Annotated[
+    list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the algorithm; repeat.")
+]
+SeedOption = Annotated[int, typer.Option(help="Same seed, same result, bit for bit.")]
+CyclicOption = Annotated[
+    bool, typer.Option("--allow-cyclic-truth", help="Compare even if the true graph has a directed cycle.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Scheduler whose workers host the silos; default: start workers.")
+]
+
+
+@app.command()
+def learn(
+    folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder, one file a silo.")] = None,
+    algorithm: AlgorithmOption = "fed-sparse",
+    param: ParamOption = None,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; default: runs/<name>.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: algorithm, data, seed, time.")] = None,
+    engine: Annotated[str, typer.Option(help="prefect, or inline: without Prefect, Dask and MLflow.")] = "prefect",
+    dask_address: AddressOption = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run in DIR.")] = None,
+    allow_cyclic_truth: CyclicOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own messages, too.")] = False,
+) -> None:
+    """Learn a structure from the silos of FOLDER; print it, its scores and where the report is."""
+    from . import cli_learn
+
+    given = {"algorithm": algorithm, "params": pairs(param), "seed": seed, "name": name}
+    given |= {"out": str(out) if out else None, "dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
+    cli_learn.learn(folder, given, engine=engine, resume=resume, verbose=verbose)
+
+
+@app.command()
+def algorithms(
+    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+) -> None:
+    """List the algorithms: what each is, its parameters, and exactly what leaves a silo."""
+    from .listing import show_algorithms
+
+    show_algorithms(as_json=as_json)
+
+
+@app.command()
+def evaluate(
+    structure: Annotated[Path, typer.Argument(help="The learned structure: source,target[,weight].")],
+    truth: Annotated[Path, typer.Argument(help="The true one, in the same form.")],
+    allow_cyclic_truth: CyclicOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+) -> None:
+    """Score a learned structure against the truth."""
+    from .listing import show_evaluation
+
+    show_evaluation(structure, truth, allow_cyclic_truth=allow_cyclic_truth, as_json=as_json)
+
+
+@app.command()
+def ui(
+    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect server; a free one if it is taken.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow server; a free one if it is taken.")] = 5000,
+) -> None:
+    """Start the Prefect and the MLflow user interface; Ctrl-C stops both."""
+    from .servers import serve_both
+
+    serve_both(prefect_port, mlflow_port)
+
+
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder, one file a silo.")],
+    algorithm: AlgorithmOption = "fed-sparse",
+    param: ParamOption = None,
+    seed: SeedOption = 0,
+    dask_address: AddressOption = None,
+    allow_cyclic_truth: CyclicOption = False,
+    cron: Annotated[str | None, typer.Option(help='When to learn, e.g. "0 3 * * *": every night at three.')] = None,
+    interval: Annotated[float | None, typer.Option(help="Or every so many seconds.")] = None,
+    deployment: Annotated[str, typer.Option("--name", help="Name of the deployment.")] = "scheduled",
+) -> None:
+    """Learn from FOLDER on a schedule, until Ctrl-C; runs can also be started from the Prefect UI."""
+    from .deploy import serve_learn
+
+    given = {"algorithm": algorithm, "params": pairs(param), "seed": seed}
+    given |= {"dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
+    serve_learn(folder, given, deployment, cron=cron, interval=interval)
+
+
+def pairs(given: list[str] | None) -> dict[str, str]:
+    """Return the parameters in `KEY=VALUE` words; raises `BadInput` for a word of another form."""
+    from fedbnsl.algorithms.errors import BadInput
+
+    found = {}
+    for word in given or ():
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise BadInput(f"-p {word}: a parameter is given as KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong."""
+    from fedbnsl.algorithms.errors import BadInput
+
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="fedbnsl", standalone_mode=False)
+    except BadInput as error:
+        fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("stopped", file=sys.stderr)
+        leave(130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        message: Any = error.format_message()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message)
+            leave(2)
+        fail(f"{message}{given(error, words if words is not None else sys.argv[1:])}")
+    else:
+        leave(code if isinstance(code, int) else 0)
+
+
+def given(error: Any, words: list[str]) -> str:
+    """Return the value that a wrong option was given, for the message; nothing where it is not known."""
+    for name in getattr(getattr(error, "param", None), "opts", ()):
+        if name in words[:-1]:
+            return f" (given: {words[words.index(name) + 1]})"
+    return ""
+
+
+def fail(message: str) -> None:
+    """Say what is wrong in one line and leave with 2."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    leave(2)
+
+
+def leave(code: int) -> None:
+    """Exit with `code`; a pipe that nobody reads any more is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

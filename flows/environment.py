@@ -1,0 +1,34 @@
+"""The settings of Prefect and MLflow that this project needs; to be called before either is imported.
+
+What the user has set stays: these are defaults.
+"""
+
+import os
+
+DEFAULTS = {
+    # The first start creates the database, which takes longer than the 20 s Prefect allows.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # Nothing is sent anywhere: no telemetry of Prefect (server, client) nor of MLflow.
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # The tables and links of a run are worth keeping; the log line of every task run is not worth its cost.
+    "PREFECT_CLI_PROMPT": "false",
+    # One BLAS thread a process: the silos are what runs in parallel.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+QUIET = {
+    # Errors reach the user as one line of our own; Prefect would print a traceback as well.
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+}
+
+
+def prepare_environment(*, quiet: bool = False) -> None:
+    """Set the defaults; `quiet` also silences Prefect's own messages, as the command line wants."""
+    for name, value in (DEFAULTS | QUIET if quiet else DEFAULTS).items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,75 @@
+"""The flow `learn`: rounds of Prefect tasks over silos on Dask workers, tracked in MLflow."""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.runtime import flow_run
+from prefect.task_runners import ThreadPoolTaskRunner
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.flows.artifacts import ProgressArtifact, publish, tag_flow_run
+from fedbnsl.flows.finished import Finished
+from fedbnsl.flows.listening import listeners
+from fedbnsl.flows.resuming import (
+    Started,
+    checkpointing,
+    forget,
+    read_started,
+    resumed_from,
+    write_started,
+)
+from fedbnsl.flows.run import Listener, check, run
+from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.flows.silos import Silos, job_of, silos_of
+from fedbnsl.flows.tracked import logging_rounds, tracked
+from fedbnsl.tracking.outputs import write_outputs
+
+
+def flow_run_name() -> str:
+    """Return the name of the flow run: algorithm, data set, seed and time."""
+    given: Any = flow_run.parameters["settings"]
+    settings = given if isinstance(given, LearnSettings) else LearnSettings(**given)
+    return str(settings.named().name)
+
+
+@flow(
+    name="learn",
+    flow_run_name=flow_run_name,
+    task_runner=ThreadPoolTaskRunner(max_workers=256),  # type: ignore[arg-type]
+    persist_result=False,
+)
+def learn(settings: LearnSettings) -> Finished:
+    """Learn the structure of a Bayesian network from data that several owners hold and may not pool.
+
+    Args:
+        settings: data set, algorithm with its parameters, seed, and where the results go.
+    """
+    settings = settings.named()
+    with silos_of(settings) as silos, threadpool_limits(1):
+        tag_flow_run(str(flow_run.id), [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"])
+        finished = learn_from(silos, settings, str(flow_run.id))
+        if finished.result.outcome != "silo lost":
+            silos.finish()
+            forget(finished.folder)
+    publish(finished)
+    return finished
+
+
+def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finished:
+    """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
+    folder = Path(str(settings.out))
+    started = read_started(folder) if settings.resume else None
+    resumed = resumed_from(folder) if settings.resume else None
+    job = job_of(settings, started.run_id if started else flow_run_id, silos)
+    config = check(job, silos.session.schema)
+    again = (started.tracking_id, started.tracking_uri) if started else None
+    with tracked(job, config, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
+        if started is None:
+            write_started(folder, Started(settings, job.run_id, log.uri, log.run_id))
+        keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)
+        hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(), *listeners())
+        result = run(job, silos.session, hear, resumed)
+        files = write_outputs(result, folder)
+        log.finish(result, folder)
+        return Finished(result, folder, files, log.url)

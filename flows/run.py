@@ -1,0 +1,174 @@
+"""One execution of `learn` with either engine: run the rounds, follow them, score the result. Knows nothing of Prefect.
+
+An engine is a `Session`: the public schema, a way to get a federation for an algorithm, and how the coordinator's steps
+are carried out (plainly, or as Prefect tasks).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.protocol import FederatedAlgorithm, Federation, FloatArray, Round, Schema, Traffic, rounds
+from fedbnsl.tracking.result import RunResult
+
+from .refit import errors, refit
+from .score import Scored, check_truth, score
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+Work = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be learned, on which data, under which name; `params` are those the user gave."""
+
+    name: str
+    run_id: str
+    algorithm: str
+    params: dict[str, Any]
+    seed: int
+    engine: str
+    dataset: str
+    about: dict[str, Any] = field(default_factory=dict)
+    truth: Structure | None = None
+    silo_weights: dict[str, FloatArray] = field(default_factory=dict)
+    """each silo's own true weights, for data made with such"""
+    allow_cyclic_truth: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """An engine ready to run: its silos answer, and nothing has been asked of them yet."""
+
+    schema: Schema
+    connect: Callable[[str, dict[str, Any], str], Federation]
+    """(algorithm, params, run id) -> a federation whose silos run that algorithm"""
+    wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
+    """how the coordinator carries out its steps"""
+    evaluate: Callable[[Work], Any] = lambda work: work()
+    """how it carries out the evaluation"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener hears after every round; `row` is the row of `rounds.csv`."""
+
+    job: Job
+    max_rounds: int
+    round: Round[Any]
+    row: dict[str, float]
+    rows: tuple[dict[str, float], ...]
+    structure: Structure
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where an interrupted run stood: its last finished round, the server's state, the rows until then."""
+
+    number: int
+    server: Any
+    rows: tuple[dict[str, float], ...]
+    seconds: float = 0.0
+
+
+def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
+    """Run `job` to its end and return the result; a silo that is lost is a value in it.
+
+    Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
+    """
+    config = check(job, session.schema)
+    algorithm = registry.build(job.algorithm, config)
+    federation = session.connect(job.algorithm, job.params, job.run_id)
+    start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
+    rows = list(resumed.rows if resumed else ())
+    last: Round[Any] | None = None
+    for last in _rounds(session.wrap(algorithm, federation), federation, resumed):
+        if last.number > len(rows):
+            rows.append(row_of(algorithm, last))
+            structure = algorithm.structure(last.server)
+            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
+            for listener in listeners:
+                listener(progress)
+    assert last is not None
+    seconds = time.perf_counter() - start
+    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.algorithm), job))
+    fitted = None if last.lost else refit(job, session, scored.structure, getattr(config, "center", False))
+    return RunResult(
+        name=job.name,
+        algorithm=job.algorithm,
+        params=asdict(config),
+        seed=job.seed,
+        engine=job.engine,
+        dataset=job.dataset,
+        about=job.about,
+        schema=session.schema,
+        structure=scored.structure,
+        truth=job.truth,
+        outcome=last.outcome or "out of rounds",
+        lost=last.lost,
+        rounds=tuple(rows),
+        metrics=scored.metrics | errors(fitted) | _totals(last, rows, seconds),
+        local_structures=scored.local_structures,
+        refit=fitted.refit if fitted else {},
+        residual_variances=fitted.residual_variances if fitted else None,
+    )
+
+
+def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
+    """Run the rounds from the start or from where they stood; a run that had ended only gives its last state again."""
+    if resumed is None:
+        yield from rounds(algorithm, federation)
+    elif algorithm.converged(resumed.server):
+        yield Round(resumed.number, resumed.server, Traffic(), "converged")
+    elif resumed.number >= algorithm.max_rounds:
+        yield Round(resumed.number, resumed.server, Traffic(), "out of rounds")
+    else:
+        yield from rounds(algorithm, federation, (resumed.number, resumed.server))
+
+
+def check(job: Job, schema: Schema) -> Any:
+    """Return the settings of the algorithm; raises `BadInput` for what it cannot use."""
+    entry = registry.entry(job.algorithm)
+    config = registry.configure(job.algorithm, job.params)
+    if schema.kind not in entry.kinds:
+        raise BadInput(f"{job.algorithm} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
+    if entry.needs_truth and job.truth is None:
+        raise BadInput(f"{job.algorithm} picks by the truth, and {job.dataset} has no truth.csv")
+    if job.truth is not None:
+        check_truth(job.truth, job.allow_cyclic_truth)
+    return config
+
+
+def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
+    """Return the row of `rounds.csv` for a finished round: measures and bytes of that round alone."""
+    traffic = finished.traffic
+    return {
+        "round": finished.number,
+        **algorithm.measures(finished.server),
+        "bytes_up": traffic.up,
+        "bytes_down": traffic.down,
+        "formula_bytes": traffic.formula,
+    }
+
+
+def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
+    """Return the figures of the whole run that do not depend on the truth."""
+    up, down, formula = (int(sum(row[key] for row in rows)) for key in ("bytes_up", "bytes_down", "formula_bytes"))
+    return {
+        "rounds": last.number,
+        "converged": last.outcome == "converged",
+        "outcome": last.outcome,
+        "seconds": round(seconds, 3),
+        "bytes_up": up,
+        "bytes_down": down,
+        "formula_megabytes": formula / 1e6,
+        "epsilon": None,
+        "delta": None,
+    }

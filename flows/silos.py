@@ -1,0 +1,95 @@
+"""Where the silos of a run are: embedded workers that read a folder, or workers their owners have started."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.about import read_about
+from fedbnsl.data.federated import POOLED
+from fedbnsl.data.folder import TRUTH, read_truth, silo_files
+from fedbnsl.flows.run import Job, Session
+from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.tasks.cluster import connected, embedded, hosted_silos, require
+from fedbnsl.tasks.dask_federation import DaskFederation, Patience, federated_schema
+from fedbnsl.tasks.rounds import as_tasks, evaluate, perform
+
+
+@dataclass(frozen=True)
+class Silos:
+    """The silos of a run, there and described: their Dask client, the session, and what the folder says of them."""
+
+    client: Any
+    session: Session
+    about: dict[str, Any]
+    truth: Any
+    silo_weights: dict[str, Any]
+    federations: list[DaskFederation]
+
+    def finish(self) -> None:
+        """Let the silos forget the run, which is over."""
+        for federation in self.federations:
+            federation.finish()
+
+
+@contextmanager
+def silos_of(settings: LearnSettings) -> Iterator[Silos]:
+    """Yield the silos that `settings` name; raises `BadInput` where one is missing or its rows cannot be used."""
+    folder = Path(settings.data)
+    pooled = registry.entry(settings.algorithm).pooled
+    if settings.dask_address is None:
+        files = silo_files(folder)
+        cluster = embedded({POOLED: folder} if pooled else files)
+        names = (POOLED,) if pooled else tuple(files)
+    elif pooled:
+        raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
+    else:
+        cluster, names = connected(settings.dask_address), _named_in(folder)
+    with cluster as client:
+        names = names or hosted_silos(client)
+        require(client, names or ("SILO",))
+        about = read_about(folder) if folder.is_dir() else {}
+        schema = federated_schema(client, names, about)
+        truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
+        federations: list[DaskFederation] = []
+
+        def connect(algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
+            patience = Patience(settings.silo_patience)
+            federations.append(DaskFederation(client, schema, run_id, algorithm, params, settings.seed, patience))
+            return federations[-1]
+
+        session = Session(
+            schema,
+            connect,
+            wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
+            evaluate=lambda work: perform(evaluate.submit, work),
+        )
+        yield Silos(client, session, about, truth, {} if pooled else silo_weights, federations)
+
+
+def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
+    """Return the job that `settings` ask for on `silos`."""
+    return Job(
+        name=settings.name or "",
+        run_id=run_id,
+        algorithm=settings.algorithm,
+        params=dict(settings.params),
+        seed=settings.seed,
+        engine="prefect",
+        dataset=Path(settings.data).absolute().name,
+        about=silos.about,
+        truth=silos.truth,
+        silo_weights=silos.silo_weights,
+        allow_cyclic_truth=settings.allow_cyclic_truth,
+    )
+
+
+def _named_in(folder: Path) -> tuple[str, ...]:
+    """Return the silos that the coordinator's folder names: none if it holds no more than truth.csv and about.json."""
+    try:
+        return tuple(silo_files(folder))
+    except BadInput:
+        return ()

@@ -1,0 +1,31 @@
+"""What `learn` prints at the end: the structure, the scores, and where report and run are."""
+
+from .finished import Finished
+from .listing import console, show_scores, show_structure
+from .progress import readable
+
+SHOWN = ("shd", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic")
+
+
+def show_result(finished: Finished) -> None:
+    """Print the result of a run."""
+    result, metrics = finished.result, finished.result.metrics
+    show_structure(result.structure)
+    out = console()
+    out.print()
+    show_scores({key: metrics.get(key) for key in SHOWN})
+    out.print()
+    sent = readable(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
+    formula = float(metrics["formula_megabytes"] or 0)
+    lost = f" ({', '.join(result.lost)})" if result.lost else ""
+    out.print(
+        f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
+        f"{sent} sent ({formula:.3g} MB by the papers' formula)"
+    )
+    if result.truth is None:
+        out.print("no truth.csv, so nothing to score against")
+    if "report.html" in finished.files:
+        out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
+    out.print(f"folder: {finished.folder}", soft_wrap=True)
+    if finished.tracking_url:
+        out.print(f"MLflow: {finished.tracking_url}", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Prefect tasks, and the silo runtime that Dask workers run."""

@@ -1,0 +1,144 @@
+"""What runs where a silo's rows are: open the table once, solve a round, journal it, reply.
+
+These functions are called by name on the Dask worker that hosts the silo. Nothing but the schema part and encoded
+replies leaves it; the path of the rows is known to this process alone (`worker.py` sets it from the owner's command).
+"""
+
+import contextlib
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms import registry, wire
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.in_process import silo_generator
+from fedbnsl.algorithms.protocol import FederatedAlgorithm, Schema
+
+from .hosted_rows import Described, describe_rows, read_rows
+from .journal import Journal, journal_path
+
+
+class SiloFailed(Exception):  # noqa: N818 - reported by the silo, not a programming error of the caller
+    """A silo could not solve its round: its name, and what went wrong there (no traceback, which could show rows)."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """All a silo needs to know of a run besides the broadcast; the same in every round."""
+
+    run_id: str
+    algorithm: str
+    params: dict[str, Any]
+    schema: bytes
+    seed: int
+
+
+@dataclass
+class _Running:
+    """One run at this silo, in memory."""
+
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any]
+    number: int
+    state: Any
+
+
+HOSTED: dict[str, Path] = {}
+"""silo -> the file of its rows, or a folder whose silos are pooled"""
+_running: dict[tuple[str, str], _Running] = {}
+_tables: dict[tuple[str, tuple[str, ...]], NDArray[Any]] = {}
+_journals: dict[str, Journal] = {}
+
+
+def describe(silo: str) -> Described:
+    """Return the public part of `silo`: its variables and number of rows. Raises `BadInput` for unreadable rows."""
+    return describe_rows(silo, _source(silo))
+
+
+def solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
+    """Return the reply of `silo` to `broadcast` in round `number`: solved now, or what it already answered.
+
+    Raises `BadInput` for rows that cannot be used, `SiloFailed` for anything else that goes wrong here.
+    """
+    try:
+        with threadpool_limits(1):
+            return _solve(silo, call, number, broadcast)
+    except (BadInput, SiloFailed):
+        raise
+    except Exception as error:
+        raise SiloFailed(f"silo {silo}, round {number}: {type(error).__name__}: {error}") from None
+
+
+def finish(silo: str, run_id: str) -> None:
+    """Forget a finished run: its state in memory and its journal."""
+    _running.pop((run_id, silo), None)
+    _journal(silo).close(run_id)
+
+
+def _solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
+    journal = _journal(silo)
+    answered = journal.reply(call.run_id, number)
+    if answered is not None:
+        return answered
+    running = _running.get((call.run_id, silo))
+    if running is None or running.number != number - 1:
+        running = _open(silo, call, journal)
+    if running.number != number - 1:
+        raise SiloFailed(f"silo {silo} is at round {running.number} of run {call.run_id}, it cannot do round {number}")
+    algorithm = running.algorithm
+    state, reply = algorithm.local_solve(running.state, wire.decode(algorithm.broadcast_type, broadcast))
+    packed = wire.encode(reply)
+    journal.commit(call.run_id, number, packed, pack_state(algorithm, state))
+    _running[call.run_id, silo] = _Running(algorithm, number, state)
+    return packed
+
+
+def _open(silo: str, call: Call, journal: Journal) -> _Running:
+    """Open the run at this silo, where the journal says it stands."""
+    schema = wire.decode(Schema, call.schema)
+    algorithm = registry.build(call.algorithm, registry.configure(call.algorithm, call.params))
+    key = (silo, schema.variables)
+    if key not in _tables:
+        _tables[key] = read_rows(silo, _source(silo), schema)
+    state = algorithm.open_silo(_tables[key], schema, silo, silo_generator(call.seed, silo))
+    standing = journal.standing(call.run_id)
+    if standing.state is not None:
+        state = unpack_state(algorithm, state, standing.state)
+    return _Running(algorithm, standing.number, state)
+
+
+def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) -> bytes:
+    """Return the fields of a silo's state that change from round to round, as bytes."""
+    return wire.encode({name: wire.encode(getattr(state, name)) for name in algorithm.kept})
+
+
+def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
+    """Return `opened` (fresh from `open_silo`) with the journalled fields put back."""
+    hints = get_type_hints(algorithm.silo_type)
+    kept: dict[str, bytes] = wire.decode(dict, packed)
+    return dataclasses.replace(opened, **{name: wire.decode(hints[name], value) for name, value in kept.items()})
+
+
+def _source(silo: str) -> Path:
+    if silo not in HOSTED:
+        raise BadInput(f"silo {silo} is not hosted by this worker: start it with --silo {silo}=FILE")
+    return HOSTED[silo]
+
+
+def _journal(silo: str) -> Journal:
+    if silo not in _journals:
+        _journals[silo] = Journal(journal_path(_source(silo), silo))
+    return _journals[silo]
+
+
+def forget_all() -> None:
+    """Close every journal and drop every table: when the worker stops."""
+    _running.clear()
+    _tables.clear()
+    with contextlib.suppress(Exception):
+        for journal in _journals.values():
+            journal.__exit__(None, None, None)
+    _journals.clear()

@@ -1,0 +1,31 @@
+import networkx as nx
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.admm.order import forward, settled_order
+
+
+@given(st.integers(0, 10_000))
+def test_a_dag_is_kept_whole(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mix = rng.permutation(7)
+    W = (np.triu(rng.random((7, 7)), 1) * (rng.random((7, 7)) < 0.5))[np.ix_(mix, mix)]
+    place = settled_order(W)
+    assert sorted(place) == list(range(7))
+    assert forward(place, 7)[W > 0].all()
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_left_out_of_a_cyclic_graph_closes_a_cycle_with_stronger_edges(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    strength = rng.random((6, 6)) * (rng.random((6, 6)) < 0.5)
+    np.fill_diagonal(strength, 0)
+    ahead = forward(settled_order(strength), 6)
+    for i, j in np.argwhere((strength > 0) & ~ahead):
+        stronger = nx.from_numpy_array(np.where(ahead & (strength > strength[i, j]), 1, 0), create_using=nx.DiGraph)
+        assert nx.has_path(stronger, j, i)
+
+
+def test_without_an_order_all_but_the_diagonal_is_allowed() -> None:
+    np.testing.assert_array_equal(forward(np.empty(0, dtype=np.int64), 3), ~np.eye(3, dtype=bool))

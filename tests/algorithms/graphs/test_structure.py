@@ -1,0 +1,46 @@
+"""What a Structure refuses, and how it reads its matrix."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+
+
+def test_a_bad_matrix_is_refused():
+    with pytest.raises(ValueError, match=r"2 variables need a 2 x 2 matrix, not \(3, 3\)"):
+        Structure(("a", "b"), np.zeros((3, 3)))
+    with pytest.raises(ValueError, match=r"2 variables need a 2 x 2 matrix, not \(2, 1\)"):
+        Structure(("a", "b"), np.zeros((2, 2)), scores=np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="b has an edge to itself"):
+        Structure(("a", "b"), np.diag([0.0, 0.3]))
+    with pytest.raises(ValueError, match="more than once: a"):
+        Structure(("a", "b", "a"), np.zeros((3, 3)))
+
+
+def test_an_edge_in_both_directions_is_a_cycle_in_a_dag_and_undirected_in_a_cpdag():
+    both = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert not Structure(("a", "b"), both).acyclic
+    assert Structure(("a", "b"), both).cycle == ["a", "b"]
+    assert Structure(("a", "b"), both, "cpdag").acyclic
+    assert Structure(("a", "b"), both, "cpdag").cycle is None
+
+
+def test_reordered_moves_weights_and_scores_with_the_names():
+    structure = Structure(
+        ("a", "b", "c"), np.array([[0, 0.5, 0], [0, 0, -2], [0, 0, 0.0]]), scores=np.arange(9.0).reshape(3, 3)
+    )
+    other = structure.reordered(["c", "a", "b"])
+    assert other.variables == ("c", "a", "b")
+    for i, source in enumerate(other.variables):
+        for j, target in enumerate(other.variables):
+            old = structure.variables.index(source), structure.variables.index(target)
+            assert other.weights[i, j] == structure.weights[old]
+            assert other.scores[i, j] == structure.scores[old]
+    with pytest.raises(ValueError, match="is not an order of"):
+        structure.reordered(["a", "b", "d"])
+
+
+def test_to_networkx_carries_names_and_weights():
+    graph = Structure(("a", "b", "c"), np.array([[0, 0.5, 0], [0, 0, 0], [0, 0, 0.0]])).to_networkx()
+    assert set(graph.nodes) == {"a", "b", "c"}
+    assert list(graph.edges.data("weight")) == [("a", "b", 0.5)]

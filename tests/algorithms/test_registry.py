@@ -1,0 +1,46 @@
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.admm.fed_sparse import FedSparse
+from fedbnsl.algorithms.errors import BadInput
+
+
+def test_text_becomes_the_type_of_the_parameter() -> None:
+    settings = registry.configure("fed-sparse", {"rho1": "2.5", "rounds": "30", "center": "yes", "settle": False})
+    assert settings == FedSparse(rho1=2.5, rounds=30, center=True, settle=False)
+    assert isinstance(settings.rounds, int)
+
+
+def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
+    paper = registry.configure("fed-sparse", {"preset": "paper", "rounds": 50})
+    assert (paper.rho1 * 8, paper.rho2, paper.l1, paper.gamma, paper.rounds) == (1000, 1, 0.1, 0.5, 50)
+    assert not paper.scaled
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("fed-sparce", {}, "unknown algorithm 'fed-sparce': there are fed-sparse, "),
+        ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: there are rho1, "),
+        ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: there are paper, paper-sachs"),
+        ("fed-sparse", {"rounds": "2.5"}, "parameter rounds of fed-sparse is '2.5': it must be a whole number"),
+        ("fed-sparse", {"rounds": "inf"}, "parameter rounds of fed-sparse is 'inf': it must be a whole number"),
+        ("fed-sparse", {"rho1": "x"}, "parameter rho1 of fed-sparse is 'x': it must be a number"),
+        ("fed-sparse", {"rho1": "nan"}, "parameter rho1 of fed-sparse is 'nan': it must be a number"),
+        ("fed-sparse", {"rho1": "-1"}, "parameter rho1 is -1.0: it must be above 0"),
+        ("fed-sparse", {"gamma": "2"}, "parameter gamma is 2.0: it must be above 0 and at most 1"),
+        ("fed-sparse", {"center": "maybe"}, "parameter center of fed-sparse is 'maybe': it is true or false"),
+    ],
+)
+def test_what_is_wrong_is_named(name: str, params: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        registry.configure(name, params)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_entry_says_what_leaves_a_silo() -> None:
+    for entry in registry.ALGORITHMS.values():
+        assert entry.summary
+        assert entry.source
+        assert entry.leaves

@@ -1,0 +1,66 @@
+"""The published Gaussian networks, against facts checked by hand and the moments their coefficients imply."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.networks import GAUSSIAN, gaussian_network, network
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "arcs"),
+    [("arth150", 107, 150), ("ecoli70", 46, 70), ("magic-irri", 64, 102), ("magic-niab", 44, 66)],
+)
+def test_nodes_and_arcs_are_those_of_the_repository(name, nodes, arcs):
+    model = gaussian_network(name)
+    assert len(model.truth.variables) == nodes
+    assert model.truth.adjacency.sum() == arcs
+    assert model.truth.acyclic
+    assert (model.variances > 0).all()
+    assert name in GAUSSIAN
+
+
+def test_coefficients_read_off_by_hand():
+    model = gaussian_network("ecoli70")
+    at = model.truth.variables.index
+    assert model.truth.weights[at("icdA"), at("aceB")] == 1.0464
+    assert model.truth.weights[at("ygcE"), at("atpD")] == -0.7252
+    assert (model.intercepts[at("aceB")], model.variances[at("aceB")]) == (0.1324, 0.0853)
+
+
+@pytest.mark.parametrize("name", sorted(GAUSSIAN))
+def test_the_sample_has_the_moments_of_the_network(name):
+    model = gaussian_network(name)
+    table = network(name, silos=1, rows=40_000, seed=1).tables["silo-1"]
+    inverse = np.linalg.inv(np.eye(len(model.variances)) - model.truth.weights)
+    mean = model.intercepts @ inverse
+    covariance = inverse.T @ np.diag(model.variances) @ inverse
+    deviation = np.sqrt(np.diag(covariance))
+    assert (abs(table.mean(axis=0) - mean) / deviation).max() < 0.03
+    assert abs((np.cov(table.T) - covariance) / np.outer(deviation, deviation)).max() < 0.04
+
+
+def test_a_data_set_of_a_network():
+    data = network("magic-niab", silos=2, rows=5, seed=3)
+    assert data.schema.rows == {"silo-1": 5, "silo-2": 5}
+    assert data.schema.variables[0] == "YR.GLASS"
+    assert data.about["parameters"] == {"network": "magic-niab", "silos": 2, "rows": 5}
+    assert "CC BY-SA 3.0" in data.about["source"]
+    more = network("magic-niab", silos=3, rows=5, seed=3)
+    assert np.array_equal(more.tables["silo-2"], data.tables["silo-2"])
+    assert not np.array_equal(network("magic-niab", 2, 5, 4).tables["silo-1"], data.tables["silo-1"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("alarm", 2, 5, 0), "network: 'alarm' is not one of arth150, ecoli70, magic-irri, magic-niab"),
+        (("ecoli70", 0, 5, 0), "silos: 0 is less than 1"),
+        (("ecoli70", 2, 1, 0), "rows: 1 is less than 2"),
+        (("ecoli70", 2, 5, -1), "seed: -1 is less than 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(given, message):
+    with pytest.raises(BadInput) as caught:
+        network(*given)
+    assert str(caught.value) == message

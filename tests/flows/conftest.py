@@ -1,0 +1,51 @@
+"""One real Prefect server, one MLflow database and one small data set for all flow tests."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+HOME = tempfile.mkdtemp(prefix="fedbnsl-prefect-")
+os.environ["PREFECT_HOME"] = HOME  # before anything imports prefect
+os.environ["PREFECT_SERVER_SERVICES_SCHEDULER_DEPLOYMENT_LOOP_SECONDS"] = "1"
+os.environ["PREFECT_RUNNER_POLL_FREQUENCY"] = "1"
+
+from fedbnsl.flows.environment import prepare_environment  # noqa: E402
+
+prepare_environment(quiet=True)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """Return the URL of the API of a running Prefect server, which this process uses, too."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from fedbnsl.flows.servers import prefect_server
+
+    with prefect_server(0) as url, temporary_settings({PREFECT_API_URL: url}):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def mlflow_uri():
+    """Return the tracking URI of all flow tests."""
+    return f"sqlite:///{Path(HOME) / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory):
+    """Return a folder of three silos with five variables."""
+    from fedbnsl.data.folder import write_folder
+    from fedbnsl.data.generate import homogeneous
+
+    folder = tmp_path_factory.mktemp("data") / "example"
+    write_folder(folder, homogeneous(variables=5, silos=3, rows=100, seed=1))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch, mlflow_uri):
+    """Run every test in a folder of its own, with its own MLflow database."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)

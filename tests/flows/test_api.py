@@ -1,0 +1,44 @@
+import networkx as nx
+import pandas as pd
+import pytest
+
+from fedbnsl import learn, prepare
+from fedbnsl.algorithms.errors import BadInput
+
+
+def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
+    from fedbnsl.data.folder import read_folder
+
+    data = read_folder(example)
+    frames = {silo: pd.DataFrame(table, columns=list(data.schema.variables)) for silo, table in data.tables.items()}
+    folder, memory, frame = (learn(source, "notears-admm", seed=2) for source in (example, data, frames))
+    assert folder.weights.equals(memory.weights)
+    assert folder.weights.equals(frame.weights)
+    assert folder.metrics["shd"] is not None
+    assert frame.metrics["shd"] is None
+    assert nx.is_directed_acyclic_graph(folder.graph)
+    assert list(folder.rounds["round"]) == list(range(1, folder.metrics["rounds"] + 1))
+    assert set(folder.model.nodes()) == set(data.schema.variables)
+
+
+def test_prepare_returns_the_data_and_writes_them(tmp_path):
+    data = prepare("homogeneous", tmp_path / "out", variables=4, silos=2, rows=20, seed=1)
+    assert (tmp_path / "out" / "silo-2.csv").exists()
+    assert data.schema.rows == {"silo-1": 20, "silo-2": 20}
+
+
+def test_outputs_are_written_where_asked(example, tmp_path):
+    learned = learn(example, "notears-admm", out=tmp_path / "out")
+    assert learned.folder == tmp_path / "out"
+    assert (tmp_path / "out" / "structure.csv").exists()
+
+
+def test_what_cannot_be_learned_from_is_bad_input(example):
+    with pytest.raises(BadInput, match="unknown parameter 'speed'"):
+        learn(example, speed=1)
+    with pytest.raises(BadInput, match="engine is 'warp'"):
+        learn(example, engine="warp")
+    with pytest.raises(BadInput, match="b: column 'y' is missing"):
+        learn({"a": pd.DataFrame({"x": [1, 2], "y": [2, 1]}), "b": pd.DataFrame({"x": [1, 2]})})
+    with pytest.raises(BadInput, match="data is a int"):
+        learn(5)

@@ -1,0 +1,82 @@
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.registry import ALGORITHMS
+from fedbnsl.flows.recipes import KINDS, recipe
+from fedbnsl.flows.settings import LearnSettings, checked
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_form_of_learn_has_titles_descriptions_and_the_algorithms():
+    from prefect.utilities.callables import parameter_schema
+
+    from fedbnsl.flows.learn import learn
+
+    schema = parameter_schema(learn).model_dump()
+    form = schema["definitions"]["LearnSettings"]["properties"]
+    assert set(form) == set(LearnSettings.model_fields)
+    assert all(field["title"] and field["description"] for field in form.values())
+    assert form["algorithm"]["enum"] == sorted(ALGORITHMS)
+    assert form["data"]["title"] == "Data set"
+
+
+def test_the_form_of_prepare_tells_the_kinds_apart():
+    from prefect.utilities.callables import parameter_schema
+
+    from fedbnsl.flows.prepare import prepare
+
+    schema = parameter_schema(prepare).model_dump()
+    assert set(schema["properties"]["data"]["discriminator"]["mapping"]) == set(KINDS)
+    assert all(definition["title"] for definition in schema["definitions"].values())
+
+
+def test_the_deployments_point_at_flows_with_parameters_they_take(monkeypatch):
+    from prefect.flows import load_flow_from_entrypoint
+
+    monkeypatch.chdir(ROOT)
+    content = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    names = {}
+    for deployment in content["deployments"]:
+        flow = load_flow_from_entrypoint(deployment["entrypoint"])
+        flow.validate_parameters(deployment["parameters"])
+        names[deployment["name"]] = flow.name
+    assert names == {"learn": "learn", "prepare": "prepare"}
+
+
+def test_wrong_settings_are_one_line():
+    with pytest.raises(BadInput, match="seed is '-1': input should be greater than or equal to 0"):
+        checked(LearnSettings, data="x", seed=-1)
+    with pytest.raises(BadInput, match="unknown algorithm 'magic'"):
+        checked(LearnSettings, data="x", algorithm="magic")
+    with pytest.raises(BadInput, match="speed is '9'"):
+        checked(LearnSettings, data="x", speed=9)
+    with pytest.raises(BadInput, match="there is no kind of data 'magic'"):
+        recipe("magic")
+
+
+def test_the_prepare_flow_writes_the_folder(server, tmp_path):
+    from fedbnsl.data.folder import read_folder
+    from fedbnsl.flows.prepare import prepare
+
+    out = tmp_path / "made"
+    options = {"kind": "heterogeneous", "variables": 4, "silos": 2, "rows": 20, "seed": 1}
+    assert prepare(data=options, out=str(out)) == str(out)
+    made = read_folder(out)
+    assert made.schema.silos == ("silo-1", "silo-2")
+    again = recipe(**options).make()
+    assert made.tables["silo-1"].tobytes() == again.tables["silo-1"].tobytes()
+
+
+def test_prefect_lists_its_runs_with_our_pins(server):
+    import os
+    import subprocess
+
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    words = [sys.executable, "-m", "prefect", "flow-run", "ls"]
+    done = subprocess.run(words, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,110 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder import silo_files
+from fedbnsl.flows.learn import learn
+from fedbnsl.flows.listening import listening
+from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.tasks.cluster import connected, embedded, hosted_silos, require
+
+from .test_learn import SETTINGS, inline, same
+
+
+def test_a_killed_worker_resumes_from_its_journal(server, example, tmp_path):
+    killed = []
+
+    def kill(heard):
+        """Kill the process of a worker between two rounds, found by its command line."""
+        if heard.round.number == 2:
+            killed.append(worker_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with listening(kill):
+        finished = learn(LearnSettings(data=str(example), out=str(tmp_path / "out"), **SETTINGS))
+    assert killed
+    assert same(finished.result, inline(example))
+
+
+def worker_processes():
+    """Return the processes of the Dask workers that this process has started, by id."""
+    from distributed.nanny import Nanny
+
+    return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
+
+
+def test_a_silo_without_a_worker_is_found_before_round_1(example):
+    files = silo_files(example)
+    del files["silo-2"]
+    with embedded(files) as client:
+        assert hosted_silos(client) == ("silo-1", "silo-3")
+        require(client, ("silo-1", "silo-3"))
+        with pytest.raises(BadInput, match=r"no worker hosts silo-2 \(there are silo-1, silo-3\).*--silo silo-2=FILE"):
+            require(client, ("silo-1", "silo-2"))
+
+
+def test_no_scheduler_is_bad_input():
+    with (
+        pytest.raises(BadInput, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"),
+        connected("tcp://127.0.0.1:1", 1),
+    ):
+        pass
+
+
+@pytest.fixture
+def owners(example, tmp_path):
+    """Return the address of a scheduler and the workers two owners connected to it: of silos 1 and 3, of silo 2."""
+    from distributed import LocalCluster
+
+    files = silo_files(example)
+    quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with LocalCluster(n_workers=0, **quiet) as cluster, (tmp_path / "log").open("w") as log:
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-dashboard"]
+        worker += ["--nthreads", "1", "--preload", "fedbnsl.tasks.worker"]
+        children = [
+            subprocess.Popen(
+                [*worker, *(word for silo in silos for word in ("--silo", f"{silo}={files[silo]}"))],
+                **{"stdout": log, "stderr": log, "cwd": tmp_path, "start_new_session": True},
+            )
+            for silos in (("silo-1", "silo-3"), ("silo-2",))
+        ]
+        yield cluster.scheduler_address, children
+        for child in children:
+            os.killpg(child.pid, signal.SIGTERM)
+        for child in children:
+            child.wait(20)
+
+
+def wait_for(client, count):
+    deadline = time.monotonic() + 60
+    while len(hosted_silos(client)) < count and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example, owners, tmp_path):
+    address, children = owners
+    with connected(address, 60) as client:
+        wait_for(client, 3)
+    coordinator = tmp_path / "coordinator"  # holds no row
+    coordinator.mkdir()
+    (coordinator / "truth.csv").write_bytes((example / "truth.csv").read_bytes())
+    settings = {**SETTINGS, "data": str(coordinator), "dask_address": address, "silo_patience": 2}
+    finished = learn(LearnSettings(out=str(tmp_path / "one"), **settings))
+    assert same(finished.result, inline(example))
+
+    def stop(heard):
+        if heard.round.number == 2:
+            os.killpg(children[1].pid, signal.SIGKILL)
+
+    with listening(stop):
+        finished = learn(LearnSettings(out=str(tmp_path / "two"), **settings))
+    assert finished.result.outcome == "silo lost"
+    assert finished.result.lost == ("silo-2",)
+    assert finished.result.metrics["rounds"] == 2
+    assert threading.active_count() < 200

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.protocol import Schema
+from fedbnsl.tracking.result import RunResult
+
+
+@pytest.fixture(scope="session")
+def chain() -> RunResult:
+    """A finished run on three variables: a → b → c learned with weights 2 and -0.5, and the truth just that."""
+    weights = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
+    structure = Structure(("a", "b", "c"), weights)
+    rounds = tuple(
+        {"round": k, "h": 1.0 / 10**k, "edges": 3.0 - k, "bytes_up": 100 * k, "bytes_down": 50, "formula_bytes": 400}
+        for k in (1, 2)
+    )
+    metrics = {"shd": 0, "tpr": 1.0, "fdr": 0.0, "edges": 2, "rounds": 2, "converged": True, "acyclic": True}
+    return RunResult(
+        name="fed-sparse-chain-0",
+        algorithm="fed-sparse",
+        params={"rho1": 1000.0, "l1": 0.1, "max_rounds": 100, "preset": None},
+        seed=0,
+        engine="inline",
+        dataset="chain",
+        about={"kind": "continuous", "truth": "drawn by hand", "checksums": {"north.csv": "ab" * 32}},
+        schema=Schema(("a", "b", "c"), {"south": 40, "north": 30}),
+        structure=structure,
+        truth=structure,
+        outcome="converged",
+        lost=(),
+        rounds=rounds,
+        metrics=metrics | {"seconds": 1.5, "bytes_up": 300, "bytes_down": 100, "formula_megabytes": 0.0008},
+        refit={"north": {"consensus": 0.31, "refitted": 0.25}, "south": {"consensus": 0.4, "refitted": 0.35}},
+        residual_variances=(1.0, 0.25, 4.0),
+    )
+
+
+@pytest.fixture(scope="session")
+def cyclic(chain: RunResult) -> RunResult:
+    """A run that ended with a cycle, without a truth and without noise."""
+    weights = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    structure = Structure(("a", "b", "c"), weights)
+    return replace(
+        chain, structure=structure, truth=None, outcome="out of rounds", metrics={}, about={}, residual_variances=None
+    )
+
+
+@pytest.fixture(scope="session")
+def random_case() -> Callable[..., tuple[Structure, Structure]]:
+    """(d, edges a node, seed) -> (learned, truth): a random DAG, and the same with edges turned, lost and added."""
+
+    def make(d: int, degree: float, seed: int, **kinds: Any) -> tuple[Structure, Structure]:
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(d)
+        true = np.triu(rng.random((d, d)) < degree / max(d - 1, 1), 1)[np.ix_(order, order)]
+        weights = true * rng.uniform(0.5, 2, (d, d))
+        learned = weights.copy()
+        for number, (i, j) in enumerate(rng.permutation(np.argwhere(true))[: max(3, d // 4)]):
+            learned[i, j] = 0.0
+            if number % 3 == 0:
+                learned[j, i] = weights[i, j]
+            elif number % 3 == 1:
+                k = int(rng.integers(d))
+                learned[i, k] = 0.4 if k != i else 0.0
+        names = tuple(f"X{number}" for number in range(d))
+        return Structure(names, learned, **kinds), Structure(names, weights)
+
+    return make

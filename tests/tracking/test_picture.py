@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.convergence import draw_rounds, panels
+from fedbnsl.tracking.edges import classify
+from fedbnsl.tracking.heat_map import causal_order
+from fedbnsl.tracking.picture import DRAWN_UP_TO, as_png, as_svg, draw_structure
+
+
+@pytest.mark.parametrize("d", [8, 60])
+def test_structures_are_drawn(random_case, d):
+    figure = draw_structure(*random_case(d, 3, d), title="with $ and <b>")
+    assert as_png(figure, 60).startswith(b"\x89PNG")
+    width, height = figure.get_size_inches()
+    assert 3 < width < 16
+    assert 2 < height < 16
+
+
+@pytest.mark.parametrize("d", [1, 3, DRAWN_UP_TO + 1])
+def test_a_structure_without_edges_is_drawn(d):
+    structure = Structure(tuple(f"X{k}" for k in range(d)), np.zeros((d, d)))
+    assert as_png(draw_structure(structure), 40).startswith(b"\x89PNG")
+
+
+def test_an_svg_refers_to_nothing_outside(random_case):
+    svg = as_svg(draw_structure(*random_case(8, 2, 0)), "one")
+    assert svg.startswith("<svg")
+    assert "http" not in svg
+    assert ">X3</text>" in svg
+
+
+def test_two_figures_on_a_page_share_no_clip_path(chain):
+    import re
+
+    ids = [
+        set(re.findall(r'<clipPath id="([^"]+)"', as_svg(draw_rounds(chain.rounds), label))) for label in ("one", "two")
+    ]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+
+
+def test_the_heat_map_has_true_edges_above_the_diagonal(random_case):
+    learned, truth = random_case(60, 3, 7)
+    edges = classify(learned, truth)
+    place = {learned.variables[node]: rank for rank, node in enumerate(causal_order(learned.variables, edges))}
+    assert len(place) == 60
+    for edge in edges:
+        if edge.category in ("right", "missing"):
+            assert place[edge.source] < place[edge.target]
+        if edge.category == "reversed":
+            assert place[edge.source] > place[edge.target]
+
+
+def test_rounds_are_drawn():
+    rows = [
+        {
+            "round": k,
+            "h": 0.1**k,
+            "primal_residual": 1.0 / k,
+            "dual": 2.0 / k,
+            "edges": 5,
+            "bytes_up": 10**6,
+            "rho": 10**k,
+        }
+        for k in range(1, 6)
+    ]
+    drawn = {panel.title: panel for panel in panels(rows)}
+    assert list(drawn) == ["h, distance from an acyclic graph", "residuals", "edges", "megabytes so far", "rho"]
+    assert list(drawn["residuals"].lines) == ["primal", "dual"]
+    assert drawn["megabytes so far"].lines["up"] == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    assert [panel.logarithmic for panel in drawn.values()] == [True, True, False, False, True]
+    assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("rows", [[], [{"round": 1, "h": 0.0}], [{"round": 1, "h": float("nan"), "edges": 0}]])
+def test_rounds_with_nothing_to_show_are_drawn(rows):
+    assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")

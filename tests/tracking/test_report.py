@@ -1,0 +1,101 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.report import report_html, warnings
+
+VOID = {"meta", "br"}
+
+
+class Balanced(HTMLParser):
+    """Fails where an element is closed that is not open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.links = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(html):
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    return parser
+
+
+def test_the_report_needs_nothing_else(chain):
+    html = report_html(chain)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)|<script|<link", html)
+    assert all(link.startswith("#") for link in parsed(html).links)
+
+
+def test_names_from_the_data_are_escaped(chain):
+    names = ("<b>bold</b>", 'a"&b', "c")
+    wild = replace(
+        chain,
+        dataset="<script>alert(1)</script>",
+        structure=Structure(names, chain.structure.weights),
+        truth=Structure(names, chain.structure.weights),
+        lost=("<i>north</i>",),
+        outcome="silo lost",
+        params={"<u>": "<s>"},
+        about={"truth": "<em>"},
+    )
+    html = report_html(wild)
+    assert not re.search(r"<(b>bold|script|i>north|u>|s>|em>)", html)
+    assert "&lt;b&gt;bold&lt;/b&gt; → a&quot;&amp;b" in html
+    parsed(html)
+
+
+def test_it_says_what_happened(chain):
+    html = report_html(chain)
+    for said in (
+        "2 edges among 3 variables, learned from 70 rows in 2 silos. The run converged after 2 rounds.",
+        "Truth: drawn by hand.",
+        "No privacy budget was asked for: replies are exact.",
+        "✓ right",
+        "rho1",
+    ):
+        assert said in html
+    assert warnings(chain) == []
+
+
+def test_edges_are_sorted_by_strength(chain):
+    html = report_html(chain)
+    assert html.index("a → b") < html.index("b → c")
+
+
+def test_warnings(chain, cyclic):
+    assert [text.split(":")[0] for text in warnings(cyclic)] == ["It did not converge", "A cycle is left"]
+    assert "a → b → c → a" in warnings(cyclic)[1]
+    assert "north, south stopped" in warnings(replace(chain, outcome="silo lost", lost=("north", "south")))[0]
+    assert "There is no truth to compare with." in report_html(cyclic)
+
+
+def test_privacy_spent(chain):
+    private = replace(chain, metrics={**chain.metrics, "epsilon": 5.0, "delta": 4e-8, "adjacency": "replacing one row"})
+    html = report_html(private)
+    assert "replies are exact" not in html
+    for said in ("4e-08", "replacing one row"):
+        assert said in html
+
+
+@pytest.mark.parametrize("d", [20, 60])
+def test_large_and_local(chain, random_case, d):
+    learned, truth = random_case(d, 2, d)
+    names = learned.variables
+    local = {"north": learned, "south": Structure(names, np.zeros((d, d)))}
+    html = report_html(replace(chain, structure=learned, truth=truth, local_structures=local, refit={}))
+    assert "edges of its own structure" in html
+    parsed(html)

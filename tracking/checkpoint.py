@@ -1,0 +1,78 @@
+"""A checkpoint: the coordinator's state after a round, so that a run that was killed can go on.
+
+One file, replaced at once: whoever reads it finds the last complete checkpoint. Nothing is pickled.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.errors import BadInput
+
+T = TypeVar("T")
+
+HEAD = b"fedbnsl checkpoint 1\n"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The run `run_id` after round `number`; `server` is the encoded state of the coordinator."""
+
+    run_id: str
+    algorithm: str
+    params: dict[str, Any]
+    seed: int
+    number: int
+    server: bytes
+    rows: tuple[dict[str, float], ...] = ()
+    """the rows of `rounds.csv` until then"""
+    tracking_id: str = ""
+    """the run in MLflow that goes on with it"""
+    seconds: float = 0.0
+
+    def state(self, kind: type[T]) -> T:
+        """Return the coordinator's state, of the algorithm's `server_type`. Raises `ValueError` if it is another's."""
+        return wire.decode(kind, self.server)
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write `checkpoint` to `path`: complete on disk under another name before it takes the place of the last one."""
+    body = wire.encode(checkpoint)
+    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(HEAD + hashlib.sha256(body).digest() + body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def load(path: Path) -> Checkpoint:
+    """Return the checkpoint in `path`. Raises `BadInput` if there is none, or the file is damaged or something else."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    digest, body = content[len(HEAD) : len(HEAD) + 32], content[len(HEAD) + 32 :]
+    if not content.startswith(HEAD):
+        raise BadInput(f"{path}: not a checkpoint of this version of fedbnsl")
+    if hashlib.sha256(body).digest() != digest:
+        raise BadInput(f"{path}: the checkpoint is damaged")
+    return wire.decode(Checkpoint, body)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name of a file in `folder` survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

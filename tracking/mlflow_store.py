@@ -1,0 +1,113 @@
+"""Where runs are kept: an MLflow tracking server or database, and the experiment "fedbnsl" in it."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fedbnsl.algorithms.errors import BadInput
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+EXPERIMENT = "fedbnsl"
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""has MLflow show the pages made for models, not those for language models"""
+UI = "http://127.0.0.1:5000"
+"""where `fedbnsl ui` shows what is in a database"""
+
+
+def tracking_uri(uri: str | None = None) -> str:
+    """Return where runs are kept: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in this folder.
+
+    Raises `BadInput` for a plain folder, where MLflow 3 keeps no runs any more.
+    """
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+    if urlsplit(uri).scheme in ("", "file"):
+        raise BadInput(
+            f"tracking URI {uri}: MLflow keeps no runs in plain files any more; use sqlite:///path/mlflow.db"
+        )
+    return uri
+
+
+def open_client(uri: str) -> "MlflowClient":
+    """Return a client of the store at `uri`; a new database is made in silence.
+
+    Raises `BadInput` if the store cannot be opened.
+    """
+    from mlflow import MlflowClient
+
+    for name in ("mlflow.store.db.utils", "alembic"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        with _alone(_database(uri)):
+            client = MlflowClient(tracking_uri=uri)
+            client.get_experiment_by_name(EXPERIMENT)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadInput(_without_password(f"tracking URI {uri}: cannot be opened: {reason}", uri)) from error
+    return client
+
+
+def experiment_id(client: "MlflowClient", uri: str) -> str:
+    """Return the id of our experiment, which is made if it is not there, also when two processes make it at once.
+
+    The artifacts of an SQLite database lie beside it, in `mlartifacts`; those of a server where the server says.
+    """
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(EXPERIMENT)
+    if found is None:
+        try:
+            return str(client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=KIND))
+        except MlflowException:
+            found = client.get_experiment_by_name(EXPERIMENT)
+            if found is None:
+                raise
+    if found.lifecycle_stage == "deleted":
+        client.restore_experiment(found.experiment_id)
+    return str(found.experiment_id)
+
+
+def run_url(uri: str, experiment: str, run: str) -> str:
+    """Return where the run can be looked at: on the tracking server, or in `fedbnsl ui`."""
+    base = uri.rstrip("/") if uri.startswith("http") else UI
+    return f"{base}/#/experiments/{experiment}/runs/{run}"
+
+
+def _without_password(text: str, uri: str) -> str:
+    password = urlsplit(uri).password
+    return text.replace(password, "…") if password else text
+
+
+def _database(uri: str) -> Path | None:
+    """Return the file of an SQLite database, None for any other store."""
+    if not uri.startswith("sqlite:///"):
+        return None
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0]).resolve()
+
+
+def _artifacts(uri: str) -> str | None:
+    database = _database(uri)
+    return (database.parent / "mlartifacts" / EXPERIMENT).as_uri() if database else None
+
+
+@contextmanager
+def _alone(database: Path | None) -> Iterator[None]:
+    """Let one process at a time, on this machine, make the tables of a database: MLflow fails when two do."""
+    if database is None or sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    database.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(database.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

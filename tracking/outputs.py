@@ -1,0 +1,137 @@
+"""The files a run leaves in its folder: structure, scores, rounds, settings, picture and report."""
+
+import csv
+import json
+import math
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from .edges import marks
+from .picture import as_png, draw_structure
+from .report import report_html
+from .result import Metric, RunResult
+
+OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
+METRICS = (
+    *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
+    *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
+)
+"""what `metrics.json` has in any case, null where it is not known"""
+
+
+def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
+    """Write the files of `result` into `folder` and return their paths by name.
+
+    They are written beside `folder` first and moved when all are complete, so that nothing half-written is ever there.
+    A folder that does not exist appears at once; in one that does, each file is replaced at once and other files stay.
+    """
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.parent / f".{folder.name}-{uuid4().hex}"
+    beside.mkdir()
+    try:
+        for name, content in _contents(result).items():
+            (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        if folder.exists():
+            for name in OUTPUTS:
+                os.replace(beside / name, folder / name)
+        else:
+            beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return {name: folder / name for name in OUTPUTS}
+
+
+def _contents(result: RunResult) -> dict[str, str | bytes]:
+    title = f"{result.algorithm} on {result.dataset}, seed {result.seed}"
+    contents = (
+        structure_csv(result.structure),
+        json_text(flat_metrics(result)),
+        rounds_csv(result.rounds),
+        json_text(config(result)),
+        as_png(draw_structure(result.structure, result.truth, title)),
+        report_html(result),
+    )
+    return dict(zip(OUTPUTS, contents, strict=True))
+
+
+def structure_csv(structure: Structure) -> str:
+    """Return an edge a line: source, target, weight, and whether it is directed if the structure is not a DAG."""
+    names, mixed = structure.variables, structure.kind != "dag"
+    rows = [
+        (names[i], names[j], float(structure.weights[i, j]), *(["directed" if directed else "undirected"] * mixed))
+        for i, j, directed in marks(structure)
+    ]
+    return _csv(("source", "target", "weight", *(["type"] * mixed)), rows)
+
+
+def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
+    """Return a round a line; the columns are those of any round, `round` first."""
+    rows = list(rounds)
+    columns = list(dict.fromkeys(("round", *(name for row in rows for name in row))))
+    return _csv(columns, ([row.get(name, "") for name in columns] for row in rows))
+
+
+def flat_metrics(result: RunResult) -> dict[str, Metric]:
+    """Return the metrics of a run, the `METRICS` first: those the result does not have are derived, or None."""
+    total = {name: sum(row.get(name, 0.0) for row in result.rounds) for name in ("bytes_up", "bytes_down")}
+    derived: dict[str, Metric] = {
+        "edges": len(marks(result.structure)),
+        "rounds": len(result.rounds),
+        "converged": result.outcome == "converged",
+        "acyclic": result.structure.acyclic,
+        "formula_megabytes": sum(row.get("formula_bytes", 0.0) for row in result.rounds) / 1e6,
+        **total,
+    }
+    return {**dict.fromkeys(METRICS), **derived, **result.metrics}
+
+
+def config(result: RunResult) -> dict[str, Any]:
+    """Return what it takes to run this again, and with what it was run."""
+    return {
+        "name": result.name,
+        "algorithm": result.algorithm,
+        "params": result.params,
+        "seed": result.seed,
+        "engine": result.engine,
+        "dataset": result.dataset,
+        "kind": result.schema.kind,
+        "variables": result.schema.variables,
+        "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
+        "about": result.about,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
+    }
+
+
+def json_text(value: Any) -> str:
+    """Return `value` as JSON for people and programs; what JSON cannot say (infinity, NaN) is null."""
+    return json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue()

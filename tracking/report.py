@@ -1,0 +1,215 @@
+"""The report of a run: one HTML file that explains itself and needs nothing else, not even the internet."""
+
+from .edges import Category, Edge, classify
+from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
+from .picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
+from .result import RunResult
+
+SCORES = {
+    "shd": "SHD: pairs of variables joined differently",
+    "shd_cpdag": "SHD between the equivalence classes (CPDAGs)",
+    "shd_skeleton": "SHD of the skeletons: directions do not count",
+    "shd_lenient": "SHD where directed against undirected costs nothing",
+    "smhd": "SMHD: SHD of the moral graphs",
+    "tpr": "TPR: share of the true edges that were found",
+    "fdr": "FDR: share of the learned edges that are extra or reversed",
+    "precision": "Precision: share of the learned edges that are right",
+    "f1": "F1 of precision and TPR",
+    "auroc": "AUROC of the strengths",
+    "aupr": "AUPR of the strengths",
+}
+COUNTS = {
+    "edges": "Edges learned",
+    "true_edges": "Edges in the truth",
+    "correct": "Right edges",
+    "reversed": "Reversed edges",
+    "extra": "Extra edges",
+    "missing": "Missing edges",
+    "half_directed": "Half-directed edges: undirected in one of the two",
+    "correct_skeleton": "Right edges, however directed",
+    "v_structures": "V-structures learned",
+    "v_structures_true": "V-structures in the truth",
+    "v_structures_correct": "Right v-structures",
+}
+MARKS: dict[Category, str] = {
+    "right": "✓ right",
+    "extra": "✗ extra",
+    "missing": "✗ missing",
+    "reversed": "↺ reversed",
+    "half-directed": "◐ half-directed",
+}
+NO_TRUTH = "There is no truth to compare with."
+ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
+ELSEWHERE |= {"epsilon", "delta", "adjacency"}
+
+
+def report_html(result: RunResult) -> str:
+    """Return the report of `result` as one HTML document without any reference to something outside it."""
+    body = [
+        _headline(result),
+        _structure(result),
+        _scores(result),
+        _edges(result),
+        _convergence(result),
+        _communication(result),
+        _silos(result),
+        _privacy(result),
+        _parameters(result),
+    ]
+    return page(_title(result), body)
+
+
+def warnings(result: RunResult) -> list[str]:
+    """Return what a reader must know before trusting the structure, in plain words."""
+    said = []
+    if result.outcome == "silo lost":
+        who = ", ".join(result.lost) or "a silo"
+        said.append(f"Silo lost: {who} stopped answering. This is the state of the last round that all silos finished.")
+    if result.outcome == "out of rounds":
+        said.append(
+            f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
+            "the structure."
+        )
+    cycle = result.structure.cycle
+    if cycle:
+        said.append(f"A cycle is left: {' → '.join([*cycle, cycle[0]])}. This is not a Bayesian network.")
+    return said
+
+
+def _headline(result: RunResult) -> str:
+    metrics, silos = result.metrics, len(result.schema.rows)
+    ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
+    edges = len(classify(result.structure, None))
+    found = (
+        f"{_number(edges, 'edge')} among {_number(len(result.structure.variables), 'variable')}, learned from "
+        f"{_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
+        f"The run {ended} after {_number(len(result.rounds), 'round')}."
+    )
+    scores = [(name.upper(), metrics.get(name)) for name in ("shd", "tpr", "fdr")] if result.truth else []
+    figures: list[tuple[str, object]] = [
+        *scores,
+        ("edges", edges),
+        ("rounds", len(result.rounds)),
+        ("seconds", metrics.get("seconds")),
+        ("MB, papers' formula", metrics.get("formula_megabytes")),
+    ]
+    return "\n".join(
+        [
+            header(_title(result), paragraph(found)),
+            *(paragraph(warning, "warning") for warning in warnings(result)),
+            tiles(figures),
+        ]
+    )
+
+
+def _structure(result: RunResult) -> str:
+    svg = as_svg(draw_structure(result.structure, result.truth), "structure")
+    truth = result.about.get("truth")
+    against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
+    how = (
+        "Causes stand above their effects; the stronger an edge, the thicker its line."
+        if len(result.structure.variables) <= DRAWN_UP_TO
+        else "A mark in row X and column Y is the edge X → Y; causes come before their effects."
+    )
+    return section("Structure", paragraph(f"{against} {how}", "soft"), figure(svg))
+
+
+def _scores(result: RunResult) -> str:
+    truth, metrics = result.about.get("truth", "the truth.csv of the data set"), result.metrics
+    compared = result.truth is not None
+    names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
+    known = [name for name in names if name in metrics and (compared or metrics[name] is not None)]
+    scores = [(SCORES[name], metrics[name]) for name in known if name in SCORES]
+    counts = [(COUNTS.get(name, name), metrics[name]) for name in known if name not in SCORES]
+    tables = [table((kind, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
+    said = paragraph(f"Truth: {truth}.", "soft") if compared else paragraph(NO_TRUTH)
+    return section("Scores", said, columns(*tables))
+
+
+def _edges(result: RunResult) -> str:
+    edges = sorted(classify(result.structure, result.truth), key=lambda edge: -abs(edge.weight or 0.0))
+    if not edges:
+        return section("Edges", paragraph("There is no edge."))
+    if result.truth is None:
+        return section("Edges", table(("edge", "weight"), [(_arrow(edge), edge.weight) for edge in edges], True))
+    rows = [(_arrow(edge), edge.weight, edge.true_weight, _mark(edge)) for edge in edges]
+    return section("Edges", table(("edge", "weight", "true weight", ""), rows, scrolling=True))
+
+
+def _convergence(result: RunResult) -> str:
+    if not result.rounds:
+        return section("Convergence", paragraph("No round was finished."))
+    return section("Convergence", figure(as_svg(draw_rounds(result.rounds), "rounds")))
+
+
+def _communication(result: RunResult) -> str:
+    metrics = result.metrics
+    rows = [
+        ("Silos to coordinator, bytes really serialised", metrics.get("bytes_up")),
+        ("Coordinator to silos, bytes really serialised", metrics.get("bytes_down")),
+        ("Both together by the papers' formula, megabytes", metrics.get("formula_megabytes")),
+    ]
+    return section("Communication", table(("over all silos and rounds", ""), rows))
+
+
+def _silos(result: RunResult) -> str:
+    figures = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
+    local = bool(result.local_structures)
+    rows = []
+    for silo in result.schema.silos:
+        own = result.local_structures.get(silo)
+        edges = [len(classify(own, None)) if own else None] if local else []
+        refit = [result.refit.get(silo, {}).get(name) for name in figures]
+        rows.append((silo, result.schema.rows[silo], *edges, *refit))
+    names = (
+        "silo",
+        "rows",
+        *(["edges of its own structure"] if local else []),
+        *(n.replace("_", " ") for n in figures),
+    )
+    explained = (
+        [
+            paragraph(
+                "Normalised mean squared errors: of the consensus weights, and of weights refitted on the "
+                "silo's own rows.",
+                "soft",
+            )
+        ]
+        if figures
+        else []
+    )
+    return section("Silos", *explained, table(names, rows, scrolling=len(rows) > 12))
+
+
+def _privacy(result: RunResult) -> str:
+    metrics = result.metrics
+    if metrics.get("epsilon") is None:
+        return section("Privacy", paragraph("No privacy budget was asked for: replies are exact."))
+    rows = [
+        ("ε", metrics.get("epsilon")),
+        ("δ", metrics.get("delta")),
+        ("Two data sets are neighbours if they differ by", metrics.get("adjacency")),
+    ]
+    return section("Privacy", table(("spent by each silo", ""), rows))
+
+
+def _parameters(result: RunResult) -> str:
+    rows: list[tuple[str, object]] = [("algorithm", result.algorithm), ("seed", Markup(str(result.seed)))]
+    rows += [("engine", result.engine), ("run", result.name), *result.params.items()]
+    return section("Parameters", table(("parameter", "value"), rows))
+
+
+def _title(result: RunResult) -> str:
+    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def _arrow(edge: Edge) -> str:
+    return f"{edge.source} {'→' if edge.directed else '—'} {edge.target}"
+
+
+def _mark(edge: Edge) -> Markup:
+    return Markup(f'<span class="{edge.category}">{MARKS[edge.category]}</span>')
