@@ -37,23 +37,23 @@ OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 ALGORITHMS: dict[str, Entry] = {
     "fed-sparse": Entry(
         summary="consensus ADMM, sparse local solve by greedy coordinate descent (Fed-Sparse-BNSL)",
-        source="000, Algorithm 1",
-        leaves="the changed entries of its d x d weights a round, one residual a round, d mean squares once",
+        source="Fassy El Fehri, Bellet, Bastien: Differentially Private and Federated Structure Learning, Alg. 1",
+        leaves="changed entries of its d x d weights and one residual a round; d mean squares once; sums of variances",
         config=fed_sparse.FedSparse,
         build=fed_sparse.build,
         presets=fed_sparse.PRESETS,
     ),
     "notears-admm": Entry(
         summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
-        source="001, Algorithm 1",
-        leaves="a dense d x d weight matrix a round; with the first one the covariance can be rebuilt (000 A.1)",
+        source="Ng, Zhang 2022: Towards Federated Bayesian Network Structure Learning, Alg. 1",
+        leaves="its d x d weights a round, nearly all entries; the first of them give its covariance away",
         config=notears_admm.NotearsAdmm,
         build=notears_admm.build,
         presets=notears_admm.PRESETS,
     ),
     "fed-frank-wolfe": Entry(
         summary="as fed-sparse, but the local lasso by Frank-Wolfe: a baseline that fails on raw data",
-        source="000, Appendix C.1",
+        source="Fassy El Fehri, Bellet, Bastien, Appendix C.1",
         leaves="as fed-sparse",
         config=frank_wolfe.FedFrankWolfe,
         build=frank_wolfe.build,
@@ -68,14 +68,14 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "notears-local": Entry(
         summary="baseline: every silo by itself, scores are means over the silos",
-        source="001, Section 6",
+        source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears_alone.Notears,
         build=lambda settings: local.build(settings, "medoid"),
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
-        source="Na and Yang 2010; 001, Section 6",
+        source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears_alone.Notears,
         build=lambda settings: local.build(settings, "vote"),
@@ -83,7 +83,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "notears-best": Entry(
         summary="baseline: the best of the silos' own structures, by the truth",
-        source="001, Section 6",
+        source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears_alone.Notears,
         build=lambda settings: local.build(settings, "medoid"),
@@ -95,7 +95,7 @@ ALGORITHMS: dict[str, Entry] = {
 STEPS: dict[str, Entry] = {
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
-        source="000, Appendix B.2.2",
+        source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
         leaves="its mean squared residuals, d numbers, and, where the truth is known, two errors; its weights stay",
         config=personalise.Refit,
         build=personalise.build,

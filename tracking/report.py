@@ -10,6 +10,8 @@ SCORES = {
     "shd_cpdag": "SHD between the equivalence classes (CPDAGs)",
     "shd_skeleton": "SHD of the skeletons: directions do not count",
     "shd_lenient": "SHD where directed against undirected costs nothing",
+    "mse_consensus": "Median normalised error of the consensus weights, by silo",
+    "mse_personal": "The same for weights refitted by each silo",
     "smhd": "SMHD: SHD of the moral graphs",
     "tpr": "TPR: share of the true edges that were found",
     "fdr": "FDR: share of the learned edges that are extra or reversed",

@@ -24,7 +24,9 @@ from .silo_side import Broadcast, LocalProblem, Reply, Silo
 class NotearsAdmm(ConsensusSettings):
     """Settings of `notears-admm`."""
 
+    l1: float = 0.01
     hold: float = 0.003
+    relax: bool = False
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
 

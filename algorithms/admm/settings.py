@@ -12,7 +12,8 @@ class ConsensusSettings:
     With `scaled`, the silos first tell (the sum of) their variables' mean squares m, d numbers, and every penalty is
     measured in them: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus then gives way where the loss
     is flat and holds where it is steep, and the result does not depend on the unit of measurement. With `settle`, once
-    h < `settle_h` the order of the variables is fixed and the rest is a convex lasso over the entries that respect it.
+    h < `settle_h` the order of the variables is fixed and the rest is a convex lasso over the entries that respect it;
+    `turns` then improves on the order, and `relax` takes the shrinkage off what the lasso kept.
     """
 
     rho1: float = 0.3
@@ -31,8 +32,12 @@ class ConsensusSettings:
     """fix the order of the variables once h is small"""
     settle_h: float = 2e-3
     """how small h must be for that"""
-    passes: int = 2
-    """how often to go through both phases: each further pass starts from the last one's structure"""
+    turns: int = 10
+    """how often, at most, to look for edges of the settled order that are better turned (0: never)"""
+    relax: bool = True
+    """fit again without λ on the entries the lasso kept (relaxed lasso), before τ is applied"""
+    rho2_settled: float = 0.03
+    """ρ₂ from then on that the order is settled: what is left is convex, and a looser consensus gets there sooner"""
     w_steps: int = 20
     """L-BFGS steps of the server a round"""
     hold: float = 0.01
@@ -52,14 +57,15 @@ class ConsensusSettings:
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        for name in ("rho1", "rho2", "settle_h", "tolerance", "h_tolerance"):
+        for name in ("rho1", "rho2", "rho2_settled", "settle_h", "tolerance", "h_tolerance"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("rho1_growth", "rho2_growth"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         for name in ("l1", "hold", "threshold"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for name in ("passes", "w_steps", "rounds"):
+        for name in ("w_steps", "rounds"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        require(self.turns >= 0, "turns", self.turns, "0 or more")
 
 
 def require(holds: bool, name: str, value: float, range_: str) -> None:

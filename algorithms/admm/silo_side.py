@@ -2,7 +2,8 @@
 
 The rows are read once, for S_p = X_pᵀX_p/n_p; after that a round costs no pass over them. S_p is weighted by n_p over
 the mean number of rows, so that every row of the federation counts the same. What leaves: the change of B_p, the
-variables' mean squares (once, where penalties are scaled by them), and ‖B_p − W‖² for the stopping rule.
+variables' mean squares (once, where penalties are scaled by them), ‖B_p − W‖² for the stopping rule, and, for moves the
+server proposes, changes of a sum of conditional variances.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from ..protocol import FloatArray, Schema
 from .messages import Change, change_between, hold_back
 from .order import forward
 from .settings import ConsensusSettings
+from .turns import Moves, variance_changes
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Silo:
 
     S: FloatArray
     """weighted second moments, `[d, d]`"""
+    ridge: float
+    """what to add to S, in its own diagonal, where it is to be inverted: (d/n_p)², nothing where rows are many"""
     rounds: int
     B: FloatArray
     beta: FloatArray
@@ -32,6 +36,8 @@ class Silo:
     """what penalties are measured in, `[d]`: this silo's own until the federation's is known"""
     place: NDArray[np.int64]
     """each variable's place in the settled order; empty before"""
+    support: NDArray[np.bool_]
+    """entries still free, `[d, d]`: all, until the lasso is relaxed"""
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,15 @@ class Broadcast:
     rho2: float
     scale: FloatArray
     place: NDArray[np.int64]
-    news: bool
-    """whether `place` replaces the one before (an empty one takes the order back)"""
+    moves: Moves
+    """moves in the settled order that are to be judged; most often none"""
+    relax: bool
+    """whether λ is now zero and only what is left in W is free"""
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting ρ₂, scales and order as 8 a number."""
-        return self.W.cost + 8 * (1 + len(self.scale) + len(self.place))
+        """Bytes by the formula of 000 B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
+        return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,13 @@ class Reply:
     B: Change
     scale: FloatArray
     gap: float
+    changes: FloatArray
+    """change of Σ_j var(x_j | those before) under each move that was to be judged"""
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting scales and gap as 8 a number."""
-        return self.B.cost + 8 * (1 + len(self.scale))
+        """Bytes by the formula of 000 B.2.1, counting scales, gap and variances as 8 a number."""
+        return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,8 @@ def open_silo(table: NDArray[np.float64], schema: Schema, silo: str, settings: C
     S = rows.T @ rows / mean_rows
     zero = np.zeros_like(S)
     scale = np.diag(S).copy() if settings.scaled else np.ones(len(S))
-    return Silo(S, 0, zero, zero, zero, settings.rho2, scale, np.empty(0, dtype=np.int64))
+    ridge = (table.shape[1] / len(table)) ** 2
+    return Silo(S, ridge, 0, zero, zero, zero, settings.rho2, scale, np.empty(0, dtype=np.int64), zero == 0)
 
 
 def local_solve(
@@ -106,26 +117,38 @@ def local_solve(
     """Update β_p for the W just received, solve for B_p, and return the new state and the reply."""
     W = broadcast.W.put(silo.W)
     scale = broadcast.scale if len(broadcast.scale) else silo.scale
-    place = broadcast.place if broadcast.news else silo.place
-    allowed = forward(place, len(W))
+    place = broadcast.place if len(broadcast.place) else silo.place
+    support = silo.support & (W != 0) if broadcast.relax else silo.support
+    allowed = forward(place, len(W)) & support
+    price = l1_weights(0.0 if broadcast.relax else l1, scale)
     gap = silo.B - W
     beta = silo.beta + (silo.rho2 * scale)[:, None] * gap
     r = broadcast.rho2 * scale
-    problem = LocalProblem(
-        silo.S, beta - r[:, None] * W, r, l1_weights(l1, scale), allowed, np.where(allowed, silo.B, 0)
-    )
+    problem = LocalProblem(silo.S, beta - r[:, None] * W, r, price, allowed, np.where(allowed, silo.B, 0))
     B = np.where(allowed, hold_back(silo.B, solve(problem), held(settings.hold, scale)), 0.0)
     sent = scale if settings.scaled and silo.rounds == 0 else np.empty(0)
-    reply = Reply(change_between(np.zeros_like(B), B - silo.B), sent, float(scale @ (gap * gap).sum(axis=1)))
-    return Silo(silo.S, silo.rounds + 1, B, beta, W, broadcast.rho2, scale, place), reply
+    reply = Reply(
+        B=change_between(np.zeros_like(B), B - silo.B),
+        scale=sent,
+        gap=float(scale @ (gap * gap).sum(axis=1)),
+        changes=judged(silo, place, broadcast.moves),
+    )
+    return Silo(silo.S, silo.ridge, silo.rounds + 1, B, beta, W, broadcast.rho2, scale, place, support), reply
+
+
+def judged(silo: Silo, place: NDArray[np.int64], moves: Moves) -> FloatArray:
+    """Return the change of the sum of conditional variances under each of `moves`, `[n_moves]`."""
+    if not len(moves):
+        return np.empty(0)
+    return variance_changes(silo.S + silo.ridge * np.diag(np.diag(silo.S)), place, moves)
 
 
 def summand(reply: Reply) -> FloatArray:
-    """Return `reply` as one vector `[d² + d + 1]` (change of B_p, mean squares, gap): the server needs only the sum."""
+    """Return `reply` as one vector `[d² + d + 1 + n_moves]`: the server needs only the sum over the silos."""
     d = reply.B.d
     change = reply.B.put(np.zeros((d, d))).ravel()
     scale = reply.scale if len(reply.scale) else np.zeros(d)
-    return np.concatenate([change, scale, [reply.gap]])
+    return np.concatenate([change, scale, [reply.gap], reply.changes])
 
 
-KEPT = ("rounds", "B", "beta", "W", "rho2", "scale", "place")
+KEPT = ("rounds", "B", "beta", "W", "rho2", "scale", "place", "support")
