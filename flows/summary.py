@@ -28,4 +28,4 @@ def show_result(finished: Finished) -> None:
         out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
-        out.print(f"MLflow: {finished.tracking_url}", soft_wrap=True)
+        out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
