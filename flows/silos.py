@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.about import read_about
 from fedbnsl.data.federated import POOLED
 from fedbnsl.data.folder import TRUTH, read_truth, silo_files
+from fedbnsl.flows.inline import job_inline
 from fedbnsl.flows.run import Job, Session
 from fedbnsl.flows.settings import LearnSettings
 from fedbnsl.tasks.cluster import connected, embedded, hosted_silos, require
@@ -72,18 +73,12 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
     """Return the job that `settings` ask for on `silos`."""
-    return Job(
-        name=settings.name or "",
-        run_id=run_id,
-        algorithm=settings.algorithm,
-        params=dict(settings.params),
-        seed=settings.seed,
+    return replace(
+        job_inline(settings, run_id),
         engine="prefect",
-        dataset=Path(settings.data).absolute().name,
         about=silos.about,
         truth=silos.truth,
         silo_weights=silos.silo_weights,
-        allow_cyclic_truth=settings.allow_cyclic_truth,
     )
 
 

@@ -7,7 +7,7 @@ An edge from a variable to itself is none, so B_jj = 0 is part of the local prob
 then starts near the identity, which explains every variable by itself, and takes some ten rounds to leave it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +32,12 @@ class NotearsAdmm(ConsensusSettings):
 
 
 # 000 B.3.2 (d = 20, P = 8), B.3.4 (Sachs, P = 3); ρ₁ is per silo here.
+PAPER = NotearsAdmm(
+    rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, loops=True, scaled=False, settle=False, w_steps=15_000, hold=0.0
+)
 PRESETS = {
-    "paper": NotearsAdmm(
-        rho1=1000 / 8,
-        rho1_growth=1.0,
-        rho2=1.0,
-        l1=0.01,
-        loops=True,
-        scaled=False,
-        settle=False,
-        w_steps=15_000,
-        hold=0.0,
-    ),
-    "paper-sachs": NotearsAdmm(
-        rho1=100_000 / 3,
-        rho1_growth=1.0,
-        rho2=10.0,
-        l1=0.1,
-        threshold=0.1,
-        loops=True,
-        scaled=False,
-        settle=False,
-        w_steps=15_000,
-        hold=0.0,
-    ),
+    "paper": PAPER,
+    "paper-sachs": replace(PAPER, rho1=100_000 / 3, rho2=10.0, l1=0.1, threshold=0.1),
 }
 
 

@@ -17,21 +17,13 @@ from .notears_alone import Notears, notears
 
 
 @dataclass(frozen=True)
-class Silo:
-    """A silo's own structure; it has no other state."""
-
-    weights: FloatArray
-    scores: FloatArray
-
-
-@dataclass(frozen=True)
 class Ask:
     """The only broadcast: each silo is to send what it learned."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A silo's structure, weights thresholded and not, `[d, d]`."""
+    """A silo's own structure, all it keeps and all it sends: weights after the threshold, and before as scores."""
 
     weights: FloatArray
     scores: FloatArray
@@ -47,13 +39,13 @@ class Server:
     scores: FloatArray
 
 
-def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgorithm[Server, Silo, Ask, Learned]:
+def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgorithm[Server, Learned, Ask, Learned]:
     """Return the baseline whose structure is the silos' medoid or their vote; `local_structures` has all of them."""
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Learned:
         own = notears(table, schema.variables, settings)
         assert own.scores is not None
-        return Silo(own.weights, own.scores)
+        return Learned(own.weights, own.scores)
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.variables, (), np.empty(0), np.empty(0))
@@ -72,13 +64,13 @@ def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgo
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Ask(),
-        local_solve=lambda silo, ask: (silo, Learned(silo.weights, silo.scores)),
+        local_solve=lambda silo, ask: (silo, silo),
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: True,
         structure=structure,
         server_type=Server,
-        silo_type=Silo,
+        silo_type=Learned,
         broadcast_type=Ask,
         reply_type=Learned,
         max_rounds=1,
