@@ -39,6 +39,7 @@ contracts: types
 
 bench: setup
 	$(BIN)/python benchmarks/continuous.py
+	$(BIN)/python benchmarks/orchestration.py
 
 ui: setup
 	$(BIN)/fedbnsl ui
