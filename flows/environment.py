@@ -12,6 +12,8 @@ DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    # MLflow's server would start six workers of 250 MB each for jobs that nobody here gives it.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     # The tables and links of a run are worth keeping; the log line of every task run is not worth its cost.
     "PREFECT_CLI_PROMPT": "false",
     # One BLAS thread a process: the silos are what runs in parallel.

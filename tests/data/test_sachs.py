@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.carried import carried_file
 from fedbnsl.data.sachs import CONDITIONS, EDGES, PROTEINS, TRUTHS, sachs, sachs_table, sachs_truth
 
-SHARED = Path("/work/shared/data/sachs")
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "sachs"
 
 
 def installed(package):
