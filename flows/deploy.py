@@ -32,7 +32,7 @@ def serve_learn(
             deployment = deployed(settings, name, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
             print(f"serving learn/{name}: {settings.algorithm} on {folder}, {when}; Ctrl-C stops", flush=True)
-            serve(deployment, print_starting_message=False, limit=1)  # runs wait for each other, not pile up
+            serve(deployment, print_starting_message=False)
 
 
 def deployed(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> Any:

@@ -24,7 +24,7 @@ def runs_in(deployment, states):
 # Six fields: the last one is seconds. Cron, not an interval: with sqlalchemy 2.1 cron never fires, silently.
 def test_a_cron_schedule_fires_twice(server, example, tmp_path):
     command = [sys.executable, "-m", "fedbnsl.flows.cli", "serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]
-    command += ["--cron", "* * * * * */20", "--name", "fires"]
+    command += ["--cron", "* * * * * */15", "--name", "fires"]
     with (tmp_path / "log").open("w") as log:
         serving = subprocess.Popen(
             command, env={**os.environ, "PREFECT_API_URL": server}, cwd=tmp_path, stdout=log, stderr=log
