@@ -21,13 +21,16 @@ def runs_in(deployment, states):
     return [run for run in runs if run.state is not None and run.state.name in states]
 
 
-def listen_to_ctrl_c():
-    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so would all it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+@pytest.fixture
+def listening_to_ctrl_c():
+    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 # Six fields: the last one is seconds. Cron, not an interval: with sqlalchemy 2.1 cron never fires, silently.
-def test_a_cron_schedule_fires_twice(server, example, tmp_path):
+def test_a_cron_schedule_fires_twice(server, example, tmp_path, listening_to_ctrl_c):
     command = [sys.executable, "-m", "fedbnsl.flows.cli", "serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]
     command += ["--cron", "* * * * * */15", "--name", "fires"]
     with (tmp_path / "log").open("w") as log:
@@ -37,7 +40,6 @@ def test_a_cron_schedule_fires_twice(server, example, tmp_path):
             cwd=tmp_path,
             stdout=log,
             stderr=log,
-            preexec_fn=listen_to_ctrl_c,
         )
         try:
             deadline = time.monotonic() + 180
