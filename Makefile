@@ -10,12 +10,14 @@ export OPENBLAS_NUM_THREADS = 1
 setup: .venv/ready
 
 # uv does the work in seconds; cdt is only the carrier of the Sachs table, so nothing it depends on is installed.
-.venv/ready: pyproject.toml constraints.txt
-	python3 -m venv .venv
-	$(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==//p' constraints.txt)"
+.venv/ready: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps cdt==0.6.0
 	touch $@
+
+$(BIN)/uv:
+	python3 -m venv .venv
+	$(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==//p' constraints.txt)"
 
 learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
@@ -45,7 +47,7 @@ ui: setup
 	$(BIN)/fedbnsl ui
 
 # Pins for every supported Python, from the ranges in pyproject.toml.
-constraints: setup
+constraints: $(BIN)/uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --quiet --output-file constraints.txt
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> constraints.txt
 
