@@ -45,7 +45,7 @@ def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION
     floats = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore"):
         scaled = np.rint(np.ldexp(floats, fraction_bits))
-    # No float lies between 2⁶³/summands and that rounded to a float, so comparing with the latter loses nothing.
+    # No float lies between 2⁶³/summands and this, the same rounded: what is below the one is below the other.
     limit = 2.0**63 / _positive(summands)
     range_ = f"below {np.ldexp(limit, -fraction_bits):g}"
     _refuse_first(~(np.abs(scaled) < limit), floats, range_, summands, labels)
@@ -103,9 +103,10 @@ def _check_positions(positions: NDArray[np.int64], length: int) -> None:
 def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Number], range_: str, summands: int, labels: Labels) -> None:
     for at in np.flatnonzero(bad)[:1]:
         raise BadInput(
-            f"{_name(at, labels)} is {values[at]}: its size must be {range_}, so that a sum of {summands} cannot overflow"
+            f"{_name(at, labels)} is {values.flat[at]}: its size must be {range_}, "
+            f"so that a sum of {summands} cannot overflow"
         )
 
 
 def _name(at: int, labels: Labels) -> str:
-    return f"entry {at} ({labels[at]})" if labels else f"entry {at}"
+    return f"entry {at} ({labels[at]})" if labels is not None else f"entry {at}"
