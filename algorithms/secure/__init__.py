@@ -13,6 +13,8 @@ honest-but-curious coordinator, for up to 64 silos in a full mesh. Four phases, 
 
 Whatever silos fall silent in whatever phase, at least `threshold` that remain give the exact sum of those that answered
 phase 3; fewer abort it. `exchange.secure_sum` runs the phases over any transport, `exchange.answer` is a silo's side.
+Not in the paper: the commitment to the self-mask's seed (`messages`), by which wrong shares are found out, and that
+everything is bound to a session (`session`).
 
 What it protects: the coordinator, alone or with fewer than `threshold` silos that tell it all they know, learns of the
 other silos' vectors only their sum, even of a silo whose masked vector arrives after it was given up. Every message

@@ -1,4 +1,4 @@
-"""Keys that two silos share without the coordinator, and sealing what passes it (Bonawitz et al. 2017, §3.1, §3.3).
+"""Keys that two silos share without the coordinator, and sealing what passes it (Bonawitz et al. 2017, §3.2, §3.3).
 
 X25519, HKDF-SHA256 and AES-256-GCM. Every derived key is bound to the session, to a purpose and to the silos it is for,
 so no key serves two purposes, two rounds, two attempts or two directions.

@@ -67,6 +67,7 @@ def answer(
     `entropy`, 32 bytes fresh from the operating system, is needed in phase `advertise`, which begins a session whatever
     the state was; `vector`, what the silo puts into the sum, in phase `mask`. Who calls it decides whether the session
     (`state.session`) is one it wants to take part in, and keeps state and answer together if it keeps them on disk.
+    A question repeated is refused, but in phase `unmask`: a journal answers it, and `vector` is not called twice.
     Raises `Refused` if it would not be safe to answer.
     """
     if phase == "advertise":
@@ -77,12 +78,14 @@ def answer(
     if state is None:
         raise Refused(f"{silo} refuses to {phase}: it has advertised no keys")
     if phase == "share":
-        state, sealed = participant.share(state, read_by_silo(message, COORDINATOR))
-        return state, wire.encode(sealed)
+        state, dealt = participant.share(state, read_by_silo(message, COORDINATOR))
+        return state, wire.encode(dealt)
     if phase == "mask":
         if vector is None:
             raise ValueError("phase mask takes the vector to put into the sum")
-        state, masked = participant.mask(state, read_by_silo(message, COORDINATOR), vector())
+        sealed = read_by_silo(message, COORDINATOR)
+        participant.expect(state, "mask")  # first: making the vector may draw noise and spend a privacy budget
+        state, masked = participant.mask(state, sealed, vector())
         return state, wire.encode(masked)
     return participant.unmask(state, read_names(message, COORDINATOR))
 

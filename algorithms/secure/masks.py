@@ -1,4 +1,4 @@
-"""Masks: a short key stretched to as many ring elements as the vector has (Bonawitz et al. 2017, §4).
+"""Masks: a short key stretched to as many ring elements as the vector has (Bonawitz et al. 2017, §3.4, §4).
 
 The generator is AES-256 in counter mode; every key is used for one mask, so counting starts at 0. Of two silos the
 first by name adds their pairwise mask and the other subtracts it: in the sum over both it is gone.

@@ -8,6 +8,7 @@ but those revealed; so a vector cannot be masked twice nor a second set of survi
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -50,6 +51,13 @@ class _Secrets:
         return PublicKeys(cipher, mask, masks.commitment(self.seed, session, silo))
 
 
+def expect(state: Participant, phase: Phase) -> None:
+    """Raise `Refused` unless `phase` is the next one for `state`: each is answered once, in order."""
+    phases = get_args(Phase)
+    due = phases.index(phase) == phases.index(state.done) + 1
+    _require(state, phase, due, f"it has answered {state.done}")
+
+
 def advertise(session: Session, silo: str, entropy: bytes) -> tuple[Participant, bytes]:
     """Begin phase 1: return the state of `silo` and its public keys. `entropy` are 32 fresh, secret bytes.
 
@@ -68,7 +76,7 @@ def share(state: Participant, keys: Mapping[str, bytes]) -> tuple[Participant, d
 
     Raises `Refused` if those are fewer than the threshold, lack or change this silo's own, or are not usable keys.
     """
-    _require(state, "share", state.done == "advertise", f"it has answered {state.done}")
+    expect(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)
     _require_silos(state, "share", keys)
     own = secrets.public(session, silo).pack()
@@ -93,7 +101,7 @@ def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple
     threshold or a share was not sealed by it, for this silo, in this session; `ValueError` if `vector` is not a vector
     of uint64.
     """
-    _require(state, "mask", state.done == "share", f"it has answered {state.done}")
+    expect(state, "mask")
     _require_silos(state, "mask", {state.silo, *sealed})
     _require(state, "mask", state.silo not in sealed, "it got its own shares")
     if vector.dtype != np.uint64 or vector.ndim != 1:
@@ -123,7 +131,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
     if state.done == "unmask":
         _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")
         return state, state.revealed
-    _require(state, "unmask", state.done == "mask", f"it has answered {state.done}")
+    expect(state, "unmask")
     _require_silos(state, "unmask", survivors)
     unknown = ", ".join(sorted(set(survivors) - set(state.shares)))
     _require(state, "unmask", not unknown, f"it has no shares of {unknown}")
@@ -170,7 +178,6 @@ def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] 
     strangers = ", ".join(sorted(set(silos) - set(state.session.silos)))
     threshold = state.session.threshold
     _require(state, phase, not strangers, f"{strangers} is not in this session")
-    _require(
-        state, phase, len(set(silos)) >= threshold, f"{len(set(silos))} silos are left, the threshold is {threshold}"
-    )
+    left = len(set(silos))
+    _require(state, phase, left >= threshold, f"{left} silos are left, the threshold is {threshold}")
     _require(state, phase, state.silo in silos, "it is not among the silos that are left")
