@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
 from .baselines import local, notears_alone
 from .errors import BadInput
+from .moments import secure_sum
 from .protocol import FederatedAlgorithm, Kind
 
 
@@ -57,6 +58,13 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="as fed-sparse",
         config=frank_wolfe.FedFrankWolfe,
         build=frank_wolfe.build,
+    ),
+    "secure-sum": Entry(
+        summary="one secure sum of second moments, exact or private, then any learner that takes a covariance",
+        source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
+        leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
+        config=secure_sum.SecureSum,
+        build=secure_sum.build,
     ),
     "notears": Entry(
         summary="baseline: all rows in one place",
