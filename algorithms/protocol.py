@@ -185,7 +185,10 @@ Outcome = Literal["converged", "out of rounds", "silo lost"]
 
 @dataclass(frozen=True)
 class Round(Generic[Server]):
-    """The state after one round. `outcome` is None while the run goes on; `lost` names silos that were given up."""
+    """The state after one round. `outcome` is None while the run goes on; `lost` names silos that were given up.
+
+    Where the algorithm bears the loss, the run goes on without them.
+    """
 
     number: int
     server: Server
@@ -215,12 +218,13 @@ def rounds(
         except SiloLost as loss:
             yield Round(number - 1, server, Traffic(), "silo lost", loss.silos)
             return
+        lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = algorithm.dual_update(algorithm.aggregate(server, replies))
         if algorithm.converged(server):
             outcome = "converged"
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"
-        yield Round(number, server, traffic, outcome)
+        yield Round(number, server, traffic, outcome, lost)
 
 
 def gather(

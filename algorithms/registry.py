@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
 from .baselines import local, notears_alone
 from .errors import BadInput
-from .moments import secure_sum
+from .moments import dp_covariance, secure_sum
 from .protocol import FederatedAlgorithm, Kind
 
 
@@ -66,6 +66,13 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_sum.SecureSum,
         build=secure_sum.build,
     ),
+    "dp-covariance": Entry(
+        summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
+        leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
+        config=dp_covariance.DpCovariance,
+        build=dp_covariance.build,
+    ),
     "notears": Entry(
         summary="baseline: all rows in one place",
         source="Zheng et al. 2018",
@@ -119,6 +126,11 @@ def entry(name: str) -> Entry:
     if name not in ALGORITHMS:
         raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
+
+
+def parameter_names(name: str) -> tuple[str, ...]:
+    """Return the names of the parameters of algorithm `name`."""
+    return tuple(field.name for field in fields(entry(name).config))
 
 
 def configure(name: str, params: Mapping[str, Any]) -> Any:

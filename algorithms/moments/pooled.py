@@ -1,20 +1,22 @@
-"""Learners that start from one pooled covariance: no rows, no rounds, no further exchange (001 §4 works on such, too)."""
+"""Learners that start from one pooled covariance: no rows, no rounds, no further exchange (001 §4)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ..admm import fed_sparse
+from ..admm import fed_sparse, notears_admm
 from ..admm.settings import require
 from ..admm.silo_side import open_moments
 from ..baselines.notears_alone import Notears
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
-from ..protocol import FloatArray, Schema, rounds
+from ..protocol import FederatedAlgorithm, FloatArray, Schema, rounds
 from .equal_variance import equal_variance
 
-Learner = Literal["equal-variance", "notears", "fed-sparse"]
+Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm"]
+"""the last three are the consensus loop with one silo, with the settings of each"""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class PooledLearner:
     """equal-variance: parents a variable may have"""
     passes: int = 10
     """equal-variance: rounds of moves that may improve on the order"""
-    l1: float = 0.1
-    """notears, fed-sparse: λ"""
+    l1: float = 0.0
+    """the others: λ; 0: their own default"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
 
@@ -42,16 +44,21 @@ class PooledLearner:
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
 
 
+CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
+    "notears": (Notears, fed_sparse.build),
+    "fed-sparse": (fed_sparse.FedSparse, fed_sparse.build),
+    "notears-admm": (notears_admm.NotearsAdmm, notears_admm.build),
+}
+
+
 def learn_from_moments(S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner) -> Structure:
     """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`."""
     if how.learner == "equal-variance":
         weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
-    kind = Notears if how.learner == "notears" else fed_sparse.FedSparse
-    settings = kind(l1=how.l1, threshold=how.threshold)
-    algorithm = replace(
-        fed_sparse.build(settings), open_silo=lambda table, schema, silo, rng: open_moments(table, rows, settings)
-    )
+    kind, build = CONSENSUS[how.learner]
+    settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
+    algorithm = replace(build(settings), open_silo=lambda table, schema, silo, rng: open_moments(table, rows, settings))
     schema = Schema(variables, {"pooled": rows})
     *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
     return algorithm.structure(last.server)

@@ -2,11 +2,15 @@
 
 Every row puts one mark a variable into the bucket of |x|; the buckets are powers of 2^¼ from 2⁻²⁰ to 2²⁰, whatever the
 data. A replaced row moves two counts a variable by one, so the counts of d variables have the ℓ₂ sensitivity √(2d),
-however large its values. A quantile of the noisy counts is then a scale, found to a quarter of a power of two.
+however large its values. The scale is then the one whose normal distribution would fill the buckets most alike: a
+matched filter, which sums over the buckets where rows are and is not led astray by noise in all the empty ones.
 """
+
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erf
 
 from ..errors import BadInput
 from ..protocol import FloatArray
@@ -15,8 +19,8 @@ STEPS_A_DOUBLING = 4
 EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / STEPS_A_DOUBLING)
 """upper edges of the buckets; one more takes what is above the last"""
 BUCKETS = len(EDGES) + 1
-# Where a normal variable has its root mean square: 68.27 % of its values are no farther from zero.
-ROOT_MEAN_SQUARE = 0.6827
+# Scales that are tried, a fifteenth apart.
+CANDIDATES: FloatArray = 2.0 ** np.arange(-19, 19, 0.1)
 
 
 def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
@@ -30,15 +34,22 @@ def counts_sensitivity(variables: int) -> float:
     return float(np.sqrt(2 * variables))
 
 
-def scales(counts: NDArray[np.int64], rows: int, variables: tuple[str, ...]) -> FloatArray:
-    """Return each variable's scale `[d]`: the middle of the bucket in which the quantile of a root mean square lies.
+@cache
+def profiles() -> FloatArray:
+    """Return, for each candidate scale, the share of a normal variable's values in each bucket, `[n_scales, n_buckets]`."""
+    below = erf(EDGES[None, :] / (np.sqrt(2) * CANDIDATES[:, None]))
+    return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
-    `counts` `[d, n_buckets]` may be noisy. Raises `BadInput` naming a variable that lies outside the grid.
+
+def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:
+    """Return each variable's scale `[d]`, the root mean square of a normal one, from `counts` `[d, n_buckets]`.
+
+    The counts may be noisy. Raises `BadInput` naming a variable that lies at an end of the grid.
     """
-    at = (np.cumsum(counts, axis=1) >= ROOT_MEAN_SQUARE * rows).argmax(axis=1)
-    for j in np.flatnonzero((at == 0) | (at >= len(EDGES))):
+    best = (counts @ profiles().T).argmax(axis=1)
+    for j in np.flatnonzero((best == 0) | (best == len(CANDIDATES) - 1)):
         raise BadInput(
-            f"column '{variables[j]}': its scale lies outside 2^-20 to 2^20, or too much noise hides it: "
+            f"column '{variables[j]}': its scale lies outside 2^-19 to 2^19, or noise hides it: "
             "measure it in another unit, or allow a greater epsilon"
         )
-    return np.asarray(EDGES[at] * 2.0 ** (-0.5 / STEPS_A_DOUBLING))
+    return CANDIDATES[best]
