@@ -14,7 +14,7 @@ from .privacy.ledger import Budget, Charge, Ledger, MemoryLedger
 from .privacy.private import Spender, private_solve
 from .protocol import FederatedAlgorithm, Kind, Replies, Schema, Sparse, Traffic, gather, traffic_of
 from .secure import masked
-from .secure.exchange import answer
+from .secure.exchange import Transport, answer
 from .secure.masks import Ring
 from .secure.participant import Participant
 from .secure.session import Phase
@@ -54,9 +54,15 @@ class InProcessFederation:
                 reply = self._solve(algorithm, number, silo, broadcast)
                 return masked.to_ring(algorithm, reply, sparse, len(self.schema.rows))
 
-            return masked.masked_round(algorithm, session, _InProcessTransport(vector), broadcast, sparse)
+            return masked.masked_round(
+                algorithm, session, self.transport(_InProcessTransport(vector)), broadcast, sparse
+            )
         replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in self.schema.silos}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+
+    def transport(self, usual: Transport) -> Transport:
+        """Return the way that the messages of secure sums take: the usual one; a test may listen in."""
+        return usual
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """Return what each silo has charged for this run, or for all on its ledger (see `Federation.charges`)."""

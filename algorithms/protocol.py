@@ -82,7 +82,7 @@ def no_measures(server: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Where the summands of a round may differ from zero, by what is public: rising positions of a vector `[length]`."""
+    """Where the summands of a round may differ from zero, by what is public: rising positions in `[length]`."""
 
     positions: NDArray[np.int64]
     length: int

@@ -81,15 +81,14 @@ def learn(
 
     `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
     uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
-    are as on the command line; a folder's privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError) for
-    anything that cannot be learned from.
+    are as on the command line; a folder's privacy ledgers are kept in it, those of tables end with the call. Raises
+    `BadInput` (a ValueError) for anything that cannot be learned from.
     """
     folder = data if isinstance(data, str | Path) else None
     given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
     given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
-    settings: LearnSettings = checked(
-        LearnSettings, data=str(folder or IN_MEMORY), out=str(out) if out else None, **given
-    )
+    given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
+    settings: LearnSettings = checked(LearnSettings, **given)
     if engine == "prefect":
         if folder is None:
             raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_prepare import prepare_app
+from .cli_privacy import attack_app, privacy_app
 
 app = typer.Typer(
     name="fedbnsl",
@@ -20,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(prepare_app, name="prepare")
+app.add_typer(privacy_app, name="privacy")
+app.add_typer(attack_app, name="attack")
 
 AlgorithmOption = Annotated[str, typer.Option("--algorithm", "-a", help="One of those that `algorithms` lists.")]
 ParamOption = Annotated[

@@ -42,6 +42,6 @@ def privacy_line(privacy: PrivacySpent) -> str:
     if privacy.broken:
         return f"NOT PRIVATE: {privacy.broken}"
     return (
-        f"privacy: ε = {privacy.spent:.4g} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} ({privacy.adjacency}, "
-        f"per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
+        f"privacy: ε = {privacy.spent:.4g} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
+        f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
     )

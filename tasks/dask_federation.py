@@ -112,12 +112,14 @@ class DaskFederation:
         """
         steps = {silo: Step(_Solve(self, silo, question)) for silo, question in asked.items()}
         if as_tasks:
-            pending = {silo: local_solve.submit(silo, self.number, step).result for silo, step in steps.items()}
+            waits: dict[str, Callable[[], Any]] = {
+                silo: local_solve.submit(silo, self.number, step).result for silo, step in steps.items()
+            }
         else:
             pool = ThreadPoolExecutor(max(1, len(steps)))
-            pending = {silo: pool.submit(step.run).result for silo, step in steps.items()}
+            waits = {silo: pool.submit(step.run).result for silo, step in steps.items()}
             pool.shutdown(wait=False)
-        lost = _wait(pending)
+        lost = _wait(waits)
         if lost and not bears_loss:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)

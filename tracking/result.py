@@ -12,7 +12,7 @@ Metric = float | int | bool | str | None
 
 @dataclass(frozen=True)
 class PrivacySpent:
-    """What a private run promised and what its silos' ledgers say it spent, as ε at δ; `broken`: why it is no promise."""
+    """What a private run promised, and the ε that its silos' ledgers say it spent; `broken`: why it is no promise."""
 
     epsilon: float
     delta: float

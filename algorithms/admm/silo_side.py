@@ -117,14 +117,19 @@ def open_moments(S: FloatArray, rows: int, settings: ConsensusSettings) -> Silo:
 
 
 def local_solve(
-    silo: Silo, broadcast: Broadcast, solve: LocalSolver, l1: float, settings: ConsensusSettings
+    silo: Silo, broadcast: Broadcast, solve: LocalSolver, l1: float, loops: bool, settings: ConsensusSettings
 ) -> tuple[Silo, Reply]:
-    """Update β_p for the W just received, solve for B_p, and return the new state and the reply."""
+    """Update β_p for the W just received, solve for B_p, and return the new state and the reply.
+
+    With `loops` the diagonal of B_p is free, and only the consensus with W, where it is zero, draws it to zero.
+    """
     W = broadcast.W.put(silo.W)
     scale = broadcast.scale if len(broadcast.scale) else silo.scale
     place = broadcast.place if len(broadcast.place) else silo.place
     support = silo.support & (W != 0) if broadcast.relax else silo.support
     allowed = forward(place, len(W)) & support
+    if loops:
+        allowed |= np.eye(len(W), dtype=bool)
     price = l1_weights(0.0 if broadcast.relax else l1, scale)
     gap = silo.B - W
     beta = silo.beta + (silo.rho2 * scale)[:, None] * gap

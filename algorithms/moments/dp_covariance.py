@@ -9,7 +9,7 @@ mean of P covariances carries the noise of √P sums: `secure-sum` does with tha
 from dataclasses import dataclass
 
 from ..admm.settings import require
-from ..privacy.shares import Shares, noise_shares
+from ..privacy.shares import Shares
 from ..protocol import FederatedAlgorithm, Schema
 from .pooled import Learner
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
@@ -35,4 +35,4 @@ def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Ask, Part]
 
 def plan(settings: DpCovariance, schema: Schema) -> Shares:
     """Return the noise that hides a silo's release by itself."""
-    return noise_shares(schema, settings, 1, "from everyone but the silo that holds the record")
+    return settings.shares(schema, 1, "from everyone but the silo that holds the record")

@@ -7,7 +7,7 @@ regressed on few: parents join while they explain more than `price`, and leave a
 backward selection). The order is then improved on by moving one variable to another place as long as that lowers
 Σ_j (v_j + price · parents of j), with v_j the variance left.
 
-Cost: a selection of p parents among k candidates takes O(k·p²), so the order takes O(d³p²) and a pass of moves the same.
+Cost: a selection of p parents among k candidates takes O(k·p²), so the order takes O(d³p²), a pass of moves the same.
 """
 
 from dataclasses import dataclass

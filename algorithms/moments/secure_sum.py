@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..admm.settings import require
 from ..errors import BadInput
-from ..privacy.shares import Shares, noise_shares
+from ..privacy.shares import Shares
 from ..protocol import FederatedAlgorithm, Schema
 from ..secure.session import default_threshold
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
@@ -55,4 +55,4 @@ def plan(settings: SecureSum, schema: Schema) -> Shares:
         f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
         f"and at most {settings.colluders} of these tell the coordinator their noise"
     )
-    return noise_shares(schema, settings, sure, protects)
+    return settings.shares(schema, sure, protects)

@@ -21,8 +21,8 @@ from ..privacy import gram, scales
 from ..privacy.discrete_gaussian import discrete_gaussian
 from ..privacy.ledger import Release
 from ..privacy.noise import Bits, child
-from ..privacy.private import NO_SEED, Private
-from ..privacy.shares import Shares
+from ..privacy.private import NO_SEED, SEEDED, Private
+from ..privacy.shares import Shares, noise_shares
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .pooled import PooledLearner, learn_from_moments, residual_variances
 
@@ -58,6 +58,12 @@ class SummedMoments(PooledLearner):
         require(0 < self.scale_share < 1, "scale_share", self.scale_share, "between 0 and 1")
         require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
         require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
+
+    def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
+        """Return the noise these settings ask for, if so many silos' shares are sure to be in what is seen."""
+        counting = 0.0 if self.known_scale else self.scale_share
+        broken = SEEDED if self.insecure_seed != NO_SEED else ""
+        return noise_shares(schema, self.epsilon, self.delta, counting, sure, protects, broken)
 
 
 @dataclass(frozen=True)

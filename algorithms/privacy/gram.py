@@ -75,7 +75,7 @@ def covariance(triangle: NDArray[np.int64], unit: FloatArray, R: float, bits: in
 
 
 def positive(S: FloatArray, scales: FloatArray, least: float) -> FloatArray:
-    """Return `S` with the eigenvalues it has in units of `scales` raised to `least`: noise may have made some negative."""
+    """Return `S` with the eigenvalues it has in units of `scales` raised to `least`: noise makes some negative."""
     values, vectors = np.linalg.eigh(S / np.outer(scales, scales))
     lifted = (vectors * np.maximum(values, least)) @ vectors.T
     return np.asarray(lifted * np.outer(scales, scales))

@@ -136,7 +136,7 @@ def decide(charges: tuple[Charge, ...], request: Request, key: bytes) -> Charge:
                 )
             return charge
     run = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run == request.run) + request.cost
-    _refuse_over(run, request.promise.cost, request, "the run")
+    _refuse_over(run, request.promise.cost, request)
     _refuse_over_budget(total(Cost(charge.rho, ReplaceOne) for charge in charges) + request.cost, request)
     what = "; ".join(release.what for release in request.releases)
     promise = request.promise
@@ -155,11 +155,11 @@ def spent(charges: Iterable[Charge], delta: float) -> float:
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
-def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Request, who: str) -> None:
+def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Request) -> None:
     if not request.promise.broken and cost.rho > allowed.rho * (1 + ROUNDING):
         raise Overspent(
-            f"round {request.number} would bring what {who} has spent to ρ = {cost.rho:.6g}, above the {allowed.rho:.6g} "
-            f"that its ε = {request.promise.epsilon:g} allows: refused before any noise was drawn"
+            f"round {request.number} would bring what the run has spent to ρ = {cost.rho:.6g}, above the "
+            f"{allowed.rho:.6g} that its ε = {request.promise.epsilon:g} allows: refused before any noise was drawn"
         )
 
 

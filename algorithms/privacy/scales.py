@@ -36,7 +36,7 @@ def counts_sensitivity(variables: int) -> float:
 
 @cache
 def profiles() -> FloatArray:
-    """Return, for each candidate scale, the share of a normal variable's values in each bucket, `[n_scales, n_buckets]`."""
+    """Return the share of a normal variable's values in each bucket, by candidate scale, `[n_scales, n_buckets]`."""
     below = erf(EDGES[None, :] / (np.sqrt(2) * CANDIDATES[:, None]))
     return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
@@ -52,4 +52,4 @@ def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:
             f"column '{variables[j]}': its scale lies outside 2^-19 to 2^19, or noise hides it: "
             "measure it in another unit, or allow a greater epsilon"
         )
-    return CANDIDATES[best]
+    return np.asarray(CANDIDATES[best])

@@ -1,19 +1,18 @@
 """Noise shares: how much noise every silo adds so that the sum of those who answer hides any one record.
 
 A secure sum is recovered from no fewer than `threshold` silos, so that many shares are sure to be in it; those of
-colluders, who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke
-2021), and what "nearly" costs is in the price.
+colluders, who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of
+integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and what "nearly" costs is in the price.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import BadInput
 from . import gram, scales
 from .ledger import Promise
-from .private import NO_SEED, SEEDED
 from .zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
 
 if TYPE_CHECKING:
@@ -45,36 +44,23 @@ def delta_for(delta: float, schema: "Schema") -> float:
     return delta or 1.0 / least**2
 
 
-class Wanted(Protocol):
-    """The settings of a run that releases second moments privately."""
+def noise_shares(
+    schema: "Schema", epsilon: float, delta: float, counting: float, sure: int, protects: str, broken: str
+) -> Shares:
+    """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own.
 
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def scale_share(self) -> float: ...
-    @property
-    def known_scale(self) -> float: ...
-    @property
-    def insecure_seed(self) -> int: ...
-
-
-def noise_shares(schema: "Schema", wanted: Wanted, sure: int, protects: str) -> Shares:
-    """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own."""
-    d, delta = len(schema.variables), delta_for(wanted.delta, schema)
-    counting = 0.0 if wanted.known_scale else wanted.scale_share
-    whole = budget(wanted.epsilon, delta, ReplaceOne)
+    `counting` is the share of the budget for the bucket counts; δ as in `delta_for`, the rest as in `Promise`.
+    """
+    d, delta = len(schema.variables), delta_for(delta, schema)
+    whole = budget(epsilon, delta, ReplaceOne)
     bits = gram.bits_for(max(schema.rows.values()))
     counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
-    count_variance = _share(scales.counts_sensitivity(d), whole.portion(wanted.scale_share), sure)
+    count_variance = _share(scales.counts_sensitivity(d), whole.portion(counting), sure)
     gram_variance = _share(gram.gram_sensitivity(bits), whole.portion(1 - counting), sure)
     # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
     alike = gram.gram_sensitivity(bits) / math.sqrt(2) * (1 + 1e-15)
     return Shares(
-        promise=Promise(
-            wanted.epsilon, delta, whole, protects, broken=SEEDED if wanted.insecure_seed != NO_SEED else ""
-        ),
+        promise=Promise(epsilon, delta, whole, protects, broken),
         silos=sure,
         bits=bits,
         count_variance=count_variance,
@@ -88,5 +74,7 @@ def noise_shares(schema: "Schema", wanted: Wanted, sure: int, protects: str) -> 
 
 def _share(sensitivity: float, cost: Cost[ReplaceOne], silos: int) -> Fraction:
     """Return the variance, in halves, of one of so many shares of noise that costs no more than `cost`."""
+    if cost.rho == 0:
+        return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
     return Fraction(math.ceil(2 * whole / silos) + 1, 2)
