@@ -197,6 +197,7 @@ class TestSelection:
         possible = np.isfinite(self.scores)
         assert chisquare(self.frequencies(1.0)[possible], 2500 * self.law(1.0)[possible]).pvalue > 1e-3
 
+    @settings(max_examples=50, deadline=None)
     @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(1e-9, 1e9))
     def test_any_scores(self, scores: list[float], scale: float) -> None:
         chosen = exponential(bits(), np.array(scores), scale)
@@ -218,6 +219,7 @@ class TestSelection:
 
 
 class TestOnGrid:
+    @settings(max_examples=50, deadline=None)
     @given(st.floats(1e-9, 1e9), st.floats(1e-10, 1e3), st.integers(1, 40_000))
     def test_the_noise_is_what_rho_asks_for_the_enlarged_sensitivity(
         self, sensitivity: float, rho: float, d: int
@@ -231,7 +233,7 @@ class TestOnGrid:
         assert spare**2 >= 4 * d * enlarged**2
         assert step * math.sqrt(variance) <= 1.002 * sensitivity / math.sqrt(2 * rho)
 
-    @settings(max_examples=30)
+    @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 10_000))
     def test_rounding_is_within_the_enlarged_sensitivity_and_not_within_the_plain_one(self, seed: int) -> None:
         """A value half-way between grid points: neighbours a hair apart are rounded a whole step apart."""

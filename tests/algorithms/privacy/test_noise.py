@@ -4,7 +4,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -75,6 +75,7 @@ class TestUniform:
         bits.words = lambda count: next(words)  # type: ignore[method-assign]
         assert bits.all_below(bound, 2).tolist() == [5, 7]
 
+    @settings(max_examples=30, deadline=None)
     @given(st.integers(1, 2**300))
     def test_great_bounds(self, bound: int) -> None:
         assert 0 <= Bits(KEY).below(bound) < bound
@@ -90,10 +91,12 @@ class TestUniform:
 
 
 class TestExponentialCoin:
+    @settings(max_examples=50, deadline=None)
     @given(st.fractions(0, 60), st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**64 - 1), min_size=5, max_size=5))
     def test_it_compares_the_drawn_number_with_the_exponential(self, gamma: Fraction, word: int, more: list) -> None:
         self.agrees(gamma, word, more)
 
+    @settings(max_examples=50, deadline=None)
     @given(st.fractions(0, 40), st.integers(-2, 2), st.lists(st.integers(0, 2**64 - 1), min_size=5, max_size=5))
     def test_close_calls(self, gamma: Fraction, off: int, more: list) -> None:
         """The first 64 bits are those of e^{−γ} itself, or next to them: only further bits can tell."""

@@ -58,7 +58,7 @@ def test_the_table_of_the_specification(target: float, rho: str, closed: str) ->
 
 
 class TestConversion:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(rhos, deltas)
     @example(17.0, 1e-15)
     @example(1e-12, 1e-15)
@@ -80,7 +80,7 @@ class TestConversion:
             assert found >= least * (1 - mpmath.mpf(10) ** -20)
             assert found <= least + 1e-12 * (1 + least)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(epsilons, deltas)
     @example(50.0, 1e-15)
     @example(1e-200, 0.5)
@@ -91,6 +91,7 @@ class TestConversion:
         assert epsilon(Cost(rho * (1 + 1e-12) + 1e-300, ReplaceOne), delta) >= target * (1 - 1e-12)
         assert rho >= closed_form_rho(target, delta)
 
+    @settings(max_examples=50, deadline=None)
     @given(rhos, deltas, st.floats(1.01, 100))
     def test_more_cost_or_less_delta_is_more_epsilon(self, rho: float, delta: float, factor: float) -> None:
         here = epsilon(Cost(rho, ReplaceOne), delta)
@@ -127,12 +128,14 @@ class TestConversion:
 
 
 class TestCosts:
+    @settings(max_examples=50, deadline=None)
     @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
     def test_a_cost_is_not_below_the_exact_one(self, sensitivity: float, scale: float) -> None:
         exact = (Fraction(sensitivity) / Fraction(scale)) ** 2 / 2
         for cost in (gaussian_cost(sensitivity, scale, ReplaceOne), selection_cost(sensitivity, scale, ReplaceOne)):
             assert exact <= Fraction(cost.rho) <= exact * (1 + Fraction(1, 2**51))
 
+    @settings(max_examples=50, deadline=None)
     @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=20), st.integers(0, 1000))
     def test_sums_are_not_below_the_exact_ones(self, rhos: list[float], times: int) -> None:
         total = nothing(AddRemove)
@@ -142,7 +145,7 @@ class TestCosts:
         assert exact <= Fraction(total.rho) <= exact * (1 + Fraction(len(rhos), 2**51))
         assert Fraction((total * times).rho) >= Fraction(total.rho) * times
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(rhos, st.floats(0, 1), st.integers(1, 300))
     def test_portions_add_up_to_no_more_than_the_whole(self, rho: float, share: float, releases: int) -> None:
         whole = Cost(rho, ReplaceOne)
@@ -196,6 +199,7 @@ ORDERS = (1.0001, 1.5, 2, 4, 16, 64, 1000)
 
 
 class TestSelection:
+    @settings(max_examples=50, deadline=None)
     @given(st.integers(0, 10_000), st.floats(0.01, 20))
     def test_it_is_true_of_scores_that_move_any_way(self, seed: int, sensitivity: float) -> None:
         rng = np.random.default_rng(seed)
@@ -236,6 +240,7 @@ class TestDistributedGaussian:
         if shares > 1 and variance < 0.5:  # taking the sum for a discrete Gaussian is refuted
             assert worst > 1.01 / (2 * shares * variance)
 
+    @settings(max_examples=50, deadline=None)
     @given(st.floats(0.25, 50), st.integers(1, 100), st.integers(1, 10_000))
     def test_less_noise_fewer_shares_or_more_coordinates_cost_no_less(self, s2: float, m: int, d: int) -> None:
         cost = distributed_gaussian_cost(3, s2, m, d, ReplaceOne)
