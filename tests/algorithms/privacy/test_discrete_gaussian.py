@@ -235,7 +235,7 @@ class TestOnGrid:
 
     @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 10_000))
-    def test_rounding_is_within_the_enlarged_sensitivity_and_not_within_the_plain_one(self, seed: int) -> None:
+    def test_rounding_is_within_the_enlarged_sensitivity(self, seed: int) -> None:
         """A value half-way between grid points: neighbours a hair apart are rounded a whole step apart."""
         rng = np.random.default_rng(seed)
         d, sensitivity, rho = 50, 1e-3, 1e-3
@@ -245,7 +245,6 @@ class TestOnGrid:
         neighbour = value + direction
         apart = np.linalg.norm(np.rint(value / step) - np.rint(neighbour / step))
         assert apart**2 / (2 * variance) <= rho
-        assert sensitivity / step < sensitivity / step + math.sqrt(d)
 
     def test_plain_sensitivity_is_refuted(self) -> None:
         step, variance = noise_on_grid(1.0, 0.5, 10_000)
