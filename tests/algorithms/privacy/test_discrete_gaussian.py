@@ -197,6 +197,22 @@ class TestSelection:
         possible = np.isfinite(self.scores)
         assert chisquare(self.frequencies(1.0)[possible], 2500 * self.law(1.0)[possible]).pvalue > 1e-3
 
+    def test_no_proposal_is_less_likely_than_what_it_stands_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """2^k·e^{−γ} ≤ 1 for every index that is proposed, also where γ is a multiple of ln 2 but for rounding."""
+        proposed = []
+
+        def recording(bits: Bits, gamma: Fraction, word: int, doublings: int = 0) -> bool:
+            proposed.append((gamma, doublings))
+            return exponential_coin(bits, gamma, word, doublings)
+
+        monkeypatch.setattr(module, "exponential_coin", recording)
+        stream = bits("proposals")
+        for gaps in (np.linspace(0, 5, 300), np.log(2.0) * np.arange(8), np.log(2.0) * np.arange(8) * (1 + 1e-15)):
+            for _ in range(200):
+                exponential(stream, -0.7 * gaps, 0.7)
+        assert all(math.exp(k * math.log(2) - float(gamma)) <= 1 + 1e-15 for gamma, k in proposed)
+        assert max(k for _, k in proposed) >= 5
+
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(1e-9, 1e9))
     def test_any_scores(self, scores: list[float], scale: float) -> None:

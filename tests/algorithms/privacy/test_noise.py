@@ -80,6 +80,12 @@ class TestUniform:
     def test_great_bounds(self, bound: int) -> None:
         assert 0 <= Bits(KEY).below(bound) < bound
 
+    def test_great_bounds_are_evenly_spread_too(self) -> None:
+        """Remainders of one word would make the first third of the integers below ¾·2⁶⁴ twice as likely."""
+        stream = Bits(KEY)
+        thirds = np.bincount([stream.below(3 * 2**62) >> 62 for _ in range(3000)], minlength=3)
+        assert chisquare(thirds).pvalue > 1e-3
+
     def test_signs_and_uniforms(self) -> None:
         bits = Bits(KEY)
         signs = bits.signs(10_001)

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.privacy import tight
 from fedbnsl.algorithms.privacy.tight import Composition, tight_delta, tight_epsilon
 from fedbnsl.algorithms.privacy.zcdp import epsilon
 
@@ -111,6 +112,16 @@ class TestNeverBelowTheTruth:
         p = probability(t, eta)
         gaussian_last = np.max(p * gaussian_delta(target - t, mu) + (1 - p) * gaussian_delta(target - t + eta, mu))
         assert gaussian_last < truth * 0.9999
+
+    def test_a_grid_that_ends_early_errs_upwards(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        composition = Composition(20, 0.4, 0.5)
+        whole = [tight_delta(e, composition) for e in np.linspace(0, 6, 30)]
+        tight._worst_of_selections.cache_clear()
+        monkeypatch.setattr(tight, "LEAST_DELTA", 0.1)
+        cut = [tight_delta(e, composition) for e in np.linspace(0, 6, 30)]
+        tight._worst_of_selections.cache_clear()
+        assert np.all(np.array(cut) >= whole)
+        assert cut[-1] > 2 * whole[-1]
 
     @pytest.mark.parametrize(("sigma", "shift"), [(2.0, 1), (3.0, 2), (20.0, 9)])
     def test_a_discrete_gaussian_with_what_its_lattice_adds(self, sigma: float, shift: int) -> None:
