@@ -1,1 +1,1 @@
-"""Differential privacy: what a release costs, who has spent how much, and the mechanisms that release anything."""
+"""Differential privacy: accounting never below the truth, exact noise, audits that try to refute a claim."""

@@ -2,9 +2,9 @@
 
 N_Z(0, σ²) gives each integer x a probability ∝ exp(−x²/(2σ²)) (Canonne, Kamath, Steinke 2020). Floating-point samples
 of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. Here
-whole arrays are drawn at once: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and where the
-float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits settle it. So
-the law is exactly the stated one, given random bits.
+whole arrays are drawn at once: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and where
+the float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits settle it.
+So the law is exactly the stated one, given random bits.
 """
 
 import math
@@ -36,13 +36,17 @@ def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArr
     sigma2 = _exact_variance(variance)
     scale = math.isqrt(math.floor(sigma2)) + 1
     center, s2 = float(sigma2 / scale), float(sigma2)
+
+    def exact_gamma(y: int) -> Fraction:
+        return (abs(y) - sigma2 / scale) ** 2 / (2 * sigma2)
+
     accepted, missing = [np.zeros(0, np.int64)], size
     while missing > 0:
         y = _discrete_laplace(bits, scale, 2 * missing + 16)
         distance = np.abs(y).astype(np.float64) - center
         gamma = distance**2 / (2 * s2)
         error = 8 * 2.0**-53 * (gamma + np.abs(distance) / scale)  # of γ, mostly from what cancels in the distance
-        kept = y[_coins(bits, gamma, error, lambda i, y=y: (abs(int(y[i])) - sigma2 / scale) ** 2 / (2 * sigma2))]
+        kept = y[_coins(bits, y, gamma, error, exact_gamma)]
         accepted.append(kept[:missing])
         missing -= len(accepted[-1])
     return np.concatenate(accepted)
@@ -55,27 +59,29 @@ def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
     """
     u = bits.all_below(scale, attempts).astype(np.int64)
     gamma = u / scale
-    u = u[_coins(bits, gamma, 2.0**-53 * gamma, lambda i, u=u: Fraction(int(u[i]), scale))]
+    u = u[_coins(bits, u, gamma, 2.0**-53 * gamma, lambda number: Fraction(number, scale))]
     v, heads = np.zeros(len(u), np.int64), np.arange(len(u))
     while heads.size:
         ones = np.ones(heads.size)
-        heads = heads[_coins(bits, ones, 0 * ones, lambda i: Fraction(1))]
+        heads = heads[_coins(bits, heads, ones, 0 * ones, lambda _: Fraction(1))]
         v[heads] += 1
     size, sign = u + scale * v, bits.signs(len(u))
     return (sign * size)[(size > 0) | (sign > 0)]
 
 
-def _coins(bits: Bits, gamma: FloatArray, error: FloatArray, exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
-    """Return for each γ, known up to `error`, whether a coin of probability e^{−γ} falls heads.
+def _coins(
+    bits: Bits, numbers: IntArray, gamma: FloatArray, error: FloatArray, exact: Callable[[int], Fraction]
+) -> NDArray[np.bool_]:
+    """Return for each number, whose γ is known up to `error`, whether a coin of probability e^{−γ} falls heads.
 
-    `exact` gives the true γ of an index; it is asked only where the error bound leaves the outcome open.
+    `exact` gives the true γ of a number; it is asked only where the error bound leaves the outcome open.
     """
     words = bits.words(len(gamma))
     drawn, threshold = words.astype(np.float64), np.exp(-gamma) * 2.0**64
     margin = threshold * (2 * error + ROUNDING) + drawn * ROUNDING + 2
-    heads = drawn < threshold
+    heads: NDArray[np.bool_] = drawn < threshold
     for i in np.flatnonzero(np.abs(drawn - threshold) <= margin):
-        heads[i] = exponential_coin(bits, exact(int(i)), int(words[i]))
+        heads[i] = exponential_coin(bits, exact(int(numbers[i])), int(words[i]))
     return heads
 
 
@@ -87,12 +93,13 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
     least about half. Raises `BadInput` for a score that is NaN or ∞, no score that is finite, or a scale not above 0.
     """
     possible = np.flatnonzero(scores > -np.inf)
-    if not possible.size or not np.all(np.isfinite(scores[possible])) or np.isnan(scores).any():
-        raise BadInput("scores are not all below infinity, or none is a number: nothing can be selected")
+    finite = scores[possible]
+    best = finite.max(initial=-np.inf)
+    if not math.isfinite(best) or np.isnan(scores).any():
+        raise BadInput(f"scores have a NaN or a greatest one of {best}: nothing can be selected")
     if not (math.isfinite(scale) and scale > 0):
         raise BadInput(f"scale is {scale}: it must be above 0 and finite")
-    best = scores[possible].max()
-    halvings = (best - scores[possible]) / scale * (1 / math.log(2) - 1e-9)
+    halvings = (best - finite) / scale * (1 / math.log(2) - 1e-9)
     level = np.minimum(halvings, LEVELS - 1).astype(np.int64)
     weights = [int(count) << (LEVELS - 1 - k) for k, count in enumerate(np.bincount(level, minlength=LEVELS))]
     while True:
@@ -124,7 +131,8 @@ def on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound
         raise BadInput(f"bound is {bound}: too great beside noise for sensitivity {sensitivity} and rho {rho}")
     steps = np.rint(np.clip(value, -bound, bound) / step).astype(np.int64)
     noisy = steps + discrete_gaussian(bits, variance, value.size).reshape(value.shape)
-    return np.clip(noisy, -(2**53), 2**53) * step
+    released: FloatArray = np.clip(noisy, -(2**53), 2**53) * step
+    return released
 
 
 def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:

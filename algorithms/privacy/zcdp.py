@@ -54,18 +54,15 @@ class Cost(Generic[A]):
     def __add__(self, other: "Cost[A]") -> "Cost[A]":
         """Return the cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
         self._same(other)
-        if math.isinf(self.rho + other.rho):
-            return Cost(math.inf, self.adjacency)
-        return Cost(_at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
+        infinite = math.isinf(self.rho + other.rho)
+        return Cost(math.inf if infinite else _at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
 
     def __mul__(self, times: int) -> "Cost[A]":
         """Return the cost of as many such releases, rounded up."""
         _require(times >= 0, "number of releases", times, "0 or more")
-        if math.isinf(self.rho) and times:
-            return self
-        return Cost(_at_least(Fraction(self.rho) * times) if times else 0.0, self.adjacency)
-
-    __rmul__ = __mul__
+        if times == 0 or math.isinf(self.rho):
+            return self if times else Cost(0.0, self.adjacency)
+        return Cost(_at_least(Fraction(self.rho) * times), self.adjacency)
 
     def __lt__(self, other: "Cost[A]") -> bool:
         """Tell whether this is the smaller ρ. Raises `TypeError` across adjacencies."""
@@ -152,22 +149,26 @@ def epsilon(cost: Cost[A], delta: float) -> float:
     ε = inf_{a>1} aρ + (ln(1/δ) − ln a)/(a − 1) + ln(1 − 1/a), at least 0. It holds for every a, so what the search
     misses makes ε greater, never smaller; the rounding error of the sum is added on top.
     """
-    _require_delta(delta)
-    if cost.rho == 0 or math.isinf(cost.rho):
-        return cost.rho
-    low, high = -0.5 * math.log(cost.rho) - 50, -0.5 * math.log(cost.rho) + 50
+    return _epsilon(cost.rho, delta)
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    _require(0 < delta < 1, "delta", delta, "between 0 and 1")
+    if rho == 0 or math.isinf(rho):
+        return rho
+    low, high = -0.5 * math.log(rho) - 50, -0.5 * math.log(rho) + 50
     golden = (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = _epsilon_at(left, cost.rho, delta), _epsilon_at(right, cost.rho, delta)
+    at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
     while high - low > 1e-8:  # the set of a with at most a given ε is an interval, so golden section finds the least
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
-            at_left = _epsilon_at(left, cost.rho, delta)
+            at_left = _epsilon_at(left, rho, delta)
         else:
             low, left, at_left = left, right, at_right
             right = low + golden * (high - low)
-            at_right = _epsilon_at(right, cost.rho, delta)
+            at_right = _epsilon_at(right, rho, delta)
     return max(0.0, min(at_left, at_right))
 
 
@@ -209,8 +210,8 @@ def closed_form_rho(target: float, delta: float) -> float:
 def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
     """Return σ of the Gaussian mechanism that alone is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
 
-    For a single release this needs less noise than ρ does. Raises `BadInput` as `rho_for` does, and for an ε below 0.001,
-    where the library's own rounding errors are no longer covered by what is added here.
+    For a single release this needs less noise than ρ does. Raises `BadInput` as `rho_for` does, and for an ε below
+    0.001, where the library's own rounding errors are no longer covered by what is added here.
     """
     from dp_accounting import get_sigma_gaussian  # type: ignore[import-untyped]  # takes seconds to import
 
@@ -225,15 +226,7 @@ def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
 def require_budget(target: float, delta: float) -> None:
     """Raise `BadInput` for an ε that is not above 0 and finite, or a δ that is not between 0 and 1."""
     _require(math.isfinite(target) and target > 0, "epsilon", target, "above 0 and finite")
-    _require_delta(delta)
-
-
-def _require_delta(delta: float) -> None:
     _require(0 < delta < 1, "delta", delta, "between 0 and 1")
-
-
-def _epsilon(rho: float, delta: float) -> float:
-    return epsilon(Cost(rho, ReplaceOne), delta)
 
 
 def _half_square_of_ratio(above: str, numerator: float, below: str, denominator: float) -> float:
