@@ -119,7 +119,7 @@ def on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound
     the noise is for Δ + g√d, so ρ is true of what is released. Everything about the grid comes from public numbers: Δ,
     the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, beyond which coordinates are clamped before noise
     is added. Raises `BadInput` if one of these is not above 0 and finite, if the value has a NaN, or if the bound is
-    over 2⁵⁰g (at least 2²⁹σ), too much for floats to carry both.
+    over 2⁵⁰g: floats could not carry both.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):

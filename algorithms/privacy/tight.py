@@ -34,6 +34,8 @@ LEAST_DELTA = 1e-18
 """the grid ends where the selections alone are below it"""
 LEAST_MU, MOST_EXPONENT = 1e-12, 700.0
 """taken for what is beyond, which errs upwards and keeps floats in their range"""
+ARGUMENT_ROUNDING = 1e-14
+"""taken off y for what rounds y, e^y and the grid"""
 ROUNDING = 1e-9
 """relative, on top of every δ: many times what a sum over a grid and 20,000 steps of rounding amount to"""
 
@@ -76,7 +78,8 @@ class Composition:
 def tight_delta(target: float, composition: Composition) -> float:
     """Return a δ, at or just above the least one, such that the composition is (ε, δ)-DP for ε = `target`."""
     y, V = _worst_of_selections(composition.selections, composition.bounded_range)
-    at, mu = min(target - composition.lattice, MOST_EXPONENT), composition.gaussian
+    at, mu = target - composition.lattice, composition.gaussian
+    at = min(at - ARGUMENT_ROUNDING * (1 + abs(at)), MOST_EXPONENT)
     delta = _average(y, V, at, max(mu, LEAST_MU)) if mu > 0 else _chord(y, V, at)
     return min(1.0, delta * (1 + ROUNDING))
 
