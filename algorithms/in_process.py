@@ -48,7 +48,7 @@ class InProcessFederation:
     ) -> tuple[Replies[Any], Traffic]:
         """Run the local solve of every silo in turn (see `Federation.exchange`)."""
         if masked.applies(algorithm, self.schema, asked=self.secure):
-            session = masked.session_of(self.run_id, number, 1, self.schema)
+            session = masked.session_of(self.run_id, number, masked.new_attempt(), self.schema)
 
             def vector(silo: str) -> Ring:
                 reply = self._solve(algorithm, number, silo, broadcast)

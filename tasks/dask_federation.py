@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -130,8 +129,7 @@ class DaskFederation:
     ) -> tuple[Replies[Any], Traffic]:
         """Have the silos add up behind masks; where a worker died with its keys, once more with new ones."""
         for attempt in range(1, ATTEMPTS + 1):
-            # A number no coordinator has used before, not even this one before it was restarted.
-            session = masked.session_of(self.run_id, number, secrets.randbits(62), self.schema)
+            session = masked.session_of(self.run_id, number, masked.new_attempt(), self.schema)
             transport = SecureTransport(self, wire.encode(broadcast), sparse, bears_loss=algorithm.bears_loss)
             try:
                 return masked.masked_round(algorithm, session, transport, broadcast, sparse)

@@ -31,6 +31,7 @@ def consensus_admm(
         reply_type=Reply,
         max_rounds=settings.rounds,
         summand=silo_side.summand,
+        sparse=server_side.sparse,
         measures=lambda server: server_side.measures(server, settings),
         cost=lambda message: message.cost,
         kept=KEPT,

@@ -119,7 +119,7 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
             plan(schema)
         known = np.full(len(schema.variables), settings.known_scale) if settings.known_scale else np.empty(0)
         nothing = np.zeros((len(schema.variables), len(schema.variables)))
-        return Server(schema.variables, schema.rows, known, np.empty((0, 0)), 0, nothing, nothing)
+        return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
 
     def local_solve(silo: Silo, ask: Ask) -> tuple[Silo, Part]:
         return silo, Part(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, ask, settings.clip))

@@ -1,6 +1,6 @@
 """A round of an algorithm behind a secure sum: what a silo puts into it, and what the coordinator takes out of it."""
 
-from collections.abc import Mapping
+import secrets
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ def check_range(table: FloatArray, schema: Schema, silo: str) -> None:
         )
 
 
+def new_attempt() -> int:
+    """Return a number for an attempt at a sum that no coordinator has used before: 62 bits, all of the same length."""
+    return secrets.randbits(61) | 1 << 61
+
+
 def session_of(run: str, number: int, attempt: int, schema: Schema) -> Session:
     """Return the terms of the secure sum of round `number`; each attempt at it has keys of its own."""
     return Session(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
@@ -81,8 +86,3 @@ def masked_round(
         formula=silos * algorithm.cost(broadcast) + len(found.survivors) * 8 * len(found.total),
     )
     return Replies(found.survivors, total=total), traffic
-
-
-def lost(session: Session, survivors: Mapping[str, Any] | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the silos of `session` that are not in its sum."""
-    return tuple(silo for silo in session.silos if silo not in survivors)

@@ -22,13 +22,15 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 8
 
 # Besides every algorithm as it is by default, those that have a private side.
-ALSO = {"secure-sum, private": ("secure-sum", {"epsilon": 5.0})}
+ALSO = {"secure-sum, private": ("secure-sum", {"epsilon": 50.0})}
+# So few rows that little noise drowns them.
+LENIENT = {"dp-covariance": {"epsilon": 50.0}}
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO]
 
 
 def params_of(case: str) -> tuple[str, dict[str, Any]]:
     """Return the algorithm of `case`, and parameters that make it short and its noise repeatable."""
-    name, params = ALSO.get(case, (case, {}))
+    name, params = ALSO.get(case, (case, LENIENT.get(case, {})))
     known = registry.parameter_names(name)
     return name, params | {key: value for key, value in (("rounds", ROUNDS), ("insecure_seed", 1)) if key in known}
 
