@@ -8,8 +8,10 @@ other relatives leave it, `LEFT`. What is likely to be found must stand out from
 import math
 from dataclasses import dataclass
 
-# The share of a variable's variance that its relatives leave unexplained, in sparse graphs of the kind measured here.
+# The share of a variable's variance that its relatives leave unexplained, and what drawing long rows in adds to the
+# error of a weight: as measured on sparse graphs of 10 to 50 variables. The forecast holds there within a factor of two.
 LEFT = 0.3
+DRAWN_IN = 0.025
 
 
 @dataclass(frozen=True)
@@ -26,5 +28,5 @@ class Forecast:
 
 def forecast(algorithm: str, d: int, rows: int, noise: float) -> Forecast:
     """Return what a noise of this standard deviation in S comes to."""
-    error = math.hypot(noise, 1 / math.sqrt(rows)) / LEFT
+    error = math.hypot(noise / LEFT, 1 / math.sqrt(rows) / LEFT, DRAWN_IN)
     return Forecast(algorithm, noise, error, error * math.sqrt(2 * math.log(max(d * (d - 1), 2))))
