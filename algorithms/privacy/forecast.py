@@ -8,8 +8,8 @@ other relatives leave it, `LEFT`. What is likely to be found must stand out from
 import math
 from dataclasses import dataclass
 
-# The share of a variable that its relatives leave unexplained, and what drawing long rows in adds to the
-# error of a weight: as measured on sparse graphs of 10 to 50 variables. The forecast holds there within a factor of two.
+# The share of a variable's variance that its relatives leave unexplained, and what drawing long rows in adds to the
+# error of a weight, as measured on sparse graphs of 10 to 50 variables: true there within a factor of two.
 LEFT = 0.3
 DRAWN_IN = 0.025
 
