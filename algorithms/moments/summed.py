@@ -20,10 +20,11 @@ from ..admm.settings import require
 from ..graphs.structure import Structure
 from ..privacy import gram, scales
 from ..privacy.discrete_gaussian import discrete_gaussian
-from ..privacy.ledger import Release
+from ..privacy.ledger import Promise, Release
 from ..privacy.noise import Bits, child
 from ..privacy.private import NO_SEED, SEEDED, Private
-from ..privacy.shares import Shares, noise_shares
+from ..privacy.shares import Shares, delta_for, noise_shares
+from ..privacy.zcdp import Accounting, ReplaceOne, budget
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .pooled import PooledLearner, exact_price, learn_from_moments, residual_variances
 
@@ -51,6 +52,8 @@ class SummedMoments(PooledLearner):
     """share of the budget that finds the scales"""
     known_scale: float = 0.0
     """the root mean square to expect of every variable, if that is public; 0: found privately"""
+    accounting: Accounting = "zcdp"
+    """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
     insecure_seed: int = NO_SEED
     """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
@@ -68,7 +71,9 @@ class SummedMoments(PooledLearner):
         """Return the noise these settings ask for, if so many silos' shares are sure to be in what is seen."""
         counting = 0.0 if self.known_scale else self.scale_share
         broken = SEEDED if self.insecure_seed != NO_SEED else ""
-        return noise_shares(schema, self.epsilon, self.delta, counting, sure, protects, broken)
+        whole = budget(self.epsilon, delta_for(self.delta, schema), ReplaceOne, self.accounting)
+        promise = Promise(self.epsilon, delta_for(self.delta, schema), whole, protects, broken)
+        return noise_shares(schema, promise, counting, sure)
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,17 @@ class TestPrivate:
         assert prices[0] == prices[1]
         assert all(prices[0])
 
+    def test_the_papers_closed_form_buys_less(self, name: str) -> None:
+        if "accounting" not in registry.parameter_names(params_of(name)[0]):
+            pytest.skip("has another way to choose it")
+        schema = federate(tables()).schema
+        promised = []
+        for accounting in ("papers", "zcdp"):
+            private = algorithm_of(name, accounting=accounting).private
+            assert private is not None
+            promised.append(private.promise(schema).cost.rho)
+        assert 0.6 < promised[0] / promised[1] < 1
+
     def test_noise_is_not_repeated_unless_it_is_asked_for_by_name(self, name: str) -> None:
         def learned(**other: Any) -> bytes:
             return wire.encode(list(rounds(algorithm_of(name, **other), federate(tables())))[-1].server)
