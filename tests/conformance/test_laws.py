@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry, wire
+from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
@@ -24,7 +25,7 @@ ROUNDS = 8
 # Besides every algorithm as it is by default, those that have a private side.
 ALSO = {"secure-sum, private": ("secure-sum", {"epsilon": 50.0})}
 # So few rows that little noise drowns them.
-LENIENT = {"dp-covariance": {"epsilon": 50.0}}
+LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO]
 
 
@@ -42,7 +43,7 @@ def algorithm_of(case: str, **other: Any) -> Algorithm:
 
 everyone = pytest.mark.parametrize("name", NAMES)
 iterative = pytest.mark.parametrize(
-    "name", [name for name in sorted(registry.ALGORITHMS) if hasattr(registry.entry(name).config, "rho2")]
+    "name", [name for name in sorted(registry.ALGORITHMS) if issubclass(registry.entry(name).config, ConsensusSettings)]
 )
 masked = pytest.mark.parametrize("name", [name for name in NAMES if algorithm_of(name).summand is not None])
 private = pytest.mark.parametrize("name", [name for name in NAMES if algorithm_of(name).private is not None])
