@@ -28,6 +28,8 @@ from .spread import deviations
 
 # Rounds at the end that keep the order: what turned last has to be fitted.
 SETTLED = 2
+# What a parent must explain, in units of the least variance: per deviation of the noise in a step, at least, at most.
+PRICE_OF_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
 # Residuals spread no less than this times the smallest variable, and no more than this times their own variable.
 LEAST, MOST = 0.5, 1.2
 
@@ -86,7 +88,7 @@ def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> 
     spread = np.clip(CAP * ask.spread * deviations(shares), LEAST * ask.scales.min(), MOST * ask.scales)
     place = ask.place
     if number <= settings.exchanges - SETTLED:
-        W, place = reordered(W, spread, settings)
+        W, place = reordered(W, spread, price(server.noise, settings), settings)
     size = max(float(np.linalg.norm(W)), float(np.linalg.norm(server.W)), 1e-300)
     moved = float(np.linalg.norm(W - server.W)) / size
     return replace(server, number=number, W=W, spread=spread, place=place, moved=moved)
@@ -104,12 +106,19 @@ def stepped(
     return np.where(moving > 0, soft_threshold(W, by), W)
 
 
-def reordered(W: FloatArray, spread: FloatArray, settings: DpFedSparse) -> tuple[FloatArray, NDArray[np.int64]]:
+def price(noise: float, settings: DpFedSparse) -> float:
+    """Return what a parent must explain: what the settings say, or more the more noise there is in a weight."""
+    return settings.price or min(max(PRICE_OF_NOISE * noise, LEAST_PRICE), MOST_PRICE)
+
+
+def reordered(
+    W: FloatArray, spread: FloatArray, least: float, settings: DpFedSparse
+) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return W, and each variable's place, in the order that the model of W and the residuals' `spread` `[d]` implies.
 
     A variable that lost parents to the new order takes the model's own weights.
     """
-    model = equal_variance(covariance(W, spread), settings.price, settings.most_parents, settings.passes)
+    model = equal_variance(covariance(W, spread), least, settings.most_parents, settings.passes)
     place = _places(model.order)
     kept = np.where(forward(place, len(W)), W, 0.0)
     return np.where((kept != W).any(axis=0), _weights(model), W), place

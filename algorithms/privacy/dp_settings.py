@@ -64,8 +64,8 @@ class DpFedSparse:
     """order: how far a step counts by which few silos moved an entry; 0: as if the others stood still, 1: fully"""
     doubt: float = 1.0
     """order: standard deviations of its noise by which an entry that moved is drawn towards zero"""
-    price: float = 0.12
-    """order: what a parent must explain, in units of the least variance"""
+    price: float = 0.0
+    """order: what a parent must explain, in units of the least variance; 0: by the noise"""
     most_parents: int = 12
     """order: parents a variable may have"""
     passes: int = 5
@@ -85,11 +85,11 @@ class DpFedSparse:
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        for name in ("epsilon", "clip_values", "clip_residuals", "clip_total", "gamma", "price", "rho1", "rho2"):
+        for name in ("epsilon", "clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("rounds", "most_parents", "rho1_growth"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("steps", "l1", "threshold", "doubt", "passes", "second_moment_bound", "known_smoothness"):
+        for name in ("steps", "price", "l1", "threshold", "doubt", "passes", "second_moment_bound", "known_smoothness"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("smoothness_share", "spread_share", "share"):
             require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
