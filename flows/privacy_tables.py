@@ -38,6 +38,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     for one, trusted in forecasts:
         table.add_row(one.algorithm, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
     out.print(table)
+    out.print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
     out.print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
     best = forecasts[0][0] if silos > 1 else min((one for one, _ in forecasts), key=lambda one: one.weight_error)
     out.print(f"take {best.algorithm}: fedbnsl learn {folder} --algorithm {best.algorithm} --epsilon {epsilon:g}")
@@ -55,7 +56,8 @@ def forecasts_for(schema: Schema, epsilon: float, delta: float) -> list[tuple[Fo
         settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
         noise = noise_level(plan(settings, schema), d, silos, rows, settings.clip)
         found.append((forecast(name, d, rows, noise), trusted))
-    return found
+    steps = registry.build("dp-fed-sparse", registry.configure("dp-fed-sparse", {"epsilon": epsilon, "delta": delta}))
+    return [*found, (forecast("dp-fed-sparse", d, rows, steps.open_server(schema).noise), "nobody")]
 
 
 def show_ledger(folder: Path, delta: float) -> None:

@@ -20,7 +20,7 @@ class Forecast:
 
     algorithm: str
     noise: float
-    """standard deviation of the noise in the second moments that are learned from"""
+    """standard deviation of the noise in the second moments, or in the steps of weights, that are learned from"""
     weight_error: float
     smallest: float
     """the smallest weight likely to be found, the threshold τ apart"""

@@ -138,6 +138,7 @@ def test_the_plan_spends_nothing_and_the_ledger_shows_what_was_spent(capsys, fou
     code, out, _ = run(capsys, "privacy", "plan", four, "--epsilon", "2")
     assert code == 0
     assert "take secure-sum" in out
+    assert all(name in out for name in ("secure-sum", "dp-covariance", "dp-fed-sparse"))
     assert "Not covered by ε" in out
     assert ledgers(four) == before
     code, out, _ = run(capsys, "privacy", "ledger", four)
