@@ -35,7 +35,9 @@ class Entry:
 
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
-TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
+TABLES = (
+    "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
+)
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"

@@ -5,7 +5,6 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..protocol import FloatArray
 from .counting import Tables, offsets
 from .results import Results
 from .subsets import Tests
@@ -44,8 +43,10 @@ def _statistics(counts, begins, cardinalities, sets, table_of, tests, g_square):
     statistic, dof, total = np.zeros(len(tests)), np.zeros(len(tests), np.int64), np.zeros(len(tests))
     most = cardinalities.max()
     of_x, of_y = np.empty(most, np.int64), np.empty(most, np.int64)
-    digits, radices, strides = np.empty(sets.shape[1], np.int64), np.empty(sets.shape[1], np.int64), np.empty(
-        sets.shape[1], np.int64
+    digits, radices, strides = (
+        np.empty(sets.shape[1], np.int64),
+        np.empty(sets.shape[1], np.int64),
+        np.empty(sets.shape[1], np.int64),
     )
     for test in range(len(tests)):
         x, y, s = tests[test, 0], tests[test, 1], table_of[test]

@@ -1,4 +1,4 @@
-"""PC-CIT-Voting and FCI-CIT-Voting: every test is made by each silo on its own rows, and the majority decides it (003 §5).
+"""PC-CIT-Voting and FCI-CIT-Voting: each silo makes every test on its own rows, the majority decides it (003 §5).
 
 What leaves a silo: for every test, whether its own rows call it independent, and how strong the dependence is in them;
 the latter only serves to ask the promising tests first. What the server needs: the sums.
@@ -29,9 +29,7 @@ def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, S
     return _voting(settings, FCI)
 
 
-def _voting(
-    settings: ConstraintSettings, procedure: Procedure
-) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
     ballots = votes(settings)
     return federated_search(settings, procedure, lambda kind: ballots, rows_of_all=False)
 

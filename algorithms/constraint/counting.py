@@ -16,11 +16,12 @@ from .subsets import PAD, Tests
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables answer a list of tests: `sets` `[n_sets, size]`, each sorted and filled up with -1, and for each
-    test the number of its table."""
+    """Which tables answer a list of tests."""
 
     sets: NDArray[np.int16]
+    """of variables, `[n_sets, size]`, each sorted and filled up with -1"""
     table_of: NDArray[np.int64]
+    """the number of each test's table, `[n_tests]`"""
 
 
 def tables_for(tests: Tests, d: int) -> Tables:

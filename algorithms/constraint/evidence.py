@@ -8,7 +8,6 @@ would have to reckon with it; that is not done here.
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .chi_square import chi_square

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BadInput
 from ..graphs.skeleton import directed_part
@@ -42,7 +43,7 @@ def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
     spouses = directed[:, children].any(axis=1) & ~edges[t] & ~edges[:, t]
     spouses[t] = False
 
-    def names(chosen: "np.typing.NDArray[np.bool_]") -> tuple[str, ...]:
+    def names(chosen: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(structure.variables[v] for v in np.flatnonzero(chosen))
 
     return MarkovBlanket(names(directed[:, t]), names(children), names(edges[t] & edges[:, t]), names(spouses))

@@ -1,8 +1,8 @@
 """A constraint-based search over silos: what travels, and the algorithm made of a procedure and a kind of evidence.
 
 The server searches; a silo answers questions about its rows with numbers of which only the sum is needed. `Evidence`
-says which questions settle the search's tests (`evidence.py`, `projection.py`, `ballot.py`). A silo that does not answer
-costs no more than its rows: the tests of an exchange are made on the rows of those that did.
+says which questions settle the search's tests (`evidence.py`, `projection.py`, `cit_vote.py`). A silo that does not
+answer costs no more than its rows: the tests of an exchange are made on the rows of those that did.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,6 @@ from .procedures import Procedure
 from .results import Results
 from .search import Plan, Search, plan, start, step
 from .settings import ConstraintSettings
-from .subsets import Tests
 
 NOTHING = np.empty(0)
 
@@ -47,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows: of discrete data codes `[d, n_rows]`, of continuous data the moments, all that is ever asked of."""
+    """A silo's rows: of discrete data the codes `[d, n_rows]`, of continuous data only their moments."""
 
     kind: str
     columns: NDArray[np.int16]
@@ -66,13 +65,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state; `rows` are those of all silos, which are public."""
+    """The server's state."""
 
     variables: tuple[str, ...]
     kind: str
     cardinalities: NDArray[np.int64]
     rows: int
-    n_silos: int
+    """that a test draws on: public, like the number of rows of each silo"""
     search: Search
     known: Known = field(default_factory=Known)
     exchanges: int = 0
@@ -101,16 +100,14 @@ def federated_search(
     """
 
     def the(server: Server) -> Plan:
-        return _plan(settings, procedure, server, rows_of_all)
+        return _plan(settings, procedure, server.kind, server.cardinalities, server.rows)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
         cardinalities = cardinalities_of(schema)
-        rows, d = sum(schema.rows.values()), len(schema.variables)
-        none = np.zeros((d, d), np.bool_)
-        idle = Search("", 0, none, none, none, none.astype(np.int64), none * 0.0, _no_tests(), NOTHING, _no_tests())
-        server = Server(schema.variables, schema.kind, cardinalities, rows, len(schema.rows), idle)
-        return replace(server, search=start(the(server)))
+        rows = sum(schema.rows.values()) // (1 if rows_of_all else len(schema.rows))
+        search = start(_plan(settings, procedure, schema.kind, cardinalities, rows))
+        return Server(schema.variables, schema.kind, cardinalities, rows, search)
 
     def aggregate(server: Server, replies: Replies[Answer]) -> Server:
         assert replies.total is not None
@@ -192,14 +189,11 @@ def bytes_of(message: Query | Answer) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def _plan(settings: ConstraintSettings, procedure: Procedure, server: Server, rows_of_all: bool) -> Plan:
-    rows = server.rows if rows_of_all else server.rows // server.n_silos
-    if server.kind == "continuous":  # Fisher's z of |z| + 3 rows or fewer says nothing
+def _plan(
+    settings: ConstraintSettings, procedure: Procedure, kind: str, cardinalities: NDArray[np.int64], rows: int
+) -> Plan:
+    if kind == "continuous":  # with |z| + 3 rows or fewer Fisher's z says nothing
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)
-    return plan(settings, server.cardinalities, rows, procedure.pools)
-
-
-def _no_tests() -> Tests:
-    return np.empty((0, 2), np.int16)
+    return plan(settings, cardinalities, rows, procedure.pools)

@@ -1,7 +1,7 @@
 """Fisher's z test of partial correlation from pooled moments: constraint-based learning of continuous data.
 
-One exchange is all it takes: the silos send the sums, and the sums of products, of their columns. A correlation is about
-the pooled mean, which these sums give; nothing is centred at a silo.
+One exchange is all it takes: the silos send the sums, and the sums of products, of their columns. A correlation is
+about the pooled mean, which these sums give; nothing is centred at a silo.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from .subsets import PAD, Tests
 
 
 def moments(table: FloatArray) -> FloatArray:
-    """Return, in one row, the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
+    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
     products = table.T @ table
     return np.concatenate([[len(table)], table.sum(axis=0), products[np.triu_indices(len(products))]])
 
@@ -35,8 +35,10 @@ def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
 
 
 def fisher_z(n: int, correlations: FloatArray, tests: Tests) -> Results:
-    """Return the p-values of `tests`, all of n rows: √(n − |z| − 3) atanh r is standard normal if the partial
-    correlation r is 0 (Fisher 1924). The strength is |r|."""
+    """Return the p-values of `tests` from the correlations in n rows; the strength is |r|.
+
+    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924).
+    """
     r = np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
     for size in np.unique(sizes):
@@ -50,11 +52,11 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests) -> Results:
 def _partial(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
     """Return the correlation of the first two of each row given the rest, `[n_tests]`."""
     if tests.shape[1] == 2:
-        return correlations[tests[:, 0], tests[:, 1]]
+        return np.asarray(correlations[tests[:, 0], tests[:, 1]])
     among = correlations[tests[:, :, None], tests[:, None, :]]
     try:
         precision = np.linalg.inv(among)
     except np.linalg.LinAlgError:
         precision = np.linalg.pinv(among, hermitian=True)
     scale = np.sqrt(np.abs(precision[:, 0, 0] * precision[:, 1, 1]))
-    return np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(tests)), where=scale > 0)
+    return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(tests)), where=scale > 0))

@@ -1,7 +1,7 @@
-"""PC-Voting and FCI-Voting: every silo learns a graph from its own rows, and the majority decides edge by edge (003 §5).
+"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, the majority decides edge by edge (003 §5).
 
-What leaves a silo: the end marks of its own graph, once. What the server needs: how many silos join a pair, and how many
-of them put a tail or an arrow at its ends.
+What leaves a silo: the end marks of its own graph, once. What the server needs: how many silos join a pair, and how
+many of them put a tail, an arrow or a circle at its ends.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Ballot:
-    """A silo's own graph, all it keeps and all it sends: where its edges have which mark at j, 0 or 1, `[d, d]` each."""
+    """A silo's own graph, all it keeps and all it sends: 1 where its edges have the mark at j, `[d, d]` each."""
 
     tails: NDArray[np.int8]
     arrows: NDArray[np.int8]
@@ -107,4 +107,6 @@ def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
     marks = np.where(2 * joining > poll.n_silos, marks, NO_EDGE)
     if kind == "cpdag":
         marks = np.where((marks.T == ARROW) & (marks != ARROW), NO_EDGE, marks)
-    return Structure(poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, joining / max(poll.n_silos, 1))
+    return Structure(
+        poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, joining / max(poll.n_silos, 1)
+    )

@@ -16,7 +16,6 @@ from ..graphs.unshielded import unshielded_triples
 from .search import Search, separating_sets
 from .settings import Orientation
 
-
 DOUBT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
 """the share of separating sets that may speak against a conclusion"""
 
@@ -93,8 +92,8 @@ def _rule_3(
     i: int,
     j: int,
 ) -> bool:
-    """Say whether i — k → j and i — l → j, with k and l not joined and i certainly not a collider between them."""
+    """Say whether i — k → j and i — m → j, with k and m not joined and i certainly not a collider between them."""
     between = np.flatnonzero(lines[i] & directed[:, j])
     return any(
-        not joined[k, l] and not (len(unclear) and unclear[k, i, l]) for k, l in combinations(between.tolist(), 2)
+        not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
     )

@@ -41,11 +41,11 @@ def _reach(joined, heads):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
             n -= 1
             before, here = waiting[n]
             for after in range(d):
-                onward = joined[here, after] and after != before and after != start
-                if onward and seen[here, after] != start + 1:
-                    if joined[before, after] or (heads[before, here] and heads[after, here]):
-                        seen[here, after] = start + 1
-                        reached[start, after] = True
-                        waiting[n] = here, after
-                        n += 1
+                onward = joined[here, after] and after not in (before, start) and seen[here, after] != start + 1
+                passes = joined[before, after] or (heads[before, here] and heads[after, here])
+                if onward and passes:
+                    seen[here, after] = start + 1
+                    reached[start, after] = True
+                    waiting[n] = here, after
+                    n += 1
     return reached

@@ -101,7 +101,7 @@ def project(strata: FloatArray, rng: np.random.Generator, projections: int) -> F
 
 
 def geometric_mean(e: FloatArray) -> FloatArray:
-    """Return the estimate of ‖u‖² from e = P·u, `[n, l]`, P with entries N(0, 2) (Li 2008; 003 Theorem 1, corrected)."""
+    """Return the estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2) (003 Theorem 1, corrected)."""
     n_projections = e.shape[1]
     constant = 2 / np.pi * gamma(2 / n_projections) * gamma(1 - 1 / n_projections) * np.sin(np.pi / n_projections)
     with np.errstate(divide="ignore"):

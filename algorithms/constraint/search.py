@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocol import FloatArray
+from .biconnected import biconnected
 from .results import Answer, Results
 from .settings import ConstraintSettings
 from .subsets import PAD, Draw, Tests, next_tests
@@ -178,12 +179,15 @@ def _ask_on_this_level(the: Plan, search: Search) -> Search:
     pairs = np.argwhere(np.triu(_pairs(search)))
     if not len(pairs):
         return search
+    blocks, block_of = _blocks(the, search)
     draw = Draw(
         search.level,
         search.pools,
         search.tried,
         search.strength,
         the.cardinalities,
+        blocks,
+        block_of,
         the.most_sets,
         the.most_cells,
     )
@@ -191,9 +195,14 @@ def _ask_on_this_level(the: Plan, search: Search) -> Search:
     tests, asked, left_out = next_tests(draw, pairs, asked_before, the.cells)
     now = search.asked.copy()
     now[pairs[:, 0], pairs[:, 1]] = asked
-    return replace(
-        search, tests=stack(search.tests, tests), asked=now, left_out=search.left_out + left_out
-    )
+    return replace(search, tests=stack(search.tests, tests), asked=now, left_out=search.left_out + left_out)
+
+
+def _blocks(the: Plan, search: Search) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return where the conditioning sets of each pair stay: in FCI's second stage, on the paths between its ends."""
+    if search.stage == "possible-d-sep":
+        return biconnected(search.tried)
+    return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
 def _pairs(search: Search) -> NDArray[np.bool_]:
@@ -241,9 +250,7 @@ def _next_stage(the: Plan, search: Search) -> Search:
 def stack(one: Tests, other: Tests) -> Tests:
     """Return both lists of tests as one, filled up to the larger conditioning set."""
     width = max(one.shape[1], other.shape[1])
-    filled = [
-        np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)
-    ]
+    filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
     return np.concatenate(filled)
 
 

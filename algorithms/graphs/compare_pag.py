@@ -1,4 +1,4 @@
-"""How far a learned PAG is from the truth: SHD over end marks, strict and lenient, and the rates made of it (003 §7)."""
+"""How far a learned PAG is from the truth: SHD over end marks, strict and lenient, and rates made of it (003 §7)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def compare_pag(learned: Structure, truth: Structure) -> Metrics:
     joined, truly_joined = one != NO_EDGE, other != NO_EDGE
     same = (one == other) & (one.T == other.T)
     both = joined & truly_joined
-    turned = both & ~same & (one == other.T) & (one.T == other)
+    turned = both & ~same & (one == other.T) & (other == one.T)
     edges, true_edges = _n_pairs(joined), _n_pairs(truly_joined)
     correct, reversed_ = _n_pairs(both & same), _n_pairs(turned)
     extra, missing = _n_pairs(joined & ~truly_joined), _n_pairs(truly_joined & ~joined)

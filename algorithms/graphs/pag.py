@@ -87,4 +87,4 @@ def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
 
 def directed_edges(marks: Marks) -> NDArray[np.bool_]:
     """Return the edges i → j, tail at i and arrow at j, `[n_variables, n_variables]`."""
-    return (marks == ARROW) & (marks.T == TAIL)
+    return np.asarray((marks == ARROW) & (marks.T == TAIL))

@@ -26,7 +26,7 @@ def requests(
     both ways round, count neither as colliders nor as non-colliders.
     """
     tails, arrows = np.zeros(marks.shape, np.bool_), np.zeros(marks.shape, np.bool_)
-    for a, c in np.argwhere(marks == CIRCLE):  # a *-o c
+    for a, c in np.argwhere(marks == CIRCLE).tolist():  # a *-o c
         if rule_2(marks, a, c) or rule_3(marks, a, c, unclear):
             arrows[a, c] = True
         if rule_1(marks, c, a, unclear):
@@ -45,7 +45,7 @@ def rule_1(marks: Marks, b: int, c: int, unclear: set[tuple[int, int, int]]) -> 
     """R1: a *→ b o-* c, a and c not joined: b → c, or b would be a collider."""
     into_b = (marks[:, b] == ARROW) & (marks[:, c] == NO_EDGE)
     into_b[c] = False
-    return any((a, b, c) not in unclear for a in np.flatnonzero(into_b))
+    return any((a, b, c) not in unclear for a in np.flatnonzero(into_b).tolist())
 
 
 def rule_2(marks: Marks, a: int, c: int) -> bool:
@@ -119,7 +119,7 @@ def rule_7(marks: Marks, b: int, c: int, unclear: set[tuple[int, int, int]]) -> 
     """R7: a -o b o-* c, a and c not joined: b -* c."""
     onto_b = (marks[:, b] == CIRCLE) & (marks[b] == TAIL) & (marks[:, c] == NO_EDGE)
     onto_b[c] = False
-    return any((a, b, c) not in unclear for a in np.flatnonzero(onto_b))
+    return any((a, b, c) not in unclear for a in np.flatnonzero(onto_b).tolist())
 
 
 def rule_8(marks: Marks, a: int, c: int) -> bool:
@@ -159,7 +159,7 @@ def rule_10(marks: Marks, a: int, c: int) -> bool:
 
 def potentially_directed(marks: Marks) -> NDArray[np.bool_]:
     """Return the edges along which i may be a cause of j: no arrow at i, no tail at j."""
-    return ((marks == ARROW) | (marks == CIRCLE)) & (marks.T != ARROW)
+    return np.asarray(((marks == ARROW) | (marks == CIRCLE)) & (marks.T != ARROW))
 
 
 def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np.bool_]:

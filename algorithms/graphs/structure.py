@@ -20,8 +20,8 @@ GraphKind = Literal["dag", "cpdag", "pag"]
 class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
-    In a CPDAG an undirected edge stands in both directions. In a PAG `weights[i, j]` is the mark at j of the edge between
-    i and j: 0 for no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`), so every edge stands there twice. `kind` says how to read the matrix, not that the graph is
+    In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, `weights[i, j]` being its mark at
+    j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to read the matrix, not that the graph is
     acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before thresholding,
     where there are such, for AUROC and AUPR.
     """
