@@ -95,7 +95,7 @@ def pags(draw):
     return Structure(NAMES, (upper % 10 + (upper // 10).T).astype(float), "pag")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(pags(), pags(), pags())
 def test_the_strict_shd_is_a_metric_and_bounds_the_others(one, other, third):
     def distances(a, b):

@@ -65,20 +65,21 @@ def test_the_references_are_what_enumeration_gives(number, enumerated_mag, enume
         np.testing.assert_array_equal(pag, enumerated_pag(dag, observed))
 
 
-def wrong():
-    return sum(not np.array_equal(pag_of(dag, latent), pag) for dag, latent, pag in CASES)
+def some_wrong():
+    """Among the last first: these are there for the rules that are seldom needed."""
+    return any(not np.array_equal(pag_of(dag, latent), pag) for dag, latent, pag in reversed(CASES))
 
 
 def test_the_pags_of_200_graphs_are_what_their_equivalent_mags_have_in_common():
     assert len(CASES) == 200
     assert sum((pag == CIRCLE).sum() for *_, pag in CASES) > 500
-    assert wrong() == 0
+    assert not some_wrong()
 
 
 @pytest.mark.parametrize("rule", ["rule_1", "rule_2", "rule_3", "discriminating", "rule_9", "rule_10"])
 def test_without_any_of_these_rules_some_of_them_are_wrong(rule, monkeypatch):
     monkeypatch.setattr(pag_rules, rule, lambda *_: False)
-    assert wrong() > 0
+    assert some_wrong()
 
 
 @pytest.mark.parametrize(
