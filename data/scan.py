@@ -1,18 +1,23 @@
-"""A CSV file read cell by cell: its header, and where it is not the table of numbers it should be.
+"""A CSV file read cell by cell: its header, its first rows, and where it is not the table it should be.
 
-Slow, so used for the first two rows of a file, and for all of it once pandas has failed on it.
+Slow, so used for the first rows of a file, and for all of it once pandas has failed on it.
 """
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import cell_fault, check_names, shown
+
+FaultOf = Callable[[str, str], str | None]
+"""(column, cell) -> what is wrong with it, None if nothing is"""
 
 
 def read_header(path: Path) -> list[str]:
@@ -44,10 +49,20 @@ def read_header(path: Path) -> list[str]:
     return names
 
 
-def find_fault(path: Path, header: Sequence[str], labels: str | None) -> str | None:
+def first_rows(path: Path, count: int) -> list[list[str]]:
+    """Return the header and the first `count` rows below it, of those that have as many cells; [] for a broken file."""
+    try:
+        with _open_text(path) as file:
+            rows = [row for _, row in islice(_rows(file), count + 1)]
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error):
+        return []
+    return [row for row in rows if len(row) == len(rows[0])]
+
+
+def find_fault(path: Path, header: Sequence[str], fault_of: FaultOf) -> str | None:
     """Return the line, column and value of the first fault below a good `header`; None if there is none.
 
-    The column `labels` may hold any text, the others must hold finite numbers.
+    `fault_of(column, cell)` says what is wrong with a cell; a row of another length is a fault, too.
     """
     try:
         text = _read_bytes(path).decode("utf-8-sig")
@@ -60,7 +75,7 @@ def find_fault(path: Path, header: Sequence[str], labels: str | None) -> str | N
             if len(row) != len(header):
                 return f"{path}: {_wrong_length(line, row, header)}"
             for name, cell in zip(header, row, strict=True):
-                fault = ("the cell is empty" if not cell.strip() else None) if name == labels else cell_fault(cell)
+                fault = fault_of(name, cell)
                 if fault:
                     return f"{path}: line {line}, column {shown(name)}: {fault}"
     except csv.Error as error:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.protocol import Schema
 
 from .check import cell_fault, check_names, check_table, shown
 from .scan import find_fault, read_header
@@ -28,6 +29,20 @@ class Table:
     variables: tuple[str, ...]
     values: NDArray[np.float64]
     labels: tuple[str, ...] = ()
+
+    def ordered(self, variables: Sequence[str]) -> NDArray[np.float64]:
+        """Return the values with the columns in the order of `variables`, which are the same."""
+        if tuple(variables) == self.variables:
+            return self.values
+        return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in variables]])
+
+    def schema(self, silo: str) -> Schema:
+        """Return what is public of this table as that of `silo`."""
+        return Schema(self.variables, {silo: len(self.values)})
+
+    def rows(self, schema: Schema) -> NDArray[np.float64]:
+        """Return the table [n_rows, n_variables] that a federation of this `schema` learns from."""
+        return self.ordered(schema.variables)
 
 
 def read_table(path: Path, labels: str | None = None) -> Table:
@@ -56,8 +71,13 @@ def _read_csv(path: Path, labels: str | None) -> Table:
     except ValueError as error:
         fault = str(error).splitlines()[0]
     if fault:
-        raise BadInput(find_fault(path, header, labels) or f"{path}: not a table of numbers: {fault}")
+        found = find_fault(path, header, lambda name, cell: _text_fault(cell) if name == labels else cell_fault(cell))
+        raise BadInput(found or f"{path}: not a table of numbers: {fault}")
     return table
+
+
+def _text_fault(cell: str) -> str | None:
+    return None if cell.strip() else "the cell is empty"
 
 
 def _read_fast(path: Path, header: Sequence[str], labels: str | None) -> Table:
