@@ -94,7 +94,7 @@ def _network(
 
 
 def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) -> FloatArray:
-    """Return P(name | parents), [levels of each parent..., levels of `name`]; rows that are not listed are `default`."""
+    """Return P(name | parents), [levels of each parent..., levels of `name`]; rows not listed are `default`."""
     shape = tuple(len(one) for one in levels)
     if math.prod(shape) > MOST_NUMBERS:
         raise BadInput(f"{place}: probabilities of {shown(name)}: a table of {math.prod(shape)} numbers is too large")

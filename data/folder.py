@@ -87,8 +87,8 @@ def read_silo(
 def read_folder(folder: Path) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    Its kind is what `about.json` says, else how it looks (`kind_of`). Raises `BadInput` naming file, line or row, column
-    and value for anything that cannot be learned from.
+    Its kind is what `about.json` says, else what it looks like (`kind_of`). Raises `BadInput` naming file, line or row,
+    column and value for anything that cannot be learned from.
     """
     files = silo_files(folder)
     about = read_about(folder)

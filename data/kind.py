@@ -1,6 +1,6 @@
 """Whether data are continuous or discrete, where nobody says so."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,23 @@ LOOKED_AT = 100
 """rows of each file that are looked at"""
 
 
-def kind_of(files: Iterable[Path], about: Mapping[str, Any]) -> Kind:
-    """Return the kind of the data in `files`: what `about` says of them, else how they look.
+def kind_of(files: Iterable[Path], about: Mapping[str, Any], apart: str | None = None) -> Kind:
+    """Return the kind of the data in `files`: what `about` says of them, else what they look like.
 
-    Levels in `about` mean discrete data. Without a word there, data are discrete if any file looks so (`looks_discrete`)
-    and continuous if none does: whole numbers alone are numbers, however few they are.
+    Levels in `about` mean discrete data. Without a word there, data are discrete if any file looks so, and continuous
+    if none does: whole numbers alone are numbers, however few they are. The column `apart` does not count.
     """
     if "kind" in about:
         kind: Kind = about["kind"]
         return kind
-    return "discrete" if about.get("levels") or any(looks_discrete(path) for path in files) else "continuous"
+    return "discrete" if about.get("levels") or any(looks_discrete(path, apart) for path in files) else "continuous"
 
 
 def looks_discrete(path: Path, apart: str | None = None) -> bool:
     """Say whether the first rows of a file hold labels alone: whole numbers, and at least one column of words.
 
-    A column of words has no number in it: one word among numbers is a mistake, not a label. The column `apart` does not
-    count. A file that cannot be read looks like nothing; reading it will say why.
+    A column of words has no number in it: one word among numbers is a mistake, not a label. A file that cannot be read
+    looks like nothing; reading it will say why.
     """
     columns = [column for name, column in _first_cells(path).items() if column and name != apart]
     words = [not any(cell_fault(cell) is None for cell in column) for column in columns]

@@ -16,11 +16,10 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
 from .check import MISSING, cell_fault, name_fault, shown
+from .parts import LEAST
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
-LEAST = 2
-"""rows a silo must have"""
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 WHOLE_AS_FLOAT = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -28,7 +27,7 @@ DECLARE = "declare its levels in about.json if it is meant"
 
 
 def label_of(cell: str) -> str:
-    """Return the label that a cell holds: without the spaces around it, and "2" for "2.0", as some programs write it."""
+    """Return the label that a cell holds: without spaces around it, and "2" for "2.0", as some programs write it."""
     text = cell.strip()
     whole = WHOLE_AS_FLOAT.fullmatch(text)
     return whole[1] if whole else text
@@ -46,6 +45,11 @@ def labels_of(cells: Sequence[str], declared: Sequence[str] | None) -> list[str]
     """Return the label of each of a column's `cells`; a declared label stands as it is written."""
     exact = frozenset(declared or ())
     return [text if (text := cell.strip()) in exact else label_of(cell) for cell in cells]
+
+
+def empty_cells(cells: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of `cells` that are empty."""
+    return {cell: "the cell is empty" for cell in cells if not cell.strip()}
 
 
 def label_faults(cells: Sequence[str], declared: Sequence[str] | None) -> dict[str, str]:

@@ -49,11 +49,22 @@ def read_header(path: Path) -> list[str]:
     return names
 
 
-def first_rows(path: Path, count: int) -> list[list[str]]:
-    """Return the header and the first `count` rows below it, of those that have as many cells; [] for a broken file."""
+def check_apart(path: Path, header: Sequence[str], apart: str) -> None:
+    """Raise `BadInput` unless the column `apart` is there, and not alone."""
+    if apart not in header:
+        raise BadInput(f"{path}: column {shown(apart)} is missing; there are {', '.join(header[:8])}")
+    if list(header) == [apart]:
+        raise BadInput(f"{path}: no column besides {shown(apart)}")
+
+
+def first_rows(path: Path, count: int | None) -> list[list[str]]:
+    """Return the header and the first `count` rows below it (None: all), of those that have as many cells.
+
+    A broken file has none.
+    """
     try:
         with _open_text(path) as file:
-            rows = [row for _, row in islice(_rows(file), count + 1)]
+            rows = [row for _, row in islice(_rows(file), None if count is None else count + 1)]
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error):
         return []
     return [row for row in rows if len(row) == len(rows[0])]
@@ -65,7 +76,7 @@ def find_fault(path: Path, header: Sequence[str], fault_of: FaultOf) -> str | No
     `fault_of(column, cell)` says what is wrong with a cell; a row of another length is a fault, too.
     """
     try:
-        text = _read_bytes(path).decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         return _not_utf8(path)
     rows = _rows(StringIO(text, newline=""))
@@ -111,12 +122,13 @@ def _open_text(path: Path) -> Any:
     return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file, unpacked."""
     return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
 
 
 def _not_utf8(path: Path) -> str:
-    content = _read_bytes(path)
+    content = read_bytes(path)
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -60,7 +60,7 @@ def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = Non
 
 
 def read_rows(silo: str, source: Path, schema: Schema) -> NDArray[Any]:
-    """Return the rows at `source` as a table with the columns of `schema`, in its order: numbers, or codes of its levels.
+    """Return the rows at `source` as a table of numbers or level codes, with the columns of `schema` in its order.
 
     Raises `BadInput` naming file, column, row and value.
     """

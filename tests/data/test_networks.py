@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.networks import GAUSSIAN, gaussian_network, network
+from fedbnsl.data.catalogue import DISCRETE, GAUSSIAN
+from fedbnsl.data.networks import gaussian_network, network
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,10 @@ def test_a_data_set_of_a_network():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("alarm", 2, 5, 0), "network: 'alarm' is not one of arth150, ecoli70, magic-irri, magic-niab"),
+        (
+            ("chain", 2, 5, 0),
+            f"network: 'chain' is neither a .bif file nor one of {', '.join(sorted(GAUSSIAN | DISCRETE))}",
+        ),
         (("ecoli70", 0, 5, 0), "silos: 0 is less than 1"),
         (("ecoli70", 2, 1, 0), "rows: 1 is less than 2"),
         (("ecoli70", 2, 5, -1), "seed: -1 is less than 0"),
