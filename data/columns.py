@@ -48,7 +48,7 @@ def read_columns(path: Path) -> list[Column]:
 
 
 def _csv_columns(path: Path) -> list[Column]:
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
 
     header = read_header(path)
     try:
@@ -69,8 +69,8 @@ def _csv_columns(path: Path) -> list[Column]:
 
 def _arrow_columns(content: bytes, header: Sequence[str]) -> list[Column]:
     """Parse what is below the header of a CSV file that is as it should be; raise ArrowInvalid on most others."""
-    import pyarrow
-    import pyarrow.csv
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.csv  # type: ignore[import-untyped]
 
     below = HEADER.sub(b"", content, count=1)
     if not below.strip():

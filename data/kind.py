@@ -1,5 +1,6 @@
 """Whether data are continuous or discrete, where nobody says so."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from .check import MISSING, cell_fault
 from .levels import WHOLE, label_of
 from .scan import first_rows
 
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 LOOKED_AT = 100
 """rows of each file that are looked at"""
 
@@ -29,13 +31,18 @@ def kind_of(files: Iterable[Path], about: Mapping[str, Any], apart: str | None =
 def looks_discrete(path: Path, apart: str | None = None) -> bool:
     """Say whether the first rows of a file hold labels alone: whole numbers, and at least one column of words.
 
-    A column of words has no number in it: one word among numbers is a mistake, not a label. A file that cannot be read
-    looks like nothing; reading it will say why.
+    A column of words has no number in it: one word among numbers is a mistake, not a label, and so is 1,5 for 1.5. A
+    file that cannot be read looks like nothing; reading it will say why.
     """
     columns = [column for name, column in _first_cells(path).items() if column and name != apart]
     words = [not any(cell_fault(cell) is None for cell in column) for column in columns]
-    labels = [all(WHOLE.fullmatch(label_of(cell)) or cell_fault(cell) for cell in column) for column in columns]
-    return any(words) and all(labels)
+    return any(words) and all(_is_label(cell) for column in columns for cell in column)
+
+
+def _is_label(cell: str) -> bool:
+    if DECIMAL_COMMA.fullmatch(cell.strip()):
+        return False
+    return cell_fault(cell) is not None or WHOLE.fullmatch(label_of(cell)) is not None
 
 
 def _first_cells(path: Path) -> dict[str, list[str]]:
