@@ -8,8 +8,7 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .check import shown
-from .levels import check_labels
+from .check import check_labels, shown
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete")

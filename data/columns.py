@@ -23,7 +23,7 @@ BLOCK = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column as read: row i holds the text `cells[codes[i]]`; the distinct `cells` are in the order of their first rows.
+    """A column as read: row i holds the text `cells[codes[i]]`; distinct `cells` in the order of their first rows.
 
     The exception is the empty cell of a missing value in a parquet file, which comes last.
     """
@@ -69,7 +69,7 @@ def _csv_columns(path: Path) -> list[Column]:
 
 def _arrow_columns(content: bytes, header: Sequence[str]) -> list[Column]:
     """Parse what is below the header of a CSV file that is as it should be; raise ArrowInvalid on most others."""
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
     import pyarrow.csv  # type: ignore[import-untyped]
 
     below = HEADER.sub(b"", content, count=1)

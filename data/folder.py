@@ -17,11 +17,19 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
 from .about import check_checksums, checksums_of, declared_levels, read_about, write_about
-from .check import check_names, check_same_columns, check_silo_name, check_table, shown
+from .check import (
+    check_codes,
+    check_labels,
+    check_names,
+    check_same_columns,
+    check_silo_name,
+    check_table,
+    shown,
+)
 from .federated import FederatedData
 from .kind import kind_of
 from .labels import LabelTable, read_labels
-from .levels import check_codes, check_labels, joint_schema
+from .levels import joint_schema
 from .table import Table, read_table
 from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
-from .check import shown
+from .check import check_codes, shown
 from .columns import Column, read_columns
-from .levels import check_codes, empty_cells, in_order, label_faults, labels_of
+from .levels import empty_cells, in_order, label_faults, labels_of
 from .scan import check_apart, find_fault
 
 Codes = NDArray[np.int64]

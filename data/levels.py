@@ -6,17 +6,11 @@ in any silo, in numerical order if all are whole numbers, and in the order of th
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
 from .check import MISSING, cell_fault, name_fault, shown
-from .parts import LEAST
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
@@ -56,7 +50,8 @@ def label_faults(cells: Sequence[str], declared: Sequence[str] | None) -> dict[s
     """Return what is wrong with each wrong one of a column's distinct `cells`, given in order of appearance."""
     labels = dict(zip(cells, labels_of(cells, declared), strict=True))
     if declared is not None:
-        return {cell: _not_declared(cell, declared) for cell, label in labels.items() if label not in set(declared)}
+        known = set(declared)
+        return {cell: _not_declared(cell, declared) for cell, label in labels.items() if label not in known}
     faults = {cell: fault for cell, label in labels.items() if (fault := _label_fault(cell, label))}
     good = {cell: label for cell, label in labels.items() if cell not in faults}
     fractions = [cell for cell, label in good.items() if not WHOLE.fullmatch(label)]
@@ -100,39 +95,6 @@ def _checked(place: str, name: str, levels: tuple[str, ...]) -> tuple[str, ...]:
         count = f"{len(levels)} levels over all silos, more than {MOST_LEVELS}"
         raise BadInput(f"{place}: column {shown(name)}: {count}; {DECLARE}")
     return levels
-
-
-def check_codes(
-    place: str | Path, variables: Sequence[str], codes: NDArray[Any], levels: Mapping[str, Sequence[str]]
-) -> None:
-    """Raise `BadInput` unless `codes` [n_rows, n_variables] has two rows or more, each code that of a level."""
-    if len(codes) < LEAST:
-        raise BadInput(f"{place}: only one row; at least two are needed" if len(codes) else f"{place}: no rows")
-    wrong = (codes < 0) | (codes >= np.array([len(levels[name]) for name in variables]))
-    if wrong.any():
-        i, j = np.argwhere(wrong)[0]
-        count = len(levels[variables[j]])
-        raise BadInput(
-            f"{place}: row {i + 1}, column {shown(variables[j])}: {codes[i, j]} is no code of {count} levels"
-        )
-
-
-def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
-    """Return declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
-    text = []
-    for label in labels:
-        if not isinstance(label, str | int) or isinstance(label, bool):
-            raise BadInput(f"{place}: levels of {shown(name)}: {label!r} is neither text nor a whole number")
-        fault = name_fault(str(label))
-        if fault:
-            raise BadInput(f"{place}: levels of {shown(name)}: {shown(str(label))} cannot be a label")
-        text.append(str(label))
-    twice = [label for label in text if text.count(label) > 1]
-    if twice:
-        raise BadInput(f"{place}: levels of {shown(name)}: {shown(twice[0])} stands twice")
-    if not text:
-        raise BadInput(f"{place}: levels of {shown(name)}: none")
-    return tuple(text)
 
 
 def _not_declared(cell: str, declared: Sequence[str]) -> str:

@@ -177,6 +177,7 @@ def split(
 
 
 def _make(kind: str, out: Path, options: dict[str, Any]) -> None:
+    from fedbnsl.data.edge_types import edge_count
     from fedbnsl.data.folder import write_folder
 
     from .recipes import recipe
@@ -184,5 +185,5 @@ def _make(kind: str, out: Path, options: dict[str, Any]) -> None:
     data = recipe(kind, **options).make()
     write_folder(out, data)
     rows = sum(data.schema.rows.values())
-    true = "no truth" if data.truth is None else f"{int(data.truth.adjacency.sum())} true edges"
+    true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     print(f"{out}: {len(data.tables)} silos, {rows} rows, {len(data.schema.variables)} variables, {true}")

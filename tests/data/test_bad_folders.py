@@ -169,12 +169,12 @@ TRUTHS = {
     ),
     "no target": (
         "source,weight\nx,1\n",
-        "line 1: column 'target' is missing; a graph needs source,target[,weight][,lag]",
+        "line 1: column 'target' is missing; a graph needs source,target[,weight][,type][,lag]",
     ),
     "empty target": ("source,target\nx,\n", "line 2, column 'target': the cell is empty"),
     "another column": (
         "source,target,wieght\nx,y,1\n",
-        "line 1: column 'wieght' is not one of source, target, weight, lag, weight:<silo>",
+        "line 1: column 'wieght' is not one of source, target, weight, type, lag, weight:<silo>",
     ),
     "another silo": ("source,target,weight,weight:b\nx,y,1,1\n", "line 1: column 'weight:b': there is no silo 'b'"),
     "silo's weight": ("source,target,weight:a\nx,y,one\n", "line 2, column 'weight:a': 'one' is not a number"),
