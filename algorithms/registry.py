@@ -10,6 +10,7 @@ from .baselines import local, notears_alone
 from .constraint import cit_vote, fed_pc, graph_vote
 from .constraint.settings import ConstraintSettings
 from .errors import BadInput
+from .moments import dp_covariance, secure_sum
 from .protocol import FederatedAlgorithm, Kind
 
 
@@ -65,6 +66,20 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="as fed-sparse",
         config=frank_wolfe.FedFrankWolfe,
         build=frank_wolfe.build,
+    ),
+    "secure-sum": Entry(
+        summary="one secure sum of second moments, exact or private, then any learner that takes a covariance",
+        source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
+        leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
+        config=secure_sum.SecureSum,
+        build=secure_sum.build,
+    ),
+    "dp-covariance": Entry(
+        summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
+        leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
+        config=dp_covariance.DpCovariance,
+        build=dp_covariance.build,
     ),
     "notears": Entry(
         summary="baseline: all rows in one place",
@@ -187,6 +202,11 @@ def entry(name: str) -> Entry:
     if name not in ALGORITHMS:
         raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
+
+
+def parameter_names(name: str) -> tuple[str, ...]:
+    """Return the names of the parameters of algorithm `name`."""
+    return tuple(field.name for field in fields(entry(name).config))
 
 
 def configure(name: str, params: Mapping[str, Any]) -> Any:
