@@ -133,6 +133,15 @@ def test_the_surrogate_depends_on_its_parents_and_given_them_on_nothing_else():
     assert min(association(copied[s == level], owner[s == level]) for level in (1, 2)) > 1e-3
 
 
+def test_the_silos_of_a_data_set_depend_on_every_parent():
+    data = surrogate(3, 5000, seed=4, parents=3, variables=8, degree=0.0)
+    owner = np.repeat(np.arange(3), [data.schema.rows[silo] for silo in data.schema.silos])
+    table = together(data)
+    for v, name in enumerate(data.schema.variables):
+        p = association(table[:, v], owner)
+        assert p < 1e-9 if name in data.about["surrogate_parents"] else p > 1e-3
+
+
 def test_every_configuration_of_the_parents_has_shares_of_its_own():
     rng = np.random.default_rng(2)
     given = rng.integers(0, 2, (40_000, 2))
