@@ -65,7 +65,7 @@ def discrete_network(name: str) -> DiscreteNetwork:
     if name in DISCRETE:
         return read_bif(carried_file("pgmpy", f"{FOLDER}/{name}.bif.gz", REMEDY))
     if not _is_bif(name):
-        raise BadInput(f"network: {name!r} is neither a .bif file nor one of {', '.join(DISCRETE)}")
+        raise BadInput(f"network: {name!r} is not one of {', '.join(DISCRETE)}, nor a .bif file")
     return read_bif(Path(name))
 
 
@@ -79,7 +79,7 @@ def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> Fed
     check_counts(silos, rows, seed)
     published = GAUSSIAN | DISCRETE
     if name not in published and not _is_bif(name):
-        raise BadInput(f"network: {name!r} is neither a .bif file nor one of {', '.join(sorted(published))}")
+        raise BadInput(f"network: {name!r} is not one of {', '.join(sorted(published))}, nor a .bif file")
     about = {
         "generator": "network",
         "source": f"{published[name]}; {REPOSITORY}" if name in published else "a BIF file",

@@ -197,7 +197,7 @@ def test_a_silo_that_gets_too_few_rows_is_named():
         ({"concentration": 0.0}, "concentration: 0.0 is not a positive number"),
         ({"concentration": float("inf")}, "concentration: inf is not a positive number"),
         ({"parents": 6}, "parents: 6 is not between 0 and 5, the number of variables"),
-        ({"network": "chain"}, "network: 'chain' is neither a .bif file nor one of alarm, "),
+        ({"network": "chain"}, "network: 'chain' is not one of alarm, "),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(change, message):

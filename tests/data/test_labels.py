@@ -42,7 +42,7 @@ def data_sets(draw):
 
 
 @given(data_sets(), st.sampled_from(["csv", "parquet"]))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_is_read_back_code_for_code(tmp_path_factory, data, form):
     folder = tmp_path_factory.mktemp("round") / "set"
     write_folder(folder, data, form)

@@ -58,7 +58,7 @@ def test_a_data_set_of_a_network():
     [
         (
             ("chain", 2, 5, 0),
-            f"network: 'chain' is neither a .bif file nor one of {', '.join(sorted(GAUSSIAN | DISCRETE))}",
+            f"network: 'chain' is not one of {', '.join(sorted(GAUSSIAN | DISCRETE))}, nor a .bif file",
         ),
         (("ecoli70", 0, 5, 0), "silos: 0 is less than 1"),
         (("ecoli70", 2, 1, 0), "rows: 1 is less than 2"),

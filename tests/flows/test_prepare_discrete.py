@@ -92,7 +92,7 @@ WRONG = {
     "parents": (["surrogate", "new", "--parents", "21"], "parents: 21 is not between 0 and 20"),
     "surrogate network": (
         ["surrogate", "new", "--network", "chain"],
-        "network: 'chain' is neither a .bif file nor one of",
+        "network: 'chain' is not one of alarm, ",
     ),
     "network": (["network", "new", "--network", "chain"], "alarm, andes, arth150, asia,"),
     "bif file": (["network", "new", "--network", "no.bif"], "no.bif: no such file"),
