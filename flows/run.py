@@ -160,6 +160,8 @@ def check(job: Job, schema: Schema) -> Any:
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{job.algorithm} picks by the truth, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.algorithm, config)
+    if entry.pooled and job.secure:
+        raise BadInput(f"--secure: {job.algorithm} needs all rows in one place, so there is nothing to mask")
     masked.applies(algorithm, schema, asked=job.secure)
     if algorithm.private is not None:
         algorithm.private.promise(schema)

@@ -9,6 +9,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Generic, TypeVar
 
 from ..errors import BadInput
@@ -179,6 +180,7 @@ def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
     return math.fsum(terms) + 8 * ULP * math.fsum(abs(term) for term in terms)
 
 
+@cache
 def rho_for(target: float, delta: float) -> float:
     """Return the greatest ρ, rounded down, of which `epsilon` at `delta` makes at most the `target` ε.
 

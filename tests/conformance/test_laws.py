@@ -206,6 +206,22 @@ class TestPrivate:
             assert 0.9 * promise.cost.rho < total(Cost(c.rho, ReplaceOne) for c in charges).rho <= promise.cost.rho
             assert spent(charges, promise.delta) <= promise.epsilon
 
+    def test_the_price_does_not_depend_on_the_rows(self, name: str) -> None:
+        algorithm = algorithm_of(name)
+        private = algorithm.private
+        assert private is not None
+        prices = []
+        for seed in (1, 2):
+            federation = federate(tables(seed=seed))
+            server = algorithm.open_server(federation.schema)
+            seen = [replace(server, scales=np.ones(5)) if hasattr(server, "scales") else server, server]
+            state = algorithm.open_silo(
+                federation.tables["silo-1"], federation.schema, "silo-1", silo_generator(0, "a")
+            )
+            prices.append([private.releases(state, algorithm.broadcast(one)) for one in seen])
+        assert prices[0] == prices[1]
+        assert all(prices[0])
+
     def test_noise_is_not_repeated_unless_it_is_asked_for_by_name(self, name: str) -> None:
         def learned(**other: Any) -> bytes:
             return wire.encode(list(rounds(algorithm_of(name, **other), federate(tables())))[-1].server)
