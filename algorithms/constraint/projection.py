@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, gamma
 
 from ..protocol import FloatArray
-from .counting import Tables, count, offsets, tables_for
+from .counting import ReadTables, Tables, count, offsets, tables_for
 from .evidence import counts_of
 from .federated import Answer, Evidence, Known, Query, Server, Silo, on_grid
 from .results import Results
-from .subsets import PAD, Tests
+from .subsets import Tests
 
 
 def projected(projections: int, seed: int) -> Evidence:
@@ -73,7 +73,7 @@ def projected(projections: int, seed: int) -> Evidence:
 
 
 def estimate(
-    margins: "ReadTables", sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
+    margins: ReadTables, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
 ) -> Results:
     """Return the p-values of `tests` from their margins and the summed P·(v / √v̄), stratum after stratum."""
     statistic, dof, rows = np.zeros(len(tests)), np.zeros(len(tests)), np.ones(len(tests))
@@ -111,26 +111,9 @@ def margin_tables(tests: Tests, d: int) -> Tables:
     return tables_for(np.concatenate([np.delete(tests, 1, axis=1), np.delete(tests, 0, axis=1)]), d)
 
 
-def expected_counts(margins: "ReadTables", test: int, x: int, y: int) -> FloatArray:
+def expected_counts(margins: ReadTables, test: int, x: int, y: int) -> FloatArray:
     """Return v̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
     n_tests = len(margins.tables.table_of) // 2
     of_x, of_y = margins.strata(test, (x,)), margins.strata(n_tests + test, (y,))
     rows = np.maximum(of_x.sum(axis=1), 1)
     return np.asarray(of_x[:, :, None] * of_y[:, None, :] / rows[:, None, None])
-
-
-class ReadTables:
-    """Count tables by the number of what they were asked for."""
-
-    def __init__(self, tables: Tables, cardinalities: NDArray[np.int64], counts: NDArray[Any]) -> None:
-        """Find where each table begins."""
-        self.tables, self.cardinalities, self.counts = tables, cardinalities, counts
-        self.begins = offsets(tables.sets, cardinalities)
-
-    def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """Return the table `number` asked for, `[n_strata, levels of each of the ends]`: a stratum a row."""
-        s = self.tables.table_of[number]
-        variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
-        table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
-        order = [variables.index(v) for v in (*(v for v in variables if v not in ends), *ends)]
-        return table.transpose(order).reshape(-1, *self.cardinalities[list(ends)]).astype(np.float64)
