@@ -33,7 +33,7 @@ CLEAR = 3.0
 
 @dataclass(frozen=True)
 class Strata:
-    """What each stratum of a test says, `[n_strata]`; all 0 for one in which nothing can be tested."""
+    """What each stratum of a test says, `[n_strata]`; 0 but for its rows where nothing can be tested."""
 
     statistic: FloatArray
     dof: FloatArray
@@ -67,13 +67,14 @@ def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results
 def strata(tables: FloatArray, variance: float) -> Strata:
     """Return what the strata `tables` `[n_strata, |X|, |Y|]` say, with noise of this `variance` in every cell."""
     _, n_x, n_y = tables.shape
+    whole = np.maximum(tables.sum(axis=(1, 2)), 0.0)
     kept_x = tables.sum(axis=2) > CLEAR * np.sqrt(variance * n_y)
     kept_y = tables.sum(axis=1) > CLEAR * np.sqrt(variance * n_x)
     tables = tables * kept_x[:, :, None] * kept_y[:, None, :]
-    of_x, of_y, rows = tables.sum(axis=2), tables.sum(axis=1), tables.sum(axis=(1, 2))
+    of_x, of_y = tables.sum(axis=2), tables.sum(axis=1)
     usable = ((of_x > 0) >= kept_x).all(axis=1) & ((of_y > 0) >= kept_y).all(axis=1)
     usable &= (kept_x.sum(axis=1) > 1) & (kept_y.sum(axis=1) > 1)
-    rows = np.where(usable, rows, 1.0)
+    rows = np.where(usable, of_x.sum(axis=1), 1.0)
     expected = of_x[:, :, None] * of_y[:, None, :] / rows[:, None, None]
     cells = usable[:, None, None] & kept_x[:, :, None] & kept_y[:, None, :]
     deviations = np.divide((tables - expected) ** 2, expected, out=np.zeros_like(tables), where=cells)
@@ -83,7 +84,7 @@ def strata(tables: FloatArray, variance: float) -> Strata:
     mean = dof + noise * one_x * one_y
     square = dof + 2 * noise * one_x * one_y + noise**2 * two_x * two_y
     statistic = deviations.sum(axis=(1, 2))
-    return Strata(*(np.where(usable, values, 0.0) for values in (statistic, dof, mean, square, rows)))
+    return Strata(*(np.where(usable, values, 0.0) for values in (statistic, dof, mean, square)), whole)
 
 
 def _moments(margin: FloatArray, kept: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:

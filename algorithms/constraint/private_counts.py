@@ -25,6 +25,9 @@ from ..privacy.zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
 from ..protocol import Schema
 from ..secure.session import default_threshold
 
+PARTS = 64
+"""variances are multiples of 1/PARTS"""
+
 
 @dataclass(frozen=True)
 class TablePlan:
@@ -38,9 +41,9 @@ class TablePlan:
 
     def variance(self, tables: int, cells: int) -> Fraction:
         """Return the variance of one silo's noise on each of the `cells` of so many `tables`."""
-        variance = share_variance(sensitivity(tables), self.each, self.sure)
+        variance = max(share_variance(sensitivity(tables), self.each, self.sure, PARTS), Fraction(1, 4))
         while self.each < self.cost(tables, cells, variance):
-            variance += Fraction(1, 2)  # the sum of few small shares is not quite a discrete Gaussian
+            variance += Fraction(1, PARTS)  # the sum of few small shares is not quite a discrete Gaussian
         return variance
 
     def cost(self, tables: int, cells: int, variance: Fraction) -> Cost[ReplaceOne]:

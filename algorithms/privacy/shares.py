@@ -69,9 +69,9 @@ def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int)
     )
 
 
-def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int) -> Fraction:
-    """Return the variance, in halves, of one of so many shares of noise that costs no more than `cost`."""
+def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
+    """Return the variance, in `parts` of 1, of one of so many shares of noise that costs no more than `cost`."""
     if cost.rho == 0:
         return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
-    return Fraction(math.ceil(2 * whole / silos) + 1, 2)
+    return Fraction(math.ceil(parts * whole / silos) + 1, parts)
