@@ -272,6 +272,16 @@ def projection() -> None:
     )
 
 
+def private() -> None:
+    """Noise on the counts by ε, fresh from the operating system in every run, K = 10, δ = 1e-6."""
+    cells: list[Cell] = []
+    for d in (10, 20):
+        for epsilon in (1.0, 2.0, 5.0, 10.0, 20.0):
+            cells.append((f"fed-pc, ε = {epsilon:g}, d = {d}", "fed-pc", er(d), {"epsilon": epsilon}, ""))
+        cells.append((f"fed-pc, d = {d}", "fed-pc", er(d), {}, ""))
+    table("constraint-private", cells)
+
+
 def lucas_table() -> None:
     """LUCAS: least squares of the target on the Markov blanket that each learner finds (003 §7.5)."""
     lines = []
@@ -316,6 +326,7 @@ TABLES: dict[str, Callable[[], None]] = {
     **{net: partial(large, net) for net in LARGE},
     "sachs": sachs_table,
     "projection": projection,
+    "private": private,
     "lucas": lucas_table,
 }
 
