@@ -124,16 +124,9 @@ def federated_search(
         return Server(schema.variables, schema.kind, cardinalities, rows, search)
 
     def aggregate(server: Server, replies: Replies[Answer]) -> Server:
-        assert replies.total is not None
         evidence = choose(server.kind)
-        known = evidence.learn(server, replies.total, replies.silos)
-        server = replace(server, known=known, exchanges=server.exchanges + 1)
-        while not server.search.done and (results := evidence.results(server)) is not None:
-            following = step(the(server.kind, server.cardinalities, server.rows), server.search, results)
-            server = replace(server, search=following)
-            if evidence.forget:
-                return replace(server, known=Known())
-        return server
+        told = _told(server, replies, evidence)
+        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows))
 
     def structure(server: Server) -> Structure:
         return procedure.graph(server.search, server.variables, settings.orientation)
@@ -157,6 +150,22 @@ def federated_search(
         measures=measures,
         cost=bytes_of,
     )
+
+
+def _told(server: Server, replies: Replies[Answer], evidence: Evidence) -> Server:
+    """Return the server knowing what the silos said."""
+    assert replies.total is not None
+    known = evidence.learn(server, replies.total, replies.silos)
+    return replace(server, known=known, exchanges=server.exchanges + 1)
+
+
+def _stepped(server: Server, evidence: Evidence, plan: Plan) -> Server:
+    """Return the server after as many steps of its search as what it knows settles."""
+    while not server.search.done and (results := evidence.results(server)) is not None:
+        server = replace(server, search=step(plan, server.search, results))
+        if evidence.forget:
+            return replace(server, known=Known())
+    return server
 
 
 def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:

@@ -84,7 +84,8 @@ def strata(tables: FloatArray, variance: float) -> Strata:
     mean = dof + noise * one_x * one_y
     square = dof + 2 * noise * one_x * one_y + noise**2 * two_x * two_y
     statistic = deviations.sum(axis=(1, 2))
-    return Strata(*(np.where(usable, values, 0.0) for values in (statistic, dof, mean, square)), whole)
+    statistic, dof, mean, square = (np.where(usable, values, 0.0) for values in (statistic, dof, mean, square))
+    return Strata(statistic, dof, mean, square, whole)
 
 
 def _moments(margin: FloatArray, kept: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:

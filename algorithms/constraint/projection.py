@@ -41,16 +41,7 @@ def projected(projections: int, seed: int) -> Evidence:
     def answer(silo: Silo, query: Query) -> Answer:
         if query.what == "tables":
             return counts_of(silo, query)
-        rng = np.random.default_rng((seed, query.exchange))
-        tables = tables_for(query.sets, len(silo.columns))
-        own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
-        margins = ReadTables(margin_tables(query.sets, len(silo.columns)), silo.cardinalities, query.margins)
-        sketches = []
-        for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
-            expected = expected_counts(margins, t, x, y)
-            scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
-            sketches.append(project(scaled, rng, projections))
-        return Answer(on_grid(np.concatenate(sketches)))
+        return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         if server.known.what != "margins":
@@ -70,6 +61,19 @@ def projected(projections: int, seed: int) -> Evidence:
         return estimate(margins, server.known.numbers[n_margins:], tests, rng, projections)
 
     return Evidence(question, answer, learn, results)
+
+
+def sketches_of(silo: Silo, query: Query, rng: np.random.Generator, projections: int) -> Answer:
+    """Return the silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
+    tables = tables_for(query.sets, len(silo.columns))
+    own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
+    margins = ReadTables(margin_tables(query.sets, len(silo.columns)), silo.cardinalities, query.margins)
+    sketches = []
+    for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
+        expected = expected_counts(margins, t, x, y)
+        scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
+        sketches.append(project(scaled, rng, projections))
+    return Answer(on_grid(np.concatenate(sketches)))
 
 
 def estimate(
