@@ -165,11 +165,21 @@ def check(job: Job, schema: Schema) -> Any:
     masked.applies(algorithm, schema, asked=job.secure)
     if algorithm.private is not None:
         algorithm.private.promise(schema)
+        _check_levels_public(job, schema)
     elif job.budget < math.inf:
         raise BadInput(f"--budget bounds the ε of private algorithms: {job.algorithm} as asked for is not private")
     if job.truth is not None:
         check_truth(job.truth, job.allow_cyclic_truth)
     return config
+
+
+def _check_levels_public(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for levels read off the rows: a label that one record alone has would tell of it, ε or not."""
+    for name in sorted(set(schema.levels) - set(job.about.get("levels") or {})):
+        raise BadInput(
+            f"{job.dataset}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            "declare them in about.json for a private run"
+        )
 
 
 def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:

@@ -157,3 +157,32 @@ def test_the_attack_lays_a_plain_silo_bare_and_gains_nothing_else(capsys, four):
     assert code == 0
     assert out.count("lays the silo bare") == 1
     assert out.count("gains nothing") == 2
+
+
+def test_levels_that_are_read_off_the_rows_are_no_part_of_a_private_run(capsys, tmp_path):
+    """A label that one record alone has would be told whatever ε says: levels have to be declared."""
+    folder = tmp_path / "words"
+    folder.mkdir()
+    for silo in ("north", "south"):
+        rows = [("yes", "low"), ("no", "high"), ("yes", "high"), ("no", "low")] * 50
+        (folder / f"{silo}.csv").write_text("smokes,risk\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    asked = (
+        "learn",
+        folder,
+        "--algorithm",
+        "fed-pc",
+        "--epsilon",
+        "5",
+        "--engine",
+        "inline",
+        "--out",
+        tmp_path / "out",
+    )
+    code, _, err = run(capsys, *asked)
+    assert code == 2
+    assert "column 'risk': its levels are those that occur in the rows" in err
+    assert not any(ledgers(folder).values())
+    (folder / "about.json").write_text(json.dumps({"levels": {"smokes": ["no", "yes"], "risk": ["low", "high"]}}))
+    code, out, _ = run(capsys, *asked)
+    assert code == 0
+    assert "privacy: ε" in out
