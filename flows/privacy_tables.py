@@ -59,7 +59,7 @@ def forecasts_for(schema: Schema, epsilon: float, delta: float) -> list[tuple[Fo
         ("dp-covariance", dp_covariance.plan, "nobody"),
     ):
         settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
-        noise = noise_level(plan(settings, schema), d, silos, rows, settings.clip)
+        noise = noise_level(plan(settings, schema), d, silos, rows, settings.drawn_in)
         found.append((forecast(name, d, rows, noise), trusted))
     steps = registry.build("dp-fed-sparse", registry.configure("dp-fed-sparse", {"epsilon": epsilon, "delta": delta}))
     return [*found, (forecast("dp-fed-sparse", d, rows, steps.open_server(schema).noise), "nobody")]

@@ -38,29 +38,48 @@ def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
     return int(n), correlations
 
 
-def fisher_z(n: int, correlations: FloatArray, tests: Tests) -> Results:
+def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:
     """Return the p-values of `tests` from the correlations in n rows; the strength is |r|.
 
-    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924).
+    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). Where the
+    correlations have `noise` of this standard deviation, r is that much less certain, and more so the more variables
+    it is given (`_amplified`).
     """
-    r = np.zeros(len(tests))
+    r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
     for size in np.unique(sizes):
         chosen = np.flatnonzero(sizes == size)
-        r[chosen] = _partial(correlations, tests[chosen, :size])
-    spread = np.sqrt(np.maximum(n - (sizes - 2) - 3, 0))
-    z = spread * np.arctanh(np.clip(np.abs(r), 0, 1 - 1e-15))
+        precision = _precision(correlations, tests[chosen, :size])
+        r[chosen] = _partial(precision)
+        if noise:
+            variance[chosen] = noise**2 * _amplified(precision)
+    rows = np.maximum(n - (sizes - 2) - 3, 0)
+    z = np.sqrt(rows / (1 + rows * variance)) * np.arctanh(np.clip(np.abs(r), 0, 1 - 1e-15))
     return Results(p=erfc(z / np.sqrt(2)), strength=np.abs(r))
 
 
-def _partial(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
-    """Return the correlation of the first two of each row given the rest, `[n_tests]`."""
-    if tests.shape[1] == 2:
-        return np.asarray(correlations[tests[:, 0], tests[:, 1]])
+def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
+    """Return the inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
     among = correlations[tests[:, :, None], tests[:, None, :]]
     try:
-        precision = np.linalg.inv(among)
+        return np.asarray(np.linalg.inv(among))
     except np.linalg.LinAlgError:
-        precision = np.linalg.pinv(among, hermitian=True)
+        return np.asarray(np.linalg.pinv(among, hermitian=True))
+
+
+def _partial(precision: FloatArray) -> FloatArray:
+    """Return the correlation of the first two variables given the rest, `[n_tests]`."""
     scale = np.sqrt(np.abs(precision[:, 0, 0] * precision[:, 1, 1]))
-    return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(tests)), where=scale > 0))
+    return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(scale)), where=scale > 0))
+
+
+def _amplified(precision: FloatArray) -> FloatArray:
+    """Return by how much noise in the correlations grows in variance up to the partial correlation, `[n_tests]`.
+
+    The partial covariance is aᵀRb, for a and b with 1 at x and y and minus their regression weights on z: noise in R
+    adds |a|²|b|² times its variance, which is then divided by the two partial variances.
+    """
+    partial = np.linalg.pinv(precision[:, :2, :2], hermitian=True)
+    weights = -precision[:, 2:, :2] @ partial
+    grown = 1 + (weights**2).sum(axis=1)
+    return np.asarray((grown / np.maximum(partial[:, [0, 1], [0, 1]], ROUNDING)).prod(axis=1))

@@ -14,9 +14,10 @@ from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
 from ..protocol import FederatedAlgorithm, FloatArray, Schema, rounds
 from .equal_variance import equal_variance
+from .searched import pc_from_moments
 
-Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm"]
-"""the last three are the consensus loop with one silo, with the settings of each"""
+Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc"]
+"""notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc: a CPDAG, by Fisher's z"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class PooledLearner:
     """the others: λ; 0: their own default"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
+    alpha: float = 0.01
+    """pc: level of the tests"""
+
+    @property
+    def class_only(self) -> bool:
+        """Whether what is learned is an equivalence class, without weights."""
+        return self.learner == "pc"
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -42,6 +50,7 @@ class PooledLearner:
         require(self.passes >= 0, "passes", self.passes, "0 or more")
         require(self.l1 >= 0, "l1", self.l1, "0 or more")
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
+        require(0 < self.alpha < 1, "alpha", self.alpha, "between 0 and 1")
 
 
 CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
@@ -51,8 +60,15 @@ CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any
 }
 
 
-def learn_from_moments(S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner) -> Structure:
-    """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`."""
+def learn_from_moments(
+    S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float = 0.0
+) -> Structure:
+    """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`.
+
+    `noise` is the standard deviation that noise has in S, in units of the variables' scales.
+    """
+    if how.learner == "pc":
+        return pc_from_moments(S, rows, noise, variables, how.alpha)
     if how.learner == "equal-variance":
         weights = equal_variance(S, how.price or exact_price(len(S), rows), how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))

@@ -1,0 +1,67 @@
+"""PC on one secure sum of second moments: what FedPC finds with the same rows, and what noise takes from it."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.constraint.fisher_z import fisher_z
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.in_process import federate
+from fedbnsl.algorithms.protocol import rounds
+from fedbnsl.data.generate import homogeneous
+
+
+def learned(name, tables, **params):
+    algorithm = registry.build(name, registry.configure(name, params))
+    *_, last = rounds(algorithm, federate(tables, tuple(f"x{v:02d}" for v in range(1, 11))))
+    return algorithm.structure(last.server), algorithm
+
+
+def centred(seed, rows=3000):
+    data = homogeneous(10, 3, rows, seed)
+    mean = np.concatenate(list(data.tables.values())).mean(axis=0)
+    return {silo: table - mean for silo, table in data.tables.items()}, data.truth
+
+
+@pytest.mark.parametrize("seed", [100, 101, 102])
+def test_one_sum_gives_the_graph_of_fed_pc(seed):
+    tables, _ = centred(seed)
+    by_sum, algorithm = learned("secure-sum", tables, learner="pc", alpha=0.01)
+    by_tests, _ = learned("fed-pc", tables, alpha=0.01)
+    assert by_sum.kind == "cpdag"
+    assert by_sum.adjacency.any()
+    np.testing.assert_array_equal(by_sum.adjacency, by_tests.adjacency)
+    assert algorithm.residual_variances is None  # a class has no weights to have residuals
+
+
+def test_private_moments_give_nearly_the_same_graph_and_noise_makes_tests_careful():
+    missed = {}
+    for epsilon in (20.0, 0.5):
+        found = []
+        for seed in (100, 101, 102):
+            tables, truth = centred(seed, 5000)
+            graph, _ = learned("secure-sum", tables, learner="pc", epsilon=epsilon, insecure_seed=seed)
+            found.append(compare(graph, truth))
+        missed[epsilon] = np.mean([one["shd_skeleton"] for one in found])
+        assert np.mean([one["fdr"] for one in found]) < 0.2
+    assert missed[20.0] <= 2 < missed[0.5]
+
+
+@pytest.mark.parametrize("given", [(), (2,), (2, 3), (2, 3, 4)])
+def test_noise_in_the_correlations_is_reckoned_with_at_its_size(given):
+    """Independent x and y, noise added to the true correlations many times: p-values are as if there were none."""
+    rng, noise = np.random.default_rng(5), 0.02
+    B = np.zeros((5, 5))
+    B[2:, 0], B[2:, 1] = [0.9, -0.7, 0.8], [1.1, 0.6, -0.5]  # x and y have common causes
+    if len(given) < 3:  # all of those that are not given are none
+        B[2 + len(given) :] = 0
+    root = np.linalg.inv(np.eye(5) - B)
+    S = root.T @ root
+    scale = np.sqrt(np.diag(S))
+    R = S / np.outer(scale, scale)
+    p = []
+    for _ in range(1500):
+        N = np.triu(rng.normal(0, noise, (5, 5)), 1)
+        p.append(fisher_z(10**8, R + N + N.T, np.array([[0, 1, *given]], np.int16), noise).p[0])
+    assert 0.02 < np.mean(np.array(p) < 0.05) < 0.08
+    assert 0.4 < np.mean(np.array(p) < 0.5) < 0.6
