@@ -23,6 +23,8 @@ from fedbnsl.algorithms.protocol import (
 )
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.session import Aborted, Phase
+from fedbnsl.data.about import declared_levels
+from fedbnsl.data.levels import joint_schema
 
 from . import secure_silo, silo_runtime
 from .cluster import hosted_silos
@@ -226,13 +228,25 @@ def _wait(pending: Mapping[str, Callable[[], Any]]) -> dict[str, str]:
 
 
 def federated_schema(client: Any, silos: tuple[str, ...], about: Mapping[str, Any]) -> Schema:
-    """Return the public schema that `silos` describe; raises `BadInput` where they disagree or their rows are bad."""
-    futures = [client.submit(silo_runtime.describe, silo, resources={resource(silo): 1}, pure=False) for silo in silos]
-    parts: list[Described] = [future.result(timeout=600) for future in futures]
+    """Return the public schema that `silos` describe; raises `BadInput` where they disagree or their rows are bad.
+
+    Where `about` does not say what kind of data they are and some silos hold labels, all are read as discrete data.
+    Each then tells the labels that occur in its columns, unless `about` declares the levels.
+    """
+    parts = _described(client, silos, about)
+    if len({type(part) for part in parts}) > 1:
+        parts = _described(client, silos, {**about, "kind": "discrete"})
     first = parts[0]
     for part in parts[1:]:
         if set(part.variables) != set(first.variables):
             odd = sorted(set(part.variables) ^ set(first.variables))
             raise BadInput(f"silos {first.silo} and {part.silo} disagree: column {odd[0]} is in one of them only")
-    levels = {name: tuple(values) for name, values in dict(about.get("levels") or {}).items()}
-    return Schema(first.variables, {part.silo: part.rows for part in parts}, about.get("kind") or "continuous", levels)
+    return joint_schema("the silos", [part.schema() for part in parts], declared_levels(about))
+
+
+def _described(client: Any, silos: tuple[str, ...], about: Mapping[str, Any]) -> list[Described]:
+    told = {key: about[key] for key in ("kind", "levels") if key in about}
+    futures = [
+        client.submit(silo_runtime.describe, silo, told, resources={resource(silo): 1}, pure=False) for silo in silos
+    ]
+    return [future.result(timeout=600) for future in futures]

@@ -6,6 +6,7 @@ replies leaves it; the path of the rows is known to this process alone (`worker.
 
 import contextlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -62,13 +63,17 @@ HOSTED: dict[str, Path] = {}
 BUDGETS: dict[str, float] = {}
 """silo -> the most ε that its owner lets all runs spend together, whatever a coordinator says"""
 _running: dict[tuple[str, str], _Running] = {}
-_tables: dict[tuple[str, tuple[str, ...]], NDArray[Any]] = {}
+_tables: dict[tuple[Any, ...], NDArray[Any]] = {}
+"""the table of a silo, by what of the schema its columns and codes depend on"""
 _journals: dict[str, Journal] = {}
 
 
-def describe(silo: str) -> Described:
-    """Return the public part of `silo`: its variables and number of rows. Raises `BadInput` for unreadable rows."""
-    return describe_rows(silo, _source(silo))
+def describe(silo: str, about: Mapping[str, Any] | None = None) -> Described:
+    """Return the public part of `silo`: its variables and number of rows. Raises `BadInput` for unreadable rows.
+
+    `about` is what the coordinator knows of the kind of data and their levels.
+    """
+    return describe_rows(silo, _source(silo), about)
 
 
 def solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
@@ -155,7 +160,7 @@ def _open(silo: str, call: Call, journal: Journal) -> _Running:
 
 
 def _table(silo: str, schema: Schema) -> NDArray[Any]:
-    key = (silo, schema.variables)
+    key = (silo, schema.variables, *schema.levels.items())
     if key not in _tables:
         _tables[key] = read_rows(silo, _source(silo), schema)
     return _tables[key]
