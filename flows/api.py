@@ -57,7 +57,10 @@ class Learned:
 
     @cached_property
     def model(self) -> Any:
-        """The structure with its parameters as a pgmpy model."""
+        """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
+
+        Raises `ValueError` that says why, if there is none.
+        """
         from fedbnsl.tracking.model import pgmpy_model
 
         return pgmpy_model(self.result)
@@ -75,18 +78,22 @@ def learn(
     delta: float | None = None,
     budget: float | None = None,
     secure: bool = False,
+    parameters: bool = True,
+    smoothing: float = 1.0,
     **params: Any,
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
 
     `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
     uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
-    are as on the command line; a folder's privacy ledgers are kept in it, those of tables end with the call. Raises
-    `BadInput` (a ValueError) for anything that cannot be learned from.
+    are as on the command line, and so are `parameters` and `smoothing`, which say what `model` will be; a folder's
+    privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError) for anything
+    that cannot be learned from.
     """
     folder = data if isinstance(data, str | Path) else None
     given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
     given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
+    given |= {"parameters": parameters, "smoothing": smoothing}
     given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
     settings: LearnSettings = checked(LearnSettings, **given)
     if engine == "prefect":

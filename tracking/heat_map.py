@@ -60,7 +60,7 @@ def _mark(
 ) -> None:
     style, size = STYLES[category], (0.9 * cell) ** 2
     cells = [(place[edge.source], place[edge.target]) for edge in edges]
-    cells += [(place[edge.target], place[edge.source]) for edge in edges if not edge.directed]
+    cells += [(place[edge.target], place[edge.source]) for edge in edges if not edge.one_way]
     look: dict[str, Any] = {"color": style.colour, "linewidths": 0}
     if category == "missing":
         look = {"facecolors": "none", "edgecolors": style.colour, "linewidths": max(0.8, 0.14 * cell)}
