@@ -48,7 +48,7 @@ def pooled_moments() -> Evidence:
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
             return None
-        return fisher_z(*correlation(server.known.numbers, len(server.variables)), server.search.tests)
+        return fisher_z(*correlation(server.known.numbers, len(server.variables), server.all_rows), server.search.tests)
 
     return Evidence(
         question=lambda server: Query("moments", exchange=server.exchanges),

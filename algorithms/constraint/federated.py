@@ -7,7 +7,7 @@ answer costs no more than its rows: the tests of an exchange are made on the row
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Query:
     what: Literal["moments", "tables", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
     """of variables, `[n, size]`, filled up with -1; where tests are asked about, they themselves"""
-    margins: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    margins: FloatArray = field(default_factory=lambda: NOTHING)
     """for sketches: the summed margins of the tests' tables"""
     exchange: int = 0
     """number of this exchange"""
@@ -52,6 +52,8 @@ class Silo:
     columns: NDArray[np.int16]
     cardinalities: NDArray[np.int64]
     moments: FloatArray
+    all_rows: int
+    """number of rows of all silos"""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Server:
     cardinalities: NDArray[np.int64]
     rows: int
     """that a test draws on: public, like the number of rows of each silo"""
+    all_rows: int
     search: Search
     known: Known = field(default_factory=Known)
     exchanges: int = 0
@@ -107,7 +110,7 @@ def federated_search(
         cardinalities = cardinalities_of(schema)
         rows = sum(schema.rows.values()) // (1 if rows_of_all else len(schema.rows))
         search = start(_plan(settings, procedure, schema.kind, cardinalities, rows))
-        return Server(schema.variables, schema.kind, cardinalities, rows, search)
+        return Server(schema.variables, schema.kind, cardinalities, rows, sum(schema.rows.values()), search)
 
     def aggregate(server: Server, replies: Replies[Answer]) -> Server:
         assert replies.total is not None
@@ -137,7 +140,8 @@ def federated_search(
         broadcast_type=Query,
         reply_type=Answer,
         max_rounds=settings.rounds,
-        summand=summand,
+        summand=lambda answer: answer.numbers.astype(np.float64),
+        bears_loss=True,
         measures=measures,
         cost=bytes_of,
     )
@@ -145,16 +149,15 @@ def federated_search(
 
 def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo's rows as the tests need them. Raises BadInput for a code outside the levels of its variable."""
-    cardinalities = cardinalities_of(schema)
-    no_columns = np.empty((0, 0), np.int16)
+    cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        return Silo(schema.kind, no_columns, cardinalities, moments(table))
+        return Silo(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments(table, all_rows), all_rows)
     wrong = np.argwhere((table < 0) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]
         name, last = schema.variables[v], cardinalities[v] - 1
         raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
-    return Silo(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING)
+    return Silo(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING, all_rows)
 
 
 def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
@@ -166,10 +169,9 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
     return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
 
 
-def summand(answer: Answer) -> FloatArray:
-    """Return the numbers of one silo, counts as int64: integers add up exactly, as secure aggregation needs it."""
-    exact = answer.numbers if answer.numbers.dtype.kind == "f" else answer.numbers.astype(np.int64)
-    return cast(FloatArray, exact)
+def on_grid(numbers: FloatArray) -> FloatArray:
+    """Return `numbers` rounded to multiples of 2⁻²⁰: like counts they add up exactly, in any order, masked or not."""
+    return np.asarray(np.round(numbers * 2.0**20) / 2.0**20)
 
 
 def measures(server: Server) -> dict[str, float]:

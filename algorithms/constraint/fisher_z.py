@@ -12,14 +12,21 @@ from ..protocol import FloatArray
 from .results import Results
 from .subsets import PAD, Tests
 
+# A variance that is less than this part of the mean square is what rounding left of 0.
+ROUNDING = 1e-12
 
-def moments(table: FloatArray) -> FloatArray:
-    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
+
+def moments(table: FloatArray, all_rows: int) -> FloatArray:
+    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products.
+
+    The sums are over the number of `all_rows`, so that those of all silos stay as small as one mean.
+    """
     products = table.T @ table
-    return np.concatenate([[len(table)], table.sum(axis=0), products[np.triu_indices(len(products))]])
+    sums = np.concatenate([table.sum(axis=0), products[np.triu_indices(len(products))]])
+    return np.concatenate([[len(table)], sums / all_rows])
 
 
-def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
+def correlation(pooled: FloatArray, d: int, all_rows: int) -> tuple[int, FloatArray]:
     """Return the number of rows and the correlation matrix `[d, d]` that summed `moments` give.
 
     A column without variance correlates with nothing.
@@ -27,8 +34,9 @@ def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
     n, sums = pooled[0], pooled[1 : d + 1]
     products = np.zeros((d, d))
     products[np.triu_indices(d)] = pooled[d + 1 :]
-    covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) / n
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0))
+    covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) * (all_rows / n)
+    variances = np.diag(covariance)
+    scale = np.sqrt(np.where(variances > ROUNDING * np.diag(products), variances, 0))
     correlations = np.divide(covariance, np.outer(scale, scale), out=np.eye(d), where=np.outer(scale, scale) > 0)
     np.fill_diagonal(correlations, 1.0)
     return int(n), correlations

@@ -24,12 +24,9 @@ from scipy.special import chdtrc, gamma
 from ..protocol import FloatArray
 from .counting import Tables, count, offsets, tables_for
 from .evidence import counts_of
-from .federated import Answer, Evidence, Known, Query, Server, Silo
+from .federated import Answer, Evidence, Known, Query, Server, Silo, on_grid
 from .results import Results
 from .subsets import PAD, Tests
-
-GRID = 2.0**20
-"""projections travel as integers, in units of 1/GRID, so that their sum is exact whatever its order"""
 
 
 def projected(projections: int, seed: int) -> Evidence:
@@ -53,7 +50,7 @@ def projected(projections: int, seed: int) -> Evidence:
             expected = expected_counts(margins, t, x, y)
             scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
             sketches.append(project(scaled, rng, projections))
-        return Answer(np.round(np.concatenate(sketches) * GRID).astype(np.int64))
+        return Answer(on_grid(np.concatenate(sketches)))
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         if server.known.what != "margins":
@@ -70,7 +67,7 @@ def projected(projections: int, seed: int) -> Evidence:
         n_margins = offsets(tables.sets, server.cardinalities)[-1]
         margins = ReadTables(tables, server.cardinalities, server.known.numbers[:n_margins])
         rng = np.random.default_rng((seed, server.exchanges - 1))
-        return estimate(margins, server.known.numbers[n_margins:] / GRID, tests, rng, projections)
+        return estimate(margins, server.known.numbers[n_margins:], tests, rng, projections)
 
     return Evidence(question, answer, learn, results)
 
