@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+from fedbnsl.algorithms.constraint.features import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.check import check_same_columns, check_table
 from fedbnsl.data.federated import FederatedData, continuous
@@ -54,6 +55,13 @@ class Learned:
     def rounds(self) -> pd.DataFrame:
         """A row per round, as in `rounds.csv`."""
         return pd.DataFrame(list(self.result.rounds))
+
+    def features(self, target: str) -> MarkovBlanket:
+        """Return the parents, children, undirected neighbours and spouses of `target`; `BadInput` if there are none.
+
+        That is: for an unknown target, and for a PAG.
+        """
+        return markov_blanket(self.result.structure, target)
 
     @cached_property
     def model(self) -> Any:

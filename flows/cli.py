@@ -82,6 +82,29 @@ def learn(
 
 
 @app.command()
+def features(
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder, one file a silo.")],
+    target: Annotated[str, typer.Option(metavar="Y", help="The variable whose causes and effects are wanted.")],
+    algorithm: AlgorithmOption = "fed-pc",
+    alpha: Annotated[float | None, typer.Option(metavar="A", help="Level of the independence tests.")] = None,
+    param: ParamOption = None,
+    secure: SecureOption = False,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; default: runs/<name>.")] = None,
+    engine: Annotated[str, typer.Option(help="prefect, or inline: without Prefect, Dask and MLflow.")] = "prefect",
+    dask_address: AddressOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own messages, too.")] = False,
+) -> None:
+    """Learn the parents, children and spouses of a variable: the features that predict it (Markov blanket)."""
+    from . import cli_features
+
+    params = cli_features.with_alpha(algorithm, pairs(param), alpha)
+    given = {"algorithm": algorithm, "params": params, "seed": seed, "secure": secure, "parameters": False}
+    given |= {"out": str(out) if out else None, "dask_address": dask_address}
+    cli_features.features(folder, target, given, engine=engine, verbose=verbose)
+
+
+@app.command()
 def algorithms(
     as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
 ) -> None:

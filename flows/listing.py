@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.registry import ALGORITHMS, Entry
+from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, Entry
 from fedbnsl.tracking.edges import SYMBOLS, classify, weighted
 
 
@@ -54,6 +54,10 @@ def show_algorithms(*, as_json: bool) -> None:
         presets = f"\npreset={' or '.join(entry.presets)}" if entry.presets else ""
         table.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves, values + presets)
     console().print(table)
+    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
+    for name, entry in STEPS.items():
+        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves)
+    console().print(steps)
 
 
 def _choices(kind: Any) -> str:

@@ -19,6 +19,7 @@ def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
     assert nx.is_directed_acyclic_graph(folder.graph)
     assert list(folder.rounds["round"]) == list(range(1, folder.metrics["rounds"] + 1))
     assert set(folder.model.nodes()) == set(data.schema.variables)
+    assert folder.model == frame.model
 
 
 def test_prepare_returns_the_data_and_writes_them(tmp_path):
