@@ -199,6 +199,7 @@ def _privacy(result: RunResult) -> str:
     notes += [paragraph(masked)] if result.secure else []
     rows: list[tuple[str, object]] = [
         ("ε spent, by the silo that spent most", "∞" if privacy.broken else privacy.spent),
+        ("the same by tight accounting, at most", "not known" if privacy.tight is None else privacy.tight),
         ("ε asked for", privacy.epsilon),
         ("δ", privacy.delta),
         ("Neighbours: two tables that differ in one row", privacy.adjacency),

@@ -45,5 +45,5 @@ READING = {
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "parameter_bytes", "not_compared"}
-ELSEWHERE |= {"epsilon", "delta", "adjacency", "privacy", "epsilon_all_runs"}
+ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 """metrics that other sections of the report show"""
