@@ -5,6 +5,8 @@
 """
 
 import argparse
+import contextlib
+import io
 import resource
 import statistics
 import subprocess
@@ -12,19 +14,21 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import show
+from measure import RESULTS
+from measure import show as show_table
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.features import markov_blanket
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.pag import pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, Schema, Traffic, gather, rounds, traffic_of
+from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, Traffic, gather, rounds, traffic_of
 from fedbnsl.data.discrete import discrete, surrogate
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.lucas import TARGET, lucas
@@ -36,6 +40,8 @@ ROWS = 10_000
 LEVELS = (2, 6)
 PC = ("fed-pc", "pc", "pc-voting", "pc-cit-voting")
 FCI = ("fed-fci", "fci", "fci-voting", "fci-cit-voting")
+NETWORKS = ("child", "insurance", "alarm", "hailfinder", "win95pts")
+LARGE = ("andes", "pathfinder", "pigs")
 Make = Callable[[int], FederatedData]
 
 
@@ -54,22 +60,17 @@ class Measured:
 
 
 @dataclass
-class Losing:
+class Losing(InProcessFederation):
     """A federation of which a fifth of the silos, the last by name, answer the first exchange and none after it."""
 
-    whole: InProcessFederation
-
-    @property
-    def schema(self) -> Schema:
-        return self.whole.schema
-
     def exchange(
-        self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: int, broadcast: Any
+        self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: int, broadcast: Any, sparse: Any = None
     ) -> tuple[Replies[Any], Traffic]:
-        silos = self.schema.silos[: len(self.schema.silos) * 4 // 5] if number > 1 else self.schema.silos
+        """Ask those that are left (see `Federation.exchange`)."""
         if number == 1:
-            return self.whole.exchange(algorithm, number, broadcast)
-        replies = {silo: algorithm.local_solve(self.whole._states[silo], broadcast)[1] for silo in silos}
+            return super().exchange(algorithm, number, broadcast, sparse)
+        left = self.schema.silos[: len(self.schema.silos) * 4 // 5]
+        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in left}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
 
@@ -79,9 +80,9 @@ def learn(
     """Learn inline from `data`, whose truth is a DAG or a PAG, and compare."""
     data = pool(data) if registry.entry(name).pooled else data
     algorithm = registry.build(name, registry.configure(name, params))
-    whole = InProcessFederation(data.schema, data.tables, seed)
+    federation = (Losing if losing else InProcessFederation)(data.schema, data.tables, seed)
     traffic, start = Traffic(), time.process_time()
-    for last in rounds(algorithm, Losing(whole) if losing else whole):
+    for last in rounds(algorithm, federation):
         traffic = traffic + last.traffic
     structure = algorithm.structure(last.server)
     cpu = time.process_time() - start
@@ -131,22 +132,35 @@ def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]
 Cell = tuple[str, str, Make, dict[str, Any], str]
 
 
+def show(title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Sequence[Measured]], seeds: Iterable[int]) -> None:
+    """Show the table and write it, with the command, the seeds and the day, as the fragment results/<title>.md."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        show_table(title, rows, runs)
+    lines = shown.getvalue().strip().removeprefix(f"### {title}").strip()
+    command = f"python benchmarks/constraint.py --table {title.removeprefix('constraint-')}"
+    listed = sorted(seeds)
+    text = f"`{command}`, seeds {listed[0]} to {listed[-1]}, {date.today():%Y-%m-%d}\n\n{lines}\n"
+    (RESULTS / f"{title}.md").write_text(text)
+    print(text, flush=True)
+
+
 def table(title: str, cells: Sequence[Cell], seeds: Iterable[int] = SEEDS) -> None:
     """Run and show one table: a row per (label, algorithm, data, params, figure asked for)."""
     rows, runs = [], {}
     for label, name, make, params, asked in cells:
         runs[label] = over(name, make, seeds, **params)
         rows.append(row(label, runs[label], asked))
-    show(title, rows, runs)
+    show(title, rows, runs, seeds)
 
 
 def er(variables: int, silos: int = 10) -> Make:
-    """Return the maker of the paper's homogeneous data: 10,000 rows of an ER network with as many edges as variables."""
+    """Return the maker of the paper's homogeneous data: 10,000 rows of an ER network, as many edges as variables."""
     return lambda seed: discrete(variables, silos, ROWS // silos, seed, levels=LEVELS)
 
 
 def sizes() -> None:
-    """d = 10 to 100, K = 10."""
+    """Networks of 10 to 100 variables, K = 10."""
     asked = {20: "SHD ≤ 2.2, ≤ 0.6 CPU s", 50: "≤ 3 CPU s", 100: "≤ 15 CPU s"}
     table(
         "constraint-sizes",
@@ -158,23 +172,9 @@ def sizes() -> None:
     )
 
 
-def with_latent(variables: int, latent: int, silos: int = 10) -> Make:
-    """Return the maker of data of which some variables, causes first, are hidden; the truth is a PAG."""
-
-    def make(seed: int) -> FederatedData:
-        whole = discrete(variables, silos, ROWS // silos, seed, levels=LEVELS)
-        assert whole.truth is not None
-        children = whole.truth.adjacency.sum(axis=1)
-        hidden = sorted(np.argsort(-children, kind="stable")[:latent].tolist())
-        kept = [v for v in range(variables) if v not in hidden]
-        names = tuple(whole.schema.variables[v] for v in kept)
-        marks = pag_of(whole.truth.adjacency, hidden).astype(float)
-        levels = {name: whole.schema.levels[name] for name in names}
-        schema = Schema(names, whole.schema.rows, "discrete", levels)
-        tables = {silo: codes[:, kept] for silo, codes in whole.tables.items()}
-        return FederatedData(schema, tables, Structure(names, marks, "pag"))
-
-    return make
+def with_latent(variables: int, latent: int) -> Make:
+    """Return the maker of data of which some variables are hidden, common causes first; the truth is a PAG."""
+    return lambda seed: discrete(variables, 10, ROWS // 10, seed, levels=LEVELS, latent=latent)
 
 
 def latent() -> None:
@@ -190,7 +190,7 @@ def latent() -> None:
 
 
 def silos() -> None:
-    """d = 20, K = 2 to 64: the same graph for every K."""
+    """Silos from 2 to 64, d = 20: the same graph for every K."""
     cells: list[Cell] = [
         (f"{name}, K = {k}", name, er(20, k), {}, "≤ 1.5 CPU s" if (name, k) == ("fed-pc", 64) else "")
         for k in (2, 4, 8, 16, 32, 64)
@@ -200,7 +200,7 @@ def silos() -> None:
 
 
 def heterogeneous() -> None:
-    """d = 20, K = 4: rows split by a hidden child of five variables, against the same rows dealt at random."""
+    """Rows split by a hidden child of five variables, against the same rows dealt at random, d = 20, K = 4."""
     cells: list[Cell] = []
     for name in PC:
         for parents, split in ((0, "homogeneous"), (5, "surrogate")):
@@ -213,27 +213,28 @@ def heterogeneous() -> None:
 
 
 def dropout() -> None:
-    """d = 20, K = 10: a fifth of the silos is lost after the first exchange."""
+    """A fifth of K = 10 silos is lost after the first exchange, d = 20."""
     rows, runs = [], {}
     for losing in (False, True):
         label = "fed-pc, " + ("2 of 10 silos lost" if losing else "all silos")
         runs[label] = over("fed-pc", er(20), losing=losing)
         rows.append(row(label, runs[label], "SHD at most 1 more" if losing else ""))
-    show("constraint-dropout", rows, runs)
+    show("constraint-dropout", rows, runs, SEEDS)
 
 
 def networks() -> None:
     """Published networks, 5,000 rows over 10 silos."""
-    asked = {"alarm": "≤ 2 CPU s, ≤ 8 exchanges"} | dict.fromkeys(("pathfinder", "andes", "pigs"), "≤ 600 s, ≤ 4 GB")
-    table(
-        "constraint-networks",
-        [
-            (f"{name}, {net}", name, lambda seed, net=net: network(net, 10, 500, seed), {}, asked.get(net, ""))
-            for net in ("child", "insurance", "alarm", "hailfinder", "win95pts", "andes", "pathfinder", "pigs")
-            for name in ("fed-pc",)
-        ],
-        seeds=range(2, 5),
-    )
+    asked = {"alarm": "≤ 2 CPU s, ≤ 8 exchanges"}
+    table("constraint-networks", [_network(net, asked.get(net, "")) for net in NETWORKS], range(2, 5))
+
+
+def large(net: str) -> None:
+    """One of the networks that other programs do not get to the end of, 5,000 rows over 10 silos."""
+    table(f"constraint-{net}", [_network(net, "≤ 600 s, ≤ 4 GB")], range(2, 3))
+
+
+def _network(net: str, asked: str) -> Cell:
+    return (f"fed-pc, {net}", "fed-pc", lambda seed: network(net, 10, 500, seed), {}, asked)
 
 
 def sachs_table() -> None:
@@ -256,7 +257,7 @@ def sachs_table() -> None:
                 "asked": "the same for every K",
             }
         )
-    show("constraint-sachs", rows, {})
+    show("constraint-sachs", rows, {}, SEEDS)
 
 
 def projection() -> None:
@@ -269,6 +270,16 @@ def projection() -> None:
             for mode in ("exact", "projection")
         ],
     )
+
+
+def private() -> None:
+    """Noise on the counts by ε, fresh from the operating system in every run, K = 10, δ = 1e-6."""
+    cells: list[Cell] = [
+        (f"fed-pc, ε = {epsilon:g}, d = {d}", "fed-pc", er(d), {"epsilon": epsilon} if epsilon < np.inf else {}, "")
+        for d in (10, 20)
+        for epsilon in (1.0, 2.0, 5.0, 10.0, 20.0, np.inf)
+    ]
+    table("constraint-private", cells)
 
 
 def lucas_table() -> None:
@@ -289,7 +300,7 @@ def lucas_table() -> None:
                 for version, one in tests.items()
             }
             lines.append({"K": k, "features by": name, "features": len(features), **errors})
-    show("constraint-lucas", lines, {})
+    show("constraint-lucas", lines, {}, (2,))
 
 
 def _design(codes: np.ndarray, features: Sequence[int]) -> np.ndarray:
@@ -312,8 +323,10 @@ TABLES: dict[str, Callable[[], None]] = {
     "dropout": dropout,
     "latent": latent,
     "networks": networks,
+    **{net: partial(large, net) for net in LARGE},
     "sachs": sachs_table,
     "projection": projection,
+    "private": private,
     "lucas": lucas_table,
 }
 

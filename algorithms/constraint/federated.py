@@ -16,6 +16,7 @@ from ..errors import BadInput
 from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .fisher_z import moments
+from .private_counts import TablePlan
 from .procedures import Procedure
 from .results import Results
 from .search import Plan, Search, plan, start, step
@@ -54,6 +55,10 @@ class Silo:
     moments: FloatArray
     all_rows: int
     """number of rows of all silos"""
+    plan: TablePlan | None = None
+    """set if the counts are to be private"""
+    key: bytes = field(default=b"", repr=False)
+    """from which the noise of this round is drawn"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class Known:
     what: str = ""
     numbers: NDArray[Any] = field(default_factory=lambda: NOTHING)
     silos: tuple[str, ...] = ()
+    noise: float = 0.0
+    """variance of the noise in each of the numbers"""
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,16 @@ class Server:
     variables: tuple[str, ...]
     kind: str
     cardinalities: NDArray[np.int64]
-    rows: int
-    """that a test draws on: public, like the number of rows of each silo"""
-    all_rows: int
+    rows: dict[str, int]
+    """of each silo: public"""
     search: Search
     known: Known = field(default_factory=Known)
     exchanges: int = 0
+
+    @property
+    def all_rows(self) -> int:
+        """The number of rows of all silos."""
+        return sum(self.rows.values())
 
 
 @dataclass(frozen=True)
@@ -102,26 +113,20 @@ def federated_search(
     A test must have rows enough in all silos together, or, unless `rows_of_all`, in the average silo.
     """
 
-    def the(server: Server) -> Plan:
-        return _plan(settings, procedure, server.kind, server.cardinalities, server.rows)
+    def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int]) -> Plan:
+        of_a_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
+        return _plan(settings, procedure, kind, cardinalities, of_a_test)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
-        cardinalities = cardinalities_of(schema)
-        rows = sum(schema.rows.values()) // (1 if rows_of_all else len(schema.rows))
-        search = start(_plan(settings, procedure, schema.kind, cardinalities, rows))
-        return Server(schema.variables, schema.kind, cardinalities, rows, sum(schema.rows.values()), search)
+        cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
+        search = start(the(schema.kind, cardinalities, rows))
+        return Server(schema.variables, schema.kind, cardinalities, rows, search)
 
     def aggregate(server: Server, replies: Replies[Answer]) -> Server:
-        assert replies.total is not None
         evidence = choose(server.kind)
-        known = evidence.learn(server, replies.total, replies.silos)
-        server = replace(server, known=known, exchanges=server.exchanges + 1)
-        while not server.search.done and (results := evidence.results(server)) is not None:
-            server = replace(server, search=step(the(server), server.search, results))
-            if evidence.forget:
-                return replace(server, known=Known())
-        return server
+        told = _told(server, replies, evidence)
+        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows))
 
     def structure(server: Server) -> Structure:
         return procedure.graph(server.search, server.variables, settings.orientation)
@@ -145,6 +150,22 @@ def federated_search(
         measures=measures,
         cost=bytes_of,
     )
+
+
+def _told(server: Server, replies: Replies[Answer], evidence: Evidence) -> Server:
+    """Return the server knowing what the silos said."""
+    assert replies.total is not None
+    known = evidence.learn(server, replies.total, replies.silos)
+    return replace(server, known=known, exchanges=server.exchanges + 1)
+
+
+def _stepped(server: Server, evidence: Evidence, plan: Plan) -> Server:
+    """Return the server after as many steps of its search as what it knows settles."""
+    while not server.search.done and (results := evidence.results(server)) is not None:
+        server = replace(server, search=step(plan, server.search, results))
+        if evidence.forget:
+            return replace(server, known=Known())
+    return server
 
 
 def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
