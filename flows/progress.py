@@ -16,6 +16,8 @@ from .run import Progress as Round
 
 LEVEL = "conditioning_set_size"
 """what the rounds of a search by independence tests measure besides"""
+OPEN_ENDED = 1000
+"""so many rounds at most are no forecast: a search is over when nothing is left to ask"""
 EVERY = 5.0
 """seconds between two lines where there is no terminal"""
 
@@ -44,7 +46,7 @@ def _bar(name: str) -> Iterator[Listener]:
         task = progress.add_task(f"{name}: starting", total=None, figures="")
 
         def hear(heard: Round) -> None:
-            number, most = heard.round.number, None if LEVEL in heard.row else heard.max_rounds
+            number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
             progress.update(task, description=name, completed=number, total=most, figures=figures(heard))
 
         yield hear
@@ -62,10 +64,8 @@ class _Lines:
         level = heard.row.get(LEVEL, self._level)
         if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
             self._next, self._level = time.monotonic() + EVERY, level
-            where = f"exchange {heard.round.number}"
-            if LEVEL not in heard.row:
-                where = f"round {heard.round.number} of {heard.max_rounds}"
-            print(f"{where}: {figures(heard)}", file=sys.stderr, flush=True)
+            most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
+            print(f"round {heard.round.number}{most}: {figures(heard)}", file=sys.stderr, flush=True)
 
 
 def figures(heard: Round) -> str:

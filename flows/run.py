@@ -187,7 +187,7 @@ def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
     }
 
 
-COUNTED = ("tests", "tests_left_out")
+COUNTED = ("tests", "tests_left_out", "families")
 """measures of a round that count from the first one on: the last are those of the run"""
 
 

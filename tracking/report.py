@@ -87,7 +87,7 @@ def _structure(result: RunResult) -> str:
     how = (
         f"Causes stand above their effects{thick}."
         if len(result.structure.variables) <= DRAWN_UP_TO
-        else "A mark in row X and column Y is the edge X → Y; causes come before their effects."
+        else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
     )
     marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
     return section("Structure", paragraph(f"{against} {how}", "soft"), *marks, figure(svg))
@@ -147,6 +147,7 @@ def _communication(result: RunResult) -> str:
     metrics = result.metrics
     rows: list[tuple[str, object]] = [("Exchanges with all silos", metrics.get("rounds", len(result.rounds)))]
     tested = [("Independence tests", "tests"), ("Tests left out for want of rows or room", "tests_left_out")]
+    tested += [("Families scored", "families")]
     rows += [(label, metrics[name]) for label, name in tested if metrics.get(name) is not None]
     rows += [
         ("Silos to coordinator, bytes really serialised", metrics.get("bytes_up")),

@@ -44,6 +44,6 @@ READING = {
     "is one, a circle that either may be; heads at both ends say that the two have a hidden common cause.",
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
-ELSEWHERE |= {"tests", "tests_left_out", "parameter_bytes", "not_compared"}
+ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 """metrics that other sections of the report show"""
