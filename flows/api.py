@@ -1,9 +1,11 @@
 """The Python API: `from fedbnsl import learn, prepare`."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -137,6 +139,8 @@ def in_memory(data: Any) -> FederatedData:
         return data
     if not isinstance(data, Mapping) or not data:
         raise BadInput(f"data is a {type(data).__name__}: give a folder, a FederatedData, or a dict of DataFrames")
+    if any(not pd.api.types.is_numeric_dtype(kind) for frame in data.values() for kind in frame.dtypes):
+        return _labelled(data)
     silos = sorted(data)
     variables = tuple(str(column) for column in data[silos[0]].columns)
     tables = {}
@@ -149,6 +153,19 @@ def in_memory(data: Any) -> FederatedData:
             raise BadInput(f"{silo}: {error}") from None
         check_table(silo, variables, tables[silo])
     return FederatedData(continuous(tables, variables), tables)
+
+
+def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
+    """Return the data set of frames of labels: through files, so that every rule of a folder holds for them, too."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / IN_MEMORY
+        folder.mkdir()
+        for silo, frame in frames.items():
+            frame.to_csv(folder / f"{silo}.csv", index=False)
+        try:
+            return read_folder(folder)
+        except BadInput as error:
+            raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
 
 
 def _learn_with_prefect(settings: LearnSettings) -> Learned:
