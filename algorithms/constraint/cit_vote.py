@@ -62,7 +62,7 @@ def votes(settings: ConstraintSettings) -> Evidence:
 def own_results(silo: Silo, tests: NDArray[np.int16], settings: ConstraintSettings) -> Results:
     """Return the results of `tests` on the rows of one silo."""
     if silo.kind == "continuous":
-        return fisher_z(*correlation(silo.moments, len(silo.cardinalities), silo.all_rows), tests)
+        return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
     tables = tables_for(tests, len(silo.columns))
     counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
     return chi_square(counts, tables, silo.cardinalities, tests, g_square=settings.statistic == "g2")

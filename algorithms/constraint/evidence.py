@@ -6,9 +6,8 @@ they are split. Counts may be noisy, if silos have a plan for that (`private_cou
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from ..protocol import FloatArray
 from .chi_square import chi_square
@@ -37,7 +36,10 @@ def counts(settings: ConstraintSettings) -> Evidence:
             return noisy_chi_square(ReadTables(tables, server.cardinalities, known.numbers), tests, known.noise)
         return chi_square(known.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2")
 
-    return Evidence(question, counts_of, _learn("tables"), results)
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+        return Known("tables", total, silos)
+
+    return Evidence(question, counts_of, learn, results)
 
 
 def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
@@ -63,17 +65,26 @@ def noisy_counts_of(silo: Silo, query: Query) -> Answer:
 
 
 def pooled_moments() -> Evidence:
-    """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is."""
+    """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is.
+
+    Sums travel as parts of the mean over all rows: no larger for many rows than for one, they fit a masked sum.
+    """
+
+    def answer(silo: Silo, query: Query) -> Answer:
+        return Answer(np.concatenate([silo.moments[:1], silo.moments[1:] / silo.all_rows]))
+
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+        return Known("moments", np.concatenate([total[:1], total[1:] * server.all_rows]), silos)
 
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
             return None
-        return fisher_z(*correlation(server.known.numbers, len(server.variables), server.all_rows), server.search.tests)
+        return fisher_z(*correlation(server.known.numbers, len(server.variables)), server.search.tests)
 
     return Evidence(
         question=lambda server: Query("moments", exchange=server.exchanges),
-        answer=lambda silo, query: Answer(silo.moments),
-        learn=_learn("moments"),
+        answer=answer,
+        learn=learn,
         results=results,
         forget=False,
     )
@@ -82,10 +93,3 @@ def pooled_moments() -> Evidence:
 def exact(settings: ConstraintSettings, kind: str) -> Evidence:
     """Return the evidence for `kind` of data."""
     return pooled_moments() if kind == "continuous" else counts(settings)
-
-
-def _learn(what: str) -> Any:
-    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
-        return Known(what, total, silos)
-
-    return learn

@@ -145,7 +145,7 @@ def federated_search(
         broadcast_type=Query,
         reply_type=Answer,
         max_rounds=settings.rounds,
-        summand=lambda answer: answer.numbers.astype(np.float64),
+        summand=summand,
         bears_loss=True,
         measures=measures,
         cost=bytes_of,
@@ -172,7 +172,7 @@ def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Gen
     """Return the silo's rows as the tests need them. Raises BadInput for a code outside the levels of its variable."""
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        return Silo(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments(table, all_rows), all_rows)
+        return Silo(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments(table), all_rows)
     wrong = np.argwhere((table < 0) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]
@@ -188,6 +188,11 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
     if schema.kind == "time-series":
         raise BadInput("independence tests need rows drawn independently, not a time series")
     return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
+
+
+def summand(answer: Answer) -> FloatArray:
+    """Return the numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
+    return answer.numbers.astype(np.float64)
 
 
 def on_grid(numbers: FloatArray) -> FloatArray:

@@ -16,17 +16,13 @@ from .subsets import PAD, Tests
 ROUNDING = 1e-12
 
 
-def moments(table: FloatArray, all_rows: int) -> FloatArray:
-    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products.
-
-    The sums are over the number of `all_rows`, so that those of all silos stay as small as one mean.
-    """
+def moments(table: FloatArray) -> FloatArray:
+    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
     products = table.T @ table
-    sums = np.concatenate([table.sum(axis=0), products[np.triu_indices(len(products))]])
-    return np.concatenate([[len(table)], sums / all_rows])
+    return np.concatenate([[len(table)], table.sum(axis=0), products[np.triu_indices(len(products))]])
 
 
-def correlation(pooled: FloatArray, d: int, all_rows: int) -> tuple[int, FloatArray]:
+def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
     """Return the number of rows and the correlation matrix `[d, d]` that summed `moments` give.
 
     A column without variance correlates with nothing.
@@ -34,7 +30,7 @@ def correlation(pooled: FloatArray, d: int, all_rows: int) -> tuple[int, FloatAr
     n, sums = pooled[0], pooled[1 : d + 1]
     products = np.zeros((d, d))
     products[np.triu_indices(d)] = pooled[d + 1 :]
-    covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) * (all_rows / n)
+    covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) / n
     variances = np.diag(covariance)
     scale = np.sqrt(np.where(variances > ROUNDING * np.diag(products), variances, 0))
     correlations = np.divide(covariance, np.outer(scale, scale), out=np.eye(d), where=np.outer(scale, scale) > 0)

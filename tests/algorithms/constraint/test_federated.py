@@ -13,6 +13,8 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.protocol import Schema, gather, rounds, traffic_of
+from fedbnsl.data.discrete import surrogate
+from fedbnsl.data.federated import pool
 
 FEDERATED = ("fed-pc", "fed-fci")
 POOLED = {"fed-pc": "pc", "fed-fci": "fci"}
@@ -60,6 +62,26 @@ class TestTheSameAsPooled:
         pooled = structure(POOLED[name], dealing(drawn, [np.arange(2000)]))
         np.testing.assert_array_equal(federated.weights, pooled.weights)
         assert federated.adjacency.any()
+
+    @each_federated
+    def test_silos_that_a_hidden_surrogate_variable_makes(self, name):
+        @CHECKED
+        @given(
+            seed=st.integers(0, 99),
+            silos=st.integers(2, 9),
+            parents=st.integers(0, 4),
+            orientation=st.sampled_from(["sepset", "conservative", "clear", "majority"]),
+            secure=st.booleans(),
+        )
+        def check(seed, silos, parents, orientation, secure):
+            data = surrogate(silos, 1200 // silos, seed, parents=parents, variables=7, concentration=2.0)
+            whole = pool(data)
+            split = InProcessFederation(data.schema, data.tables, secure=secure)
+            pooled = InProcessFederation(whole.schema, whole.tables)
+            one, other = (structure(n, f, orientation=orientation) for n, f in ((name, split), (POOLED[name], pooled)))
+            np.testing.assert_array_equal(one.weights, other.weights)
+
+        check()
 
     @each_federated
     def test_the_way_the_level_is_sent_in_parts(self, name, drawing, dealing):
@@ -133,6 +155,8 @@ class TestASiloIsLost:
         all_rows = list(rounds(algorithm(name), dealing(drawn, self.PARTS)))
         fewer = list(rounds(algorithm(name), dealing(drawn, [self.PARTS[0], self.PARTS[2], self.PARTS[3]])))
         assert losing[-1].outcome == "converged"
+        assert [one.lost for one in losing] == [(), *(("s01",) for _ in losing[1:])]
+        assert algorithm(name).bears_loss
         first = [run[0].server.search for run in (losing, all_rows, fewer)]
         np.testing.assert_array_equal(first[0].joined, first[1].joined)
         np.testing.assert_array_equal(first[0].strength, first[1].strength)

@@ -13,7 +13,7 @@ def correlated(rows=400, seed=0):
 
 
 def pooled(table):
-    return correlation(moments(table, len(table)), table.shape[1], len(table))
+    return correlation(moments(table), table.shape[1])
 
 
 def test_the_p_values_of_causal_learn(causal_learn):
@@ -44,15 +44,15 @@ def test_tests_of_several_sizes_are_those_made_one_by_one():
 
 def test_the_moments_of_silos_add_up_to_those_of_all_rows():
     table = correlated()
-    added = sum(moments(part, len(table)) for part in np.array_split(table, 7))
-    np.testing.assert_allclose(added, moments(table, len(table)))
+    added = sum(moments(part) for part in np.array_split(table, 7))
+    np.testing.assert_allclose(added, moments(table))
 
 
 def test_a_column_that_is_constant_in_all_silos_correlates_with_nothing_though_sums_are_rounded():
     table = correlated(401)
     table[:, 4] = 0.1
-    added = sum(moments(part, len(table)) for part in np.array_split(table, 7))
-    np.testing.assert_array_equal(correlation(added, 5, len(table))[1][4], np.eye(5)[4])
+    added = sum(moments(part) for part in np.array_split(table, 7))
+    np.testing.assert_array_equal(correlation(added, 5)[1][4], np.eye(5)[4])
 
 
 def test_p_values_of_independent_variables_are_uniform():
