@@ -11,6 +11,7 @@ from .constraint import cit_vote, fed_pc, graph_vote
 from .constraint.settings import ConstraintSettings
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
+from .parameters import regressions, tables
 from .privacy import dp_fed_sparse
 from .protocol import FederatedAlgorithm, Kind
 
@@ -196,9 +197,24 @@ STEPS: dict[str, Entry] = {
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
-        leaves="its mean squared residuals, d numbers, and, where the truth is known, two errors; its weights stay",
+        leaves="where the truth is known and nothing is masked, two errors; its weights stay",
         config=personalise.Refit,
         build=personalise.build,
+    ),
+    "family-tables": Entry(
+        summary="after a run on discrete data: the probability tables of the learned structure",
+        source="ours; Heckerman, Geiger, Chickering 1995 for the prior",
+        leaves="count tables of each variable with its parents, once; masked with --secure",
+        config=tables.FamilyTables,
+        build=tables.build,
+        kinds=("discrete",),
+    ),
+    "regressions": Entry(
+        summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
+        source="ours",
+        leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
+        config=regressions.Regressions,
+        build=regressions.build,
     ),
 }
 """Exchanges that belong to a run without being an algorithm one would choose."""

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.protocol import FloatArray
 
 from .check import check_names, shown
-from .discrete_network import DiscreteNetwork, FloatArray
 
 NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
 PROPERTIES = r"(?:property[^;]*;\s*)*"
@@ -88,7 +89,7 @@ def _network(
     if missing:
         raise BadInput(f"{origin}: the variable {shown(missing[0])} has no probabilities")
     network = DiscreteNetwork(tuple(levels), levels, parents, tables)
-    if cycle := network.truth.cycle:
+    if cycle := network.structure.cycle:
         raise BadInput(f"{origin}: the network has the cycle {' -> '.join([*cycle, cycle[0]])}")
     return network
 

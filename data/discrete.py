@@ -3,8 +3,8 @@
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
-from .discrete_network import DiscreteNetwork
 from .draw import check_counts, dealt, draw, stream
 from .federated import FederatedData
 from .generate import most_edges, random_dag, silo_names, variable_names

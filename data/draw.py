@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
-from .discrete_network import DiscreteNetwork
 from .federated import FederatedData, discrete
 from .generate import silo_names
 from .sampling import forward_sample
@@ -40,7 +40,11 @@ def draw(network: DiscreteNetwork, silos: int, rows: int, seed: int, about: Mapp
     codes = forward_sample(network, silos * rows, stream(seed, "rows"))
     tables = dict(zip(silo_names(silos), np.split(codes, silos), strict=True))
     return FederatedData(
-        discrete(tables, network.variables, network.levels), tables, network.truth, {}, {"kind": "discrete", **about}
+        discrete(tables, network.variables, network.levels),
+        tables,
+        network.structure,
+        {},
+        {"kind": "discrete", **about},
     )
 
 

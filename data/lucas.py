@@ -11,8 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.protocol import FloatArray
 
-from .discrete_network import DiscreteNetwork, FloatArray
 from .draw import draw
 from .federated import FederatedData
 

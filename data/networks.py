@@ -1,7 +1,6 @@
 """Rows of published networks, Gaussian and discrete (`catalogue.py`), and of a BIF file of one's own."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,29 +8,20 @@ import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
 
 from .bif import read_bif
 from .carried import carried_file
 from .catalogue import DISCRETE, GAUSSIAN
-from .discrete_network import DiscreteNetwork
 from .draw import check_counts, draw, stream
 from .federated import FederatedData, continuous
 from .generate import silo_names
 from .latent import hide
-from .sem import FloatArray, linear_sem
+from .sem import linear_sem
 
 FOLDER = "pgmpy/utils/example_models"
 REMEDY = "pip install 'pgmpy>=1.1,<1.3'"
 REPOSITORY = "bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel"
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianNetwork:
-    """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j)."""
-
-    truth: Structure
-    intercepts: FloatArray
-    variances: FloatArray
 
 
 def gaussian_network(name: str) -> GaussianNetwork:
@@ -95,11 +85,13 @@ def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> Fed
 
 def _draw_gaussian(model: GaussianNetwork, silos: int, rows: int, seed: int, about: dict[str, Any]) -> FederatedData:
     tables = {}
-    deviations = np.sqrt(model.variances)
+    truth, deviations = model.structure, np.sqrt(model.variances)
     for number, silo in enumerate(silo_names(silos)):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
-        tables[silo] = linear_sem(model.truth.weights, rows, rng, intercepts=model.intercepts, deviations=deviations)
-    return FederatedData(continuous(tables, model.truth.variables), tables, model.truth, {}, about)
+        tables[silo] = linear_sem(
+            model.structure.weights, rows, rng, intercepts=model.intercepts, deviations=deviations
+        )
+    return FederatedData(continuous(tables, truth.variables), tables, truth, {}, about)
 
 
 def _is_bif(name: str) -> bool:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from fedbnsl.algorithms.errors import BadInput
-
-from .discrete_network import DiscreteNetwork, FloatArray
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.protocol import FloatArray
 
 CONCENTRATIONS = (0.1, 1.0)
 """what the published program of 003 draws each table row's Dirichlet concentration from, uniformly"""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.graphs.dag import topological_order
-
-from .discrete_network import DiscreteNetwork, FloatArray
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.protocol import FloatArray
 
 Codes = NDArray[np.int64]
 BLOCK = 8192
@@ -64,6 +64,6 @@ def cumulated(table: FloatArray) -> FloatArray:
 def _plan(network: DiscreteNetwork) -> Iterator[tuple[int, list[int], FloatArray]]:
     """Yield each variable after its parents: its number, theirs, its cumulative tables."""
     place = {name: number for number, name in enumerate(network.variables)}
-    for v in topological_order(network.truth.adjacency):
+    for v in topological_order(network.structure.adjacency):
         name = network.variables[v]
         yield v, [place[parent] for parent in network.parents[name]], cumulated(network.tables[name])

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.edge_types import marks_of, written
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
 from .check import cell_fault, check_names, shown
-from .edge_types import kind_of_types, marks_of, written
+from .edge_types import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")
 OWN = "weight:"

@@ -1,9 +1,11 @@
 """The Python API: `from fedbnsl import learn, prepare`."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +13,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+from fedbnsl.algorithms.constraint.features import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.check import check_same_columns, check_table
 from fedbnsl.data.federated import FederatedData, continuous
@@ -55,9 +58,19 @@ class Learned:
         """A row per round, as in `rounds.csv`."""
         return pd.DataFrame(list(self.result.rounds))
 
+    def features(self, target: str) -> MarkovBlanket:
+        """Return the parents, children, undirected neighbours and spouses of `target`; `BadInput` if there are none.
+
+        That is: for an unknown target, and for a PAG.
+        """
+        return markov_blanket(self.result.structure, target)
+
     @cached_property
     def model(self) -> Any:
-        """The structure with its parameters as a pgmpy model."""
+        """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
+
+        Raises `ValueError` that says why, if there is none.
+        """
         from fedbnsl.tracking.model import pgmpy_model
 
         return pgmpy_model(self.result)
@@ -75,18 +88,22 @@ def learn(
     delta: float | None = None,
     budget: float | None = None,
     secure: bool = False,
+    parameters: bool = True,
+    smoothing: float = 1.0,
     **params: Any,
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
 
     `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
     uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
-    are as on the command line; a folder's privacy ledgers are kept in it, those of tables end with the call. Raises
-    `BadInput` (a ValueError) for anything that cannot be learned from.
+    are as on the command line, and so are `parameters` and `smoothing`, which say what `model` will be; a folder's
+    privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError) for anything
+    that cannot be learned from.
     """
     folder = data if isinstance(data, str | Path) else None
     given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
     given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
+    given |= {"parameters": parameters, "smoothing": smoothing}
     given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
     settings: LearnSettings = checked(LearnSettings, **given)
     if engine == "prefect":
@@ -122,6 +139,8 @@ def in_memory(data: Any) -> FederatedData:
         return data
     if not isinstance(data, Mapping) or not data:
         raise BadInput(f"data is a {type(data).__name__}: give a folder, a FederatedData, or a dict of DataFrames")
+    if any(not pd.api.types.is_numeric_dtype(kind) for frame in data.values() for kind in frame.dtypes):
+        return _labelled(data)
     silos = sorted(data)
     variables = tuple(str(column) for column in data[silos[0]].columns)
     tables = {}
@@ -134,6 +153,19 @@ def in_memory(data: Any) -> FederatedData:
             raise BadInput(f"{silo}: {error}") from None
         check_table(silo, variables, tables[silo])
     return FederatedData(continuous(tables, variables), tables)
+
+
+def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
+    """Return the data set of frames of labels: through files, so that every rule of a folder holds for them, too."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / IN_MEMORY
+        folder.mkdir()
+        for silo, frame in frames.items():
+            frame.to_csv(folder / f"{silo}.csv", index=False)
+        try:
+            return read_folder(folder)
+        except BadInput as error:
+            raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
 
 
 def _learn_with_prefect(settings: LearnSettings) -> Learned:

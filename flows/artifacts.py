@@ -14,6 +14,7 @@ from prefect.client.orchestration import get_client
 
 from fedbnsl.flows.finished import Finished
 from fedbnsl.flows.run import Progress
+from fedbnsl.tracking.edges import SYMBOLS, classify, weighted
 
 EVERY = 2.0
 """seconds between two updates of the progress: each is a request to the server"""
@@ -46,8 +47,9 @@ def publish(finished: Finished) -> None:
     scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
     create_table_artifact(table=scores, key="scores", description=f"{result.algorithm} on {result.dataset}")
     edges = [
-        {"source": source, "target": target, "weight": round(data["weight"], 4)}
-        for source, target, data in result.structure.to_networkx().edges(data=True)
+        {"source": edge.source, "edge": SYMBOLS[edge.at_source, edge.at_target], "target": edge.target}
+        | ({"weight": round(edge.weight or 0.0, 4)} if weighted(result.structure) else {})
+        for edge in classify(result.structure, None)
     ]
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     if finished.tracking_url:

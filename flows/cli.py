@@ -37,6 +37,12 @@ BudgetOption = Annotated[
     float | None, typer.Option(metavar="E", help="The most ε that all runs on these rows may spend together.")
 ]
 SecureOption = Annotated[bool, typer.Option("--secure", help="Mask the replies: the coordinator sees only sums.")]
+ParametersOption = Annotated[
+    bool, typer.Option("--parameters/--no-parameters", help="Learn the parameters of the structure, too.")
+]
+SmoothingOption = Annotated[
+    float, typer.Option(metavar="ROWS", help="Equivalent sample size of the prior of probability tables.")
+]
 CyclicOption = Annotated[
     bool, typer.Option("--allow-cyclic-truth", help="Compare even if the true graph has a directed cycle.")
 ]
@@ -54,6 +60,8 @@ def learn(
     delta: DeltaOption = None,
     budget: BudgetOption = None,
     secure: SecureOption = False,
+    parameters: ParametersOption = True,
+    smoothing: SmoothingOption = 1.0,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; default: runs/<name>.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: algorithm, data, seed, time.")] = None,
@@ -68,8 +76,32 @@ def learn(
 
     given = {"algorithm": algorithm, "params": pairs(param), "seed": seed, "name": name}
     given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
+    given |= {"parameters": parameters, "smoothing": smoothing}
     given |= {"out": str(out) if out else None, "dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
     cli_learn.learn(folder, given, engine=engine, resume=resume, verbose=verbose)
+
+
+@app.command()
+def features(
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder, one file a silo.")],
+    target: Annotated[str, typer.Option(metavar="Y", help="The variable whose causes and effects are wanted.")],
+    algorithm: AlgorithmOption = "fed-pc",
+    alpha: Annotated[float | None, typer.Option(metavar="A", help="Level of the independence tests.")] = None,
+    param: ParamOption = None,
+    secure: SecureOption = False,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; default: runs/<name>.")] = None,
+    engine: Annotated[str, typer.Option(help="prefect, or inline: without Prefect, Dask and MLflow.")] = "prefect",
+    dask_address: AddressOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own messages, too.")] = False,
+) -> None:
+    """Learn the parents, children and spouses of a variable: the features that predict it (Markov blanket)."""
+    from . import cli_features
+
+    params = cli_features.with_alpha(algorithm, pairs(param), alpha)
+    given = {"algorithm": algorithm, "params": params, "seed": seed, "secure": secure, "parameters": False}
+    given |= {"out": str(out) if out else None, "dask_address": dask_address}
+    cli_features.features(folder, target, given, engine=engine, verbose=verbose)
 
 
 @app.command()
@@ -115,6 +147,8 @@ def serve(
     delta: DeltaOption = None,
     budget: BudgetOption = None,
     secure: SecureOption = False,
+    parameters: ParametersOption = True,
+    smoothing: SmoothingOption = 1.0,
     seed: SeedOption = 0,
     dask_address: AddressOption = None,
     allow_cyclic_truth: CyclicOption = False,
@@ -127,6 +161,7 @@ def serve(
 
     given = {"algorithm": algorithm, "params": pairs(param), "seed": seed}
     given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
+    given |= {"parameters": parameters, "smoothing": smoothing}
     given |= {"dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
     serve_learn(folder, given, deployment, cron=cron, interval=interval)
 

@@ -1,5 +1,6 @@
 """`fedbnsl learn`: check what was given, run it with either engine, show how it goes and what came out."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,8 +17,22 @@ def learn(
     folder: Path | None, given: dict[str, Any], *, engine: str, resume: Path | None = None, verbose: bool = False
 ) -> None:
     """Learn from `folder` with the settings `given`, or go on with the run in `resume`, and print what came out."""
-    from .progress import progress_bar
     from .summary import show_result
+
+    show_result(learned(folder, given, engine=engine, resume=resume, verbose=verbose))
+
+
+def learned(
+    folder: Path | None,
+    given: dict[str, Any],
+    *,
+    engine: str,
+    resume: Path | None = None,
+    verbose: bool = False,
+    check: Callable[[LearnSettings, Any], None] | None = None,
+) -> Finished:
+    """Learn as `learn` does, and return what came out; `check` may refuse settings and data before anything runs."""
+    from .progress import progress_bar
 
     if engine not in ("prefect", "inline"):
         raise BadInput(f"--engine is '{engine}': choose prefect or inline")
@@ -26,9 +41,10 @@ def learn(
     if resume is None:
         check_out(Path(str(settings.out)))
         data = precheck(settings)
+        if check is not None:
+            check(settings, data)
     with progress_bar(str(settings.name)) as bar:
-        finished = learn_inline(settings, data, bar) if engine == "inline" else learn_with_prefect(settings, bar)
-    show_result(finished)
+        return learn_inline(settings, data, bar) if engine == "inline" else learn_with_prefect(settings, bar)
 
 
 def learn_inline(settings: LearnSettings, data: Any, *listeners: Any) -> Finished:

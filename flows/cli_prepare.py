@@ -177,7 +177,7 @@ def split(
 
 
 def _make(kind: str, out: Path, options: dict[str, Any]) -> None:
-    from fedbnsl.data.edge_types import edge_count
+    from fedbnsl.algorithms.graphs.edge_types import edge_count
     from fedbnsl.data.folder import write_folder
 
     from .recipes import recipe

@@ -50,6 +50,8 @@ def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None 
         params=settings.all_params,
         secure=settings.secure,
         budget=settings.budget or math.inf,
+        parameters=settings.parameters,
+        smoothing=settings.smoothing,
         seed=settings.seed,
         engine="inline",
         dataset=Path(settings.data).absolute().name,

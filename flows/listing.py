@@ -12,7 +12,8 @@ from rich.table import Table
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.registry import ALGORITHMS, Entry
+from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, Entry
+from fedbnsl.tracking.edges import SYMBOLS, classify, weighted
 
 
 def console() -> Console:
@@ -53,6 +54,10 @@ def show_algorithms(*, as_json: bool) -> None:
         presets = f"\npreset={' or '.join(entry.presets)}" if entry.presets else ""
         table.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves, values + presets)
     console().print(table)
+    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
+    for name, entry in STEPS.items():
+        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves)
+    console().print(steps)
 
 
 def _choices(kind: Any) -> str:
@@ -85,17 +90,12 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_structure(structure: Structure, most: int = 40) -> None:
-    """Print the edges by strength, no more than `most` of them."""
-    edges = sorted(
-        ((abs(data["weight"]), source, target, data["weight"]) for source, target, data in _edges(structure)),
-        reverse=True,
-    )
+    """Print the edges, those with the largest weights first, no more than `most` of them."""
+    edges = sorted(classify(structure, None), key=lambda edge: -abs(edge.weight or 0.0))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for _, source, target, weight in edges[:most]:
-        table.add_row(source, "→", target, f"{weight:+.3f}")
-    console().print(f"{len(edges)} edges" + (f", the {most} strongest:" if len(edges) > most else ":"))
+    for edge in edges[:most]:
+        weight = [f"{edge.weight:+.3f}"] if weighted(structure) and edge.weight is not None else []
+        table.add_row(edge.source, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight)
+    which = "strongest" if weighted(structure) else "first"
+    console().print(f"{len(edges)} edges" + (f", the {most} {which}:" if len(edges) > most else ":"))
     console().print(table)
-
-
-def _edges(structure: Structure) -> list[tuple[str, str, dict[str, float]]]:
-    return list(structure.to_networkx().edges(data=True))

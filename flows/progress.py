@@ -1,4 +1,7 @@
-"""The progress of a run: in a terminal a bar with round, h, residuals, edges and bytes, elsewhere short lines."""
+"""The progress of a run: in a terminal a bar with round, h, residuals, edges and bytes, elsewhere short lines.
+
+Of a search by independence tests: the size of the conditioning sets, tests so far, edges left; a line for each size.
+"""
 
 import sys
 import time
@@ -11,6 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .run import Listener
 from .run import Progress as Round
 
+LEVEL = "conditioning_set_size"
+"""what the rounds of a search by independence tests measure besides"""
+OPEN_ENDED = 1000
+"""so many rounds at most are no forecast: a search is over when nothing is left to ask"""
 EVERY = 5.0
 """seconds between two lines where there is no terminal"""
 
@@ -39,33 +46,48 @@ def _bar(name: str) -> Iterator[Listener]:
         task = progress.add_task(f"{name}: starting", total=None, figures="")
 
         def hear(heard: Round) -> None:
-            progress.update(
-                task, description=name, completed=heard.round.number, total=heard.max_rounds, figures=figures(heard)
-            )
+            number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
+            progress.update(task, description=name, completed=number, total=most, figures=figures(heard))
 
         yield hear
 
 
 class _Lines:
-    """The first round, then one every few seconds, then the last."""
+    """The first round, then one every few seconds, then the last; of a search also the first of every level."""
 
     def __init__(self) -> None:
         """Start the clock."""
-        self._next = 0.0
+        self._next, self._level = 0.0, -1.0
 
     def __call__(self, heard: Round) -> None:
         """Print a line if it is time."""
-        if time.monotonic() >= self._next or heard.round.outcome:
-            self._next = time.monotonic() + EVERY
-            print(f"round {heard.round.number} of {heard.max_rounds}: {figures(heard)}", file=sys.stderr, flush=True)
+        level = heard.row.get(LEVEL, self._level)
+        if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
+            self._next, self._level = time.monotonic() + EVERY, level
+            most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
+            print(f"round {heard.round.number}{most}: {figures(heard)}", file=sys.stderr, flush=True)
 
 
 def figures(heard: Round) -> str:
     """Return the measures of a round and the bytes until then, in short."""
+    if LEVEL in heard.row:
+        return searched(heard)
     apart = ("round", "bytes_up", "bytes_down", "formula_bytes")
     measures = [f"{key} {value:.3g}" for key, value in heard.row.items() if key not in apart]
-    sent = sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
-    return "  ".join([*measures, readable(sent)])
+    return "  ".join([*measures, readable(sent(heard))])
+
+
+def searched(heard: Round) -> str:
+    """Return how far a search by independence tests is after this exchange."""
+    row = heard.row
+    left_out = f" ({row['tests_left_out']:,.0f} left out)" if row["tests_left_out"] else ""
+    size = "search over" if heard.round.outcome else f"next, conditioning sets of {row[LEVEL]:.0f}"
+    return f"{row['tests']:,.0f} tests{left_out}, {row['edges']:.0f} edges left, {readable(sent(heard))}; {size}"
+
+
+def sent(heard: Round) -> float:
+    """Return the bytes sent until now, both ways."""
+    return sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
 
 
 def readable(count: float) -> str:

@@ -1,4 +1,4 @@
-"""After a run: one more exchange in which each silo refits the weights of the learned structure on its own rows."""
+"""After a run on data that were made: one more exchange in which each silo refits the learned weights on its rows."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 def refit(job: Job, session: Session, structure: Structure, center: bool) -> Server | None:
-    """Return what the silos say of the learned weights and their own (000 B.2.2); None where a silo is lost on the way.
+    """Return the errors of the learned weights and of the silos' own (000 B.2.2); None where a silo is lost on the way.
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """
-    settings = RefitSettings(center, sum_only=job.secure)
+    settings = RefitSettings(center)
     federation = session.connect(job, "refit", asdict(settings), f"{job.run_id}-refit")
     algorithm = session.wrap(build(settings), federation)
-    start = learned(structure, {} if job.secure else true_weights(job))
-    (only,) = rounds(algorithm, federation, resume=(0, start))
+    (only,) = rounds(algorithm, federation, resume=(0, learned(structure, true_weights(job))))
     return None if only.lost else only.server
 
 
-def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job) -> bool:
-    """Say whether the silos may be asked about the learned weights: not where every answer must be paid for or hidden.
+def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, structure: Structure) -> bool:
+    """Say whether there are true weights to compare with, and the silos may be asked how far from them each is.
 
-    What a private run's silos said of their residuals would be a release that nobody paid for.
+    Not where every answer must be paid for or hidden.
     """
-    return algorithm.private is None and (job.secure or not algorithm.needs_secure_sum)
+    hidden = algorithm.private is not None or job.secure or algorithm.needs_secure_sum
+    return structure.kind == "dag" and bool(true_weights(job)) and not hidden
 
 
 def true_weights(job: Job) -> dict[str, FloatArray]:
-    """Return the true weights by silo, or everyone's; empty where the truth has no weights (they all read as 1)."""
+    """Return the true weights by silo, or everyone's; empty where the truth has none (in a DAG they all read as 1)."""
     if job.silo_weights:
         return job.silo_weights
-    if job.truth is None or np.isin(job.truth.weights, (0.0, 1.0)).all():
+    if job.truth is None or job.truth.kind != "dag" or np.isin(job.truth.weights, (0.0, 1.0)).all():
         return {}
     return {EVERYONE: job.truth.weights}
 

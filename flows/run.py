@@ -17,6 +17,7 @@ from fedbnsl.algorithms.protocol import FederatedAlgorithm, Federation, FloatArr
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import RunResult
 
+from .parameters import parameters
 from .privacy import figures, privacy_spent
 from .refit import errors, may_refit, refit
 from .score import Scored, check_truth, score
@@ -44,6 +45,10 @@ class Job:
     secure: bool = False
     budget: float = math.inf
     """the most ε that all runs on a silo's rows may spend together"""
+    parameters: bool = True
+    """whether to learn the parameters of the structure, too"""
+    smoothing: float = 1.0
+    """equivalent sample size of the prior of probability tables"""
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,9 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.algorithm), job))
     fitted = None
-    if may_refit(algorithm, job) and not last.lost:
+    if may_refit(algorithm, job, scored.structure) and not last.lost:
         fitted = refit(job, session, scored.structure, getattr(config, "center", False))
+    model = parameters(job, session, algorithm, last, scored.structure)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,
@@ -123,20 +129,17 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         outcome=last.outcome or "out of rounds",
         lost=last.lost,
         rounds=tuple(rows),
-        metrics=scored.metrics | errors(fitted) | _totals(last, rows, seconds) | figures(privacy, job),
+        metrics=scored.metrics
+        | errors(fitted)
+        | _totals(last, rows, seconds)
+        | {"parameter_bytes": model.bytes_sent}
+        | figures(privacy, job),
         local_structures=scored.local_structures,
         refit=fitted.refit if fitted else {},
-        residual_variances=fitted.residual_variances if fitted else known_variances(algorithm, last.server),
+        parameters=model,
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
     )
-
-
-def known_variances(algorithm: Algorithm, server: Any) -> tuple[float, ...] | None:
-    """Return the mean squared residuals that the server knows without asking, None if it does not."""
-    if algorithm.residual_variances is None:
-        return None
-    return tuple(float(value) for value in algorithm.residual_variances(server))
 
 
 def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
@@ -194,6 +197,10 @@ def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
     }
 
 
+COUNTED = ("tests", "tests_left_out", "families")
+"""measures of a round that count from the first one on: the last are those of the run"""
+
+
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
     """Return the figures of the whole run that do not depend on the truth."""
     up, down, formula = (int(sum(row[key] for row in rows)) for key in ("bytes_up", "bytes_down", "formula_bytes"))
@@ -205,4 +212,5 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
         "bytes_up": up,
         "bytes_down": down,
         "formula_megabytes": formula / 1e6,
+        **{name: int(rows[-1][name]) for name in COUNTED if rows and name in rows[-1]},
     }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.protocol import FederatedAlgorithm
@@ -47,9 +48,16 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
 
 
 def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
-    """Return the scores of `structure`: None for those that need a truth, if there is none."""
+    """Return the scores of `structure`: None for those that need a truth, if there is none.
+
+    So, too, for a structure that no PAG stands for, where the truth is a PAG; `not_compared` then says why.
+    """
+    found: Metrics
     if truth is not None:
-        found: Metrics = dict(compare(structure, truth, allow_cyclic_truth=allow_cyclic_truth))
+        try:
+            found = dict(compare(structure, truth, allow_cyclic_truth=allow_cyclic_truth))
+        except BadInput as error:
+            found = {**against(structure, None), "not_compared": str(error)}
     else:
         itself = compare(structure, structure, allow_cyclic_truth=True)
         found = {key: value if key in ("edges", "v_structures") else None for key, value in itself.items()}

@@ -46,6 +46,14 @@ class LearnSettings(BaseModel):
         title="Secure aggregation",
         description="Mask the silos' replies, so that the coordinator sees only their sum.",
     )
+    parameters: bool = Field(
+        default=True,
+        title="Parameters",
+        description="Learn the parameters of the structure, too, in one more exchange of sums.",
+    )
+    smoothing: float = Field(
+        default=1.0, gt=0, title="Smoothing", description="Rows that the prior of a probability table counts for."
+    )
     seed: int = Field(default=0, ge=0, title="Seed", description="Same seed, same result, bit for bit.")
     name: str | None = Field(
         default=None,

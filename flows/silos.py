@@ -59,12 +59,13 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
 
         def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
             patience = Patience(settings.silo_patience)
-            federations.append(
-                DaskFederation(
-                    client, schema, run_id, algorithm, params, settings.seed, patience, job.secure, job.budget
-                )
+            federation = DaskFederation(
+                client, schema, run_id, algorithm, params, settings.seed, patience, job.secure, job.budget
             )
-            return federations[-1]
+            if federations:  # who was given up is not waited for again
+                federation.gone.update(federations[-1].gone)
+            federations.append(federation)
+            return federation
 
         session = Session(
             schema,

@@ -1,12 +1,13 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
+from fedbnsl.tracking.outputs import MODELS
 from fedbnsl.tracking.result import PrivacySpent
 
 from .finished import Finished
 from .listing import console, show_scores, show_structure
 from .progress import readable
 
-SHOWN = ("shd", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic")
+SHOWN = ("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic")
 
 
 def show_result(finished: Finished) -> None:
@@ -24,6 +25,14 @@ def show_result(finished: Finished) -> None:
         f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
         f"{sent} sent ({formula:.3g} MB by the papers' formula)"
     )
+    if metrics.get("tests") is not None:
+        out.print(f"{metrics['tests']:,} independence tests, {metrics['tests_left_out']:,} left out")
+    if metrics.get("not_compared"):
+        out.print(f"not compared with the truth: {metrics['not_compared']}", soft_wrap=True)
+    if result.parameters.network is None:
+        out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
+    else:
+        out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
     elif result.secure:
@@ -32,6 +41,9 @@ def show_result(finished: Finished) -> None:
         out.print("no truth.csv, so nothing to score against")
     if "report.html" in finished.files:
         out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
+    for name in MODELS:
+        if name in finished.files:
+            out.print(f"model: {finished.files[name]}", soft_wrap=True)
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)

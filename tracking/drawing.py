@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+
 from .edges import Category, Edge
 from .layout import FloatArray, Layout, layered
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
@@ -19,6 +21,8 @@ FONT_SIZE = 8.5
 LONGEST_NAME = 18
 HEAD = 0.11
 """length of an arrow head, inches"""
+RING = 0.038
+"""radius of a circle mark, inches"""
 LEGEND, TITLE = 0.4, 0.35
 """heights, inches"""
 MARGIN = 0.2
@@ -40,7 +44,7 @@ def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, 
     axes.axis("off")
     heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
-        downwards = down if edge.category != "reversed" else not down
+        downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, abs(edge.weight or 0.0) / heaviest)
     _draw_nodes(axes, names, layout)
     _write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
@@ -48,22 +52,35 @@ def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, 
 
 
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, strength: float) -> None:
-    from matplotlib.patches import PathPatch, Polygon
+    """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route."""
+    from matplotlib.patches import PathPatch
 
     style, width = STYLES[edge.category], STYLES[edge.category].width + 0.9 * strength
-    end, back = (-1, HEAD) if downwards else (0, -HEAD)
-    tip = route[end].copy()
-    if edge.directed:
-        route = route.copy()
-        route[end, 1] += 0.8 * back
-        wing = 0.36 + 0.06 * width
-        corners = tip + np.array([(0.0, 0.0), (-HEAD * wing, back), (HEAD * wing, back)])
-        axes.add_patch(Polygon(corners, closed=True, color=style.colour, linewidth=0, zorder=4))
+    route = route.copy()
+    ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
+    for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):
+        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, style.colour, width)
     line = PathPatch(
         route_path(route), fill=False, edgecolor=style.colour, linewidth=width, linestyle=style.line, capstyle="butt"
     )
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_patch(line)
+
+
+def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, width: float) -> float:
+    """Draw a mark that touches a box at `tip` from above or below; return how far the line stays off the box."""
+    from matplotlib.patches import Circle, Polygon
+
+    if mark == ARROW:
+        wing = 0.36 + 0.06 * width
+        corners = tip + inwards * HEAD * np.array([(0.0, 0.0), (-wing, 1.0), (wing, 1.0)])
+        axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4))
+        return 0.8 * HEAD
+    if mark == CIRCLE:
+        centre = tip + np.array([0.0, inwards * RING])
+        axes.add_patch(Circle((centre[0], centre[1]), RING, facecolor="white", edgecolor=colour, lw=1.1, zorder=4))
+        return 2 * RING
+    return 0.0
 
 
 def route_path(route: FloatArray) -> "Path":

@@ -11,14 +11,25 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.compare_pag import as_pag
 from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.edge_types import Ends, ends_of
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 
 Category = Literal["learned", "right", "extra", "missing", "reversed", "half-directed"]
 CATEGORIES: tuple[Category, ...] = ("learned", "right", "extra", "missing", "reversed", "half-directed")
 
-Mark = tuple[int, int, bool]
-"""(source, target, directed)"""
+SYMBOLS = {
+    (TAIL, ARROW): "→",
+    (TAIL, TAIL): "—",
+    (ARROW, ARROW): "↔",
+    (CIRCLE, ARROW): "o→",
+    (CIRCLE, CIRCLE): "o—o",
+    (CIRCLE, TAIL): "o—",
+    (TAIL, CIRCLE): "—o",
+}
 
 
 @dataclass(frozen=True)
@@ -26,25 +37,42 @@ class Edge:
     """One edge of the structure, the truth or both.
 
     A missing edge is written as in the truth and has no `weight`; every other edge is written as it was learned.
-    `true_weight` is the weight of the edge in the truth between the same two variables, None where it has none.
-    `directed` is False for an undirected edge of a CPDAG, which has a source and a target by the order of the
-    variables only.
+    `true_weight` is the weight of the edge in the truth between the same two variables, None where it has none. An
+    arrow points from source to target where there is only one; else the order of the variables decides.
     """
 
     source: str
     target: str
     weight: float | None
     true_weight: float | None
-    directed: bool
+    at_source: int
+    """its mark there: a tail, an arrow or a circle"""
+    at_target: int
     category: Category
+
+    @property
+    def directed(self) -> bool:
+        """Whether it says which of the two is the cause."""
+        return (self.at_source, self.at_target) == (TAIL, ARROW)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether it has an arrow at the target alone."""
+        return self.at_target == ARROW != self.at_source
+
+    @property
+    def text(self) -> str:
+        """The edge in one line."""
+        return f"{self.source} {SYMBOLS[self.at_source, self.at_target]} {self.target}"
 
 
 def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
     """Return the edges of `structure`, and those of `truth` that it misses, in the order of the variables.
 
-    A learned edge is right if the truth has it too, extra if the truth does not join the two variables, half-directed
-    if it is directed in one and undirected in the other, else reversed. Where one of the two is a CPDAG and the other
-    an acyclic DAG, the DAG is replaced by its CPDAG first. Without a truth every edge is just "learned".
+    A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
+    reversed if the truth has its marks exchanged, else half-directed: directed in one and undirected in the other, or
+    any other difference of two PAGs. Where one of the two is a CPDAG or a PAG and the other is not, that is replaced by
+    the CPDAG or PAG of its class first, if it has one. Without a truth every edge is just "learned".
 
     Raises `ValueError` if the truth is over other variables.
     """
@@ -62,48 +90,47 @@ def count(edges: Iterable[Edge]) -> dict[Category, int]:
     return {category: counted[category] for category in CATEGORIES}
 
 
-def marks(structure: Structure) -> list[Mark]:
-    """Return the edges of a structure by source and target, an undirected edge once."""
-    joined = structure.adjacency | structure.adjacency.T
-    return sorted(mark for i, j in np.argwhere(np.triu(joined)) for mark in _marks(structure, int(i), int(j)))
+def weighted(structure: Structure) -> bool:
+    """Say whether the edges have weights: those of a PAG are marks, and many a graph's are all 1."""
+    return structure.kind != "pag" and not np.isin(structure.weights, (0.0, 1.0)).all()
 
 
 def _as_kind_of(structure: Structure, other: Structure) -> Structure:
-    """Return a DAG as its CPDAG, with its weights, if `other` is a CPDAG; any other structure as it is."""
-    if not (structure.kind == "dag" and other.kind == "cpdag" and structure.acyclic):
-        return structure
-    either: NDArray[np.float64] = structure.weights + structure.weights.T
-    return Structure(structure.variables, np.where(cpdag(structure.adjacency), either, 0.0), "cpdag")
-
-
-def _marks(structure: Structure, i: int, j: int) -> list[Mark]:
-    there, back = structure.weights[i, j] != 0, structure.weights[j, i] != 0
-    if there and back and structure.kind != "dag":
-        return [(i, j, False)]
-    return [(i, j, True)] * bool(there) + [(j, i, True)] * bool(back)
+    """Return `structure` as the CPDAG or PAG of its class if `other` is one; as it is where there is no class."""
+    if structure.kind == "dag" and other.kind == "cpdag" and structure.acyclic:
+        either: NDArray[np.float64] = structure.weights + structure.weights.T
+        return Structure(structure.variables, np.where(cpdag(structure.adjacency), either, 0.0), "cpdag")
+    if other.kind == "pag" and structure.kind != "pag":
+        try:
+            return Structure(structure.variables, as_pag(structure).astype(np.float64), "pag")
+        except BadInput:
+            return structure
+    return structure
 
 
 def _between(structure: Structure, truth: Structure | None, i: int, j: int) -> list[Edge]:
     """Return the edges between two variables."""
-    learned = _marks(structure, i, j)
+    learned = ends_of(structure, i, j)
     if truth is None:
-        return [_edge(structure, None, mark, "learned") for mark in learned]
-    true = _marks(truth, i, j)
+        return [_edge(structure, None, ends, "learned") for ends in learned]
+    true = ends_of(truth, i, j)
     if not learned:
-        return [_edge(structure, truth, mark, "missing") for mark in true]
-    return [_edge(structure, truth, mark, _category(mark, true)) for mark in learned]
+        return [_edge(structure, truth, ends, "missing") for ends in true]
+    return [_edge(structure, truth, ends, _category(ends, true)) for ends in learned]
 
 
-def _category(mark: Mark, true: list[Mark]) -> Category:
-    if mark in true:
+def _category(ends: Ends, true: list[Ends]) -> Category:
+    if ends in true:
         return "right"
     if not true:
         return "extra"
-    return "reversed" if mark[2] == true[0][2] else "half-directed"
+    i, j, at_i, at_j = ends
+    return "reversed" if {(i, j, at_j, at_i), (j, i, at_i, at_j)} & set(true) else "half-directed"
 
 
-def _edge(structure: Structure, truth: Structure | None, mark: Mark, category: Category) -> Edge:
-    i, j, directed = mark
-    true = 0.0 if truth is None else float(truth.weights[i, j] or truth.weights[j, i])
-    weight = None if category == "missing" else float(structure.weights[i, j])
-    return Edge(structure.variables[i], structure.variables[j], weight, true or None, directed, category)
+def _edge(structure: Structure, truth: Structure | None, ends: Ends, category: Category) -> Edge:
+    i, j, at_i, at_j = ends
+    true = 0.0 if truth is None or truth.kind == "pag" else float(truth.weights[i, j] or truth.weights[j, i])
+    known = category != "missing" and structure.kind != "pag"
+    weight = float(structure.weights[i, j]) if known else None
+    return Edge(structure.variables[i], structure.variables[j], weight, true or None, at_i, at_j, category)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbnsl.algorithms.graphs.pag import CIRCLE
+
 from .edges import Category, Edge
 from .layering import break_cycles, topological
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str) -> "Figure":
     """Return a figure with a mark per edge, the variables in topological order of the truth.
 
-    True edges stand above the diagonal; a mark in the shaded half goes against the order.
+    True edges stand above the diagonal; a mark in the shaded half goes against the order. An edge that is not directed
+    has a mark in both cells; a white dot in the cell of row i and column j is a circle at j.
     """
     from matplotlib.figure import Figure
 
@@ -61,12 +64,15 @@ def _mark(
     style, size = STYLES[category], (0.9 * cell) ** 2
     cells = [(place[edge.source], place[edge.target]) for edge in edges]
     cells += [(place[edge.target], place[edge.source]) for edge in edges if not edge.directed]
+    circles = [(place[edge.source], place[edge.target]) for edge in edges if edge.at_target == CIRCLE]
+    circles += [(place[edge.target], place[edge.source]) for edge in edges if edge.at_source == CIRCLE]
     look: dict[str, Any] = {"color": style.colour, "linewidths": 0}
     if category == "missing":
         look = {"facecolors": "none", "edgecolors": style.colour, "linewidths": max(0.8, 0.14 * cell)}
         size *= 0.7
     columns, rows = [column for _, column in cells], [row for row, _ in cells]
     axes.scatter(columns, rows, s=size, marker=style.marker, label=label, zorder=3, **look)
+    axes.scatter([at for _, at in circles], [at for at, _ in circles], s=0.2 * size, color="white", lw=0, zorder=4)
 
 
 def _name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cell: float) -> None:

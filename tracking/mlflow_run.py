@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.graphs.edge_types import written
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .dataset_input import TrackedData, dataset_input
-from .edges import marks
 from .mlflow_store import experiment_id, open_client, run_url, tracking_uri
-from .model import save_pyfunc, where_noise_comes_from, why_no_model
-from .outputs import OUTPUTS, flat_metrics
+from .model import save_pyfunc, why_no_model
+from .outputs import MODELS, OUTPUTS, flat_metrics
 from .result import RunResult
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class RunLog:
     def finish(self, result: RunResult, folder: Path) -> str | None:
         """Log scores, the output files in `folder` and the model, and end the run; return the URI of the model.
 
-        There is no model if a cycle is left; a tag `model` says so.
+        Where there is none, a tag `model` says why.
         """
         number = len(result.rounds)
         if number > self.pictured:
@@ -71,7 +72,7 @@ class RunLog:
         self._log_metrics({name: value for name, value in metrics.items() if isinstance(value, int | float)}, number)
         self._log_tags({name: value for name, value in metrics.items() if isinstance(value, str)})
         self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
-        for name in OUTPUTS:
+        for name in (*OUTPUTS, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if result.privacy is not None:
@@ -107,7 +108,7 @@ class RunLog:
     def _log_model(self, result: RunResult) -> str:
         from mlflow.entities import LoggedModelOutput
 
-        tags = {"noise": where_noise_comes_from(result), "algorithm": result.algorithm}
+        tags = {"parameters": result.parameters.how, "algorithm": result.algorithm}
         model = self.client.create_logged_model(
             self.experiment_id, name="network", source_run_id=self.run_id, tags=tags, model_type="Bayesian network"
         )
@@ -118,7 +119,7 @@ class RunLog:
             self.client.log_model_artifacts(model.model_id, str(folder))
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=len(result.rounds))])
-        self._log_tags({"noise": tags["noise"]})
+        self._log_tags({"parameters": tags["parameters"]})
         return f"models:/{model.model_id}"
 
 
@@ -169,11 +170,12 @@ def reopen_run(run_id: str, uri: str | None = None, image_every: int = IMAGE_EVE
 
 
 def structure_json(structure: Structure, number: int) -> str:
-    """Return a structure as JSON: its variables, and source, target and weight of every edge."""
+    """Return a structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge."""
     names = structure.variables
     edges = [
-        {"source": names[i], "target": names[j], "weight": float(structure.weights[i, j]), "directed": directed}
-        for i, j, directed in marks(structure)
+        {"source": names[i], "target": names[j], "type": type_}
+        | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
+        for i, j, type_ in written(structure)
     ]
     content = {
         "round": number,
@@ -185,18 +187,27 @@ def structure_json(structure: Structure, number: int) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
-    """Return the weights as a picture `[height, width, 3]`, row causes column: blue above zero, red below, white none.
+BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
 
-    An edge keeps at least a quarter of the colour, however weak it is.
+
+def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
+    """Return the structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
+
+    Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
+    the mark at the column's variable: an arrow blue, a circle amber, a tail grey.
     """
     weights = structure.weights
-    largest = float(np.abs(weights).max(initial=0.0)) or 1.0
-    strength = np.where(weights != 0, 0.25 + 0.75 * np.abs(weights) / largest, 0.0)[..., None]
-    colour = np.where(weights[..., None] > 0, np.array([22, 84, 160]), np.array([196, 48, 18]))
+    if structure.kind == "pag":
+        arrow, circle = (weights == ARROW)[..., None], (weights == CIRCLE)[..., None]
+        colour = np.where(arrow, np.array(BLUE), np.where(circle, np.array(AMBER), np.array(GREY)))
+        strength = (weights != 0).astype(np.float64)[..., None]
+    else:
+        largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+        strength = np.where(weights != 0, 0.25 + 0.75 * np.abs(weights) / largest, 0.0)[..., None]
+        colour = np.where(weights[..., None] > 0, np.array(BLUE), np.array(RED))
     pixels = np.rint(255 + strength * (colour - 255.0)).astype(np.uint8)
     size = max(1, 320 // len(weights))
-    return pixels.repeat(size, axis=0).repeat(size, axis=1)
+    return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))
 
 
 def _key(name: str) -> str:

@@ -1,18 +1,16 @@
-"""The learned structure as a model: a linear Gaussian Bayesian network for pgmpy, and for MLflow.
-
-X_j = Σ_i W_ij X_i + ε_j with ε_j ~ N(0, σ_j²), where σ_j² is the mean squared residual of the run, or 1 where the run
-did not ask the silos for it. Intercepts are 0, because nothing is centred.
-"""
+"""The model of a run: its network for pgmpy, as a file beside the other outputs, and for MLflow."""
 
 import json
 import warnings
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork, Network
+
+from .bif import bif, why_no_bif
 from .mlflow_store import open_client, tracking_uri
 from .result import RunResult
 
@@ -21,71 +19,105 @@ LOGGED = "models:/"
 
 
 def why_no_model(result: RunResult) -> str | None:
-    """Return why there is no linear Gaussian network of `result`, None if there is one."""
-    if result.schema.kind != "continuous":
-        return f"the data are {result.schema.kind}, not continuous"
-    if result.structure.kind != "dag":
-        return f"a {result.structure.kind.upper()} leaves directions open"
-    cycle = result.structure.cycle
-    return f"a cycle is left: {' → '.join([*cycle, cycle[0]])}" if cycle else None
+    """Return why the run has no network with parameters, None if it has."""
+    return result.parameters.how if result.parameters.network is None else None
 
 
-def where_noise_comes_from(result: RunResult) -> str:
-    """Return what the standard deviations of the model are."""
-    if result.residual_variances is None:
-        return "not asked for: every standard deviation is 1"
-    return "root mean squared residual over all rows"
+def network_of(result: RunResult) -> Network:
+    """Return the network of a run; raises `ValueError` that says why there is none."""
+    if result.parameters.network is None:
+        raise ValueError(f"no Bayesian network: {result.parameters.how}")
+    return result.parameters.network
 
 
-def network(result: RunResult) -> dict[str, Any]:
-    """Return the network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`.
+def pgmpy_model(result: RunResult) -> Any:
+    """Return the network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
-    Raises `ValueError` if there is none (`why_no_model`).
+    Raises `ValueError` that says why, if there is none.
     """
-    reason = why_no_model(result)
-    if reason:
-        raise ValueError(f"no Bayesian network: {reason}")
-    names, weights = result.structure.variables, result.structure.weights
-    variances = result.residual_variances or (1.0,) * len(names)
-    cpds = {}
+    return as_pgmpy(as_json(network_of(result)))
+
+
+def model_file(result: RunResult) -> dict[str, str]:
+    """Return the file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
+
+    None if there is no network, or BIF has no words for its labels.
+    """
+    network = result.parameters.network
+    if isinstance(network, GaussianNetwork):
+        return {"model.json": json.dumps(as_json(network), indent=1, ensure_ascii=False) + "\n"}
+    if network is None or why_no_bif(network):
+        return {}
+    return {"model.bif": bif(network)}
+
+
+def as_json(network: Network) -> dict[str, Any]:
+    """Return a Gaussian network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`, or a discrete one.
+
+    The latter has `levels`, `parents` and `tables` by variable, as in `DiscreteNetwork`.
+    """
+    if isinstance(network, DiscreteNetwork):
+        return {
+            "nodes": list(network.variables),
+            "levels": {name: list(network.levels[name]) for name in network.variables},
+            "parents": {name: list(network.parents[name]) for name in network.variables},
+            "tables": {name: network.tables[name].tolist() for name in network.variables},
+        }
+    names, weights = network.structure.variables, network.structure.weights
+    cpds: dict[str, Any] = {}
     for j, name in enumerate(names):
         parents = [int(i) for i in np.flatnonzero(weights[:, j])]
+        intercept: dict[str, list[float]] = {"(Intercept)": [float(network.intercepts[j])]}
         cpds[name] = {
-            "coefficients": {"(Intercept)": [0.0], **{names[i]: [float(weights[i, j])] for i in parents}},
-            "variance": [float(variances[j])],
+            "coefficients": {**intercept, **{names[i]: [float(weights[i, j])] for i in parents}},
+            "variance": [float(network.variances[j])],
             "parents": [names[i] for i in parents],
         }
     arcs = [[names[i], names[j]] for i, j in np.argwhere(weights != 0)]
     return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
 
 
-def pgmpy_model(result: RunResult) -> Any:
-    """Return the result as a pgmpy `LinearGaussianBayesianNetwork`.
+def as_pgmpy(content: dict[str, Any]) -> Any:
+    """Return the pgmpy network that `as_json` has described."""
+    if "tables" not in content:
+        from io import StringIO
 
-    Raises `ValueError` if there is none: a cycle is left, directions are open, or the data are not continuous.
-    """
-    from pgmpy.models import LinearGaussianBayesianNetwork
+        from pgmpy.models import LinearGaussianBayesianNetwork
 
-    return LinearGaussianBayesianNetwork.load(StringIO(json.dumps(network(result))))
+        return LinearGaussianBayesianNetwork.load(StringIO(json.dumps(content)))
+    from pgmpy.factors.discrete import TabularCPD
+    from pgmpy.models import DiscreteBayesianNetwork
+
+    model = DiscreteBayesianNetwork()
+    model.add_nodes_from(content["nodes"])
+    model.add_edges_from((parent, name) for name in content["nodes"] for parent in content["parents"][name])
+    levels = content["levels"]
+    for name in content["nodes"]:
+        parents = content["parents"][name]
+        table = np.array(content["tables"][name], float).reshape(-1, len(levels[name])).T
+        states = {one: levels[one] for one in (name, *parents)}
+        model.add_cpds(TabularCPD(name, len(table), table, parents, [len(levels[one]) for one in parents], states))
+    return model
 
 
 def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> None:
     """Write the result into the new `folder` as an MLflow model; `identity` goes into its description (`MLmodel`).
 
-    Its inputs may be of any numeric type: MLflow would refuse whole numbers for a column of doubles. Raises
-    `ValueError` if there is no network.
+    Its inputs may be of any type: MLflow would refuse whole numbers for a column of doubles. Raises `ValueError` if
+    there is no network.
     """
     import mlflow.pyfunc
     from mlflow.models import Model, ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
-    names = result.structure.variables
+    network = network_of(result)
+    discrete = isinstance(network, DiscreteNetwork)
     source = folder.with_name(NETWORK)
-    source.write_text(json.dumps(network(result), indent=1, ensure_ascii=False), encoding="utf-8")
-    anything = AnyType()
+    source.write_text(json.dumps(as_json(network), indent=1, ensure_ascii=False), encoding="utf-8")
+    names, anything = result.structure.variables, AnyType()
     signature = ModelSignature(
         inputs=Schema([ColSpec(anything, name=name) for name in names]),
-        outputs=Schema([ColSpec("double", name=name) for name in names]),
+        outputs=Schema([ColSpec("string" if discrete else "double", name=name) for name in names]),
     )
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -93,7 +125,7 @@ def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> No
         )  # MLflow advises to log an example row: rows stay with their owners
         mlflow.pyfunc.save_model(
             str(folder),
-            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+            python_model=str(Path(__file__).with_name("pyfunc_discrete.py" if discrete else "pyfunc_model.py")),
             artifacts={"network": str(source)},
             signature=signature,
             pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", "numpy", "pandas", "pgmpy")],
@@ -108,9 +140,8 @@ def load_pgmpy(uri: str, store: str | None = None) -> Any:
     it cannot be opened.
     """
     from mlflow.artifacts import download_artifacts
-    from pgmpy.models import LinearGaussianBayesianNetwork
 
     if uri.startswith(LOGGED):
         uri = open_client(tracking_uri(store)).get_logged_model(uri.removeprefix(LOGGED)).artifact_location
     folder = Path(download_artifacts(artifact_uri=uri))
-    return LinearGaussianBayesianNetwork.load(str(folder / "artifacts" / NETWORK))
+    return as_pgmpy(json.loads((folder / "artifacts" / NETWORK).read_text(encoding="utf-8")))

@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from fedbnsl.algorithms.graphs.edge_types import edge_count, written
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from .edges import marks
+from .model import model_file
 from .picture import as_png, draw_structure
 from .report import report_html
 from .result import NOT_COVERED, Metric, RunResult
 
+MODELS = ("model.bif", "model.json")
+"""of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
@@ -40,16 +43,17 @@ def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
     beside = folder.parent / f".{folder.name}-{uuid4().hex}"
     beside.mkdir()
     try:
-        for name, content in _contents(result).items():
+        contents = _contents(result)
+        for name, content in contents.items():
             (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
         if folder.exists():
-            for name in OUTPUTS:
+            for name in contents:
                 os.replace(beside / name, folder / name)
         else:
             beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return {name: folder / name for name in OUTPUTS}
+    return {name: folder / name for name in contents}
 
 
 def _contents(result: RunResult) -> dict[str, str | bytes]:
@@ -62,17 +66,17 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
         as_png(draw_structure(result.structure, result.truth, title)),
         report_html(result),
     )
-    return dict(zip(OUTPUTS, contents, strict=True))
+    return {**dict(zip(OUTPUTS, contents, strict=True)), **model_file(result)}
 
 
 def structure_csv(structure: Structure) -> str:
-    """Return an edge a line: source, target, weight, and whether it is directed if the structure is not a DAG."""
-    names, mixed = structure.variables, structure.kind != "dag"
+    """Return an edge a line: source, target, weight (a PAG has none), and its type if the structure is not a DAG."""
+    names, weight, mixed = structure.variables, structure.kind != "pag", structure.kind != "dag"
     rows = [
-        (names[i], names[j], float(structure.weights[i, j]), *(["directed" if directed else "undirected"] * mixed))
-        for i, j, directed in marks(structure)
+        (names[i], names[j], *[float(structure.weights[i, j])] * weight, *[type_] * mixed)
+        for i, j, type_ in written(structure)
     ]
-    return _csv(("source", "target", "weight", *(["type"] * mixed)), rows)
+    return _csv(("source", "target", *["weight"] * weight, *["type"] * mixed), rows)
 
 
 def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
@@ -86,7 +90,7 @@ def flat_metrics(result: RunResult) -> dict[str, Metric]:
     """Return the metrics of a run, the `METRICS` first: those the result does not have are derived, or None."""
     total = {name: sum(row.get(name, 0.0) for row in result.rounds) for name in ("bytes_up", "bytes_down")}
     derived: dict[str, Metric] = {
-        "edges": len(marks(result.structure)),
+        "edges": edge_count(result.structure),
         "rounds": len(result.rounds),
         "converged": result.outcome == "converged",
         "acyclic": result.structure.acyclic,
@@ -110,6 +114,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
         "about": result.about,
         "secure": result.secure,
+        "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
     }

@@ -1,48 +1,15 @@
 """The report of a run: one HTML file that explains itself and needs nothing else, not even the internet."""
 
-from .edges import Category, Edge, classify
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+
+from .edges import Edge, classify, weighted
+from .model import model_file
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
 from .picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
 from .result import NOT_COVERED, RunResult
+from .words import COUNTS, ELSEWHERE, MARKS, READING, SCORES
 
-SCORES = {
-    "shd": "SHD: pairs of variables joined differently",
-    "shd_cpdag": "SHD between the equivalence classes (CPDAGs)",
-    "shd_skeleton": "SHD of the skeletons: directions do not count",
-    "shd_lenient": "SHD where directed against undirected costs nothing",
-    "mse_consensus": "Median normalised error of the consensus weights, by silo",
-    "mse_personal": "The same for weights refitted by each silo",
-    "smhd": "SMHD: SHD of the moral graphs",
-    "tpr": "TPR: share of the true edges that were found",
-    "fdr": "FDR: share of the learned edges that are extra or reversed",
-    "precision": "Precision: share of the learned edges that are right",
-    "f1": "F1 of precision and TPR",
-    "auroc": "AUROC of the strengths",
-    "aupr": "AUPR of the strengths",
-}
-COUNTS = {
-    "edges": "Edges learned",
-    "true_edges": "Edges in the truth",
-    "correct": "Right edges",
-    "reversed": "Reversed edges",
-    "extra": "Extra edges",
-    "missing": "Missing edges",
-    "half_directed": "Half-directed edges: undirected in one of the two",
-    "correct_skeleton": "Right edges, however directed",
-    "v_structures": "V-structures learned",
-    "v_structures_true": "V-structures in the truth",
-    "v_structures_correct": "Right v-structures",
-}
-MARKS: dict[Category, str] = {
-    "right": "✓ right",
-    "extra": "✗ extra",
-    "missing": "✗ missing",
-    "reversed": "↺ reversed",
-    "half-directed": "◐ half-directed",
-}
 NO_TRUTH = "There is no truth to compare with."
-ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
-ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 
 
 def report_html(result: RunResult) -> str:
@@ -53,6 +20,7 @@ def report_html(result: RunResult) -> str:
         _scores(result),
         _edges(result),
         _convergence(result),
+        _model(result),
         _communication(result),
         _silos(result),
         _privacy(result),
@@ -91,7 +59,10 @@ def _headline(result: RunResult) -> str:
         f"{_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
         f"The run {ended} after {_number(len(result.rounds), 'round')}."
     )
-    scores = [(name.upper(), metrics.get(name)) for name in ("shd", "tpr", "fdr")] if result.truth else []
+    named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
+    if result.structure.kind != "dag":
+        named = {"shd": "SHD, strict", "shd_lenient": "SHD, lenient", "tpr": "TPR", "fdr": "FDR"}
+    scores = [(label, metrics.get(name)) for name, label in named.items()] if result.truth else []
     figures: list[tuple[str, object]] = [
         *scores,
         ("edges", edges),
@@ -112,12 +83,14 @@ def _structure(result: RunResult) -> str:
     svg = as_svg(draw_structure(result.structure, result.truth), "structure")
     truth = result.about.get("truth")
     against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
+    thick = "; the stronger an edge, the thicker its line" * weighted(result.structure)
     how = (
-        "Causes stand above their effects; the stronger an edge, the thicker its line."
+        f"Causes stand above their effects{thick}."
         if len(result.structure.variables) <= DRAWN_UP_TO
-        else "A mark in row X and column Y is the edge X → Y; causes come before their effects."
+        else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
     )
-    return section("Structure", paragraph(f"{against} {how}", "soft"), figure(svg))
+    marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
+    return section("Structure", paragraph(f"{against} {how}", "soft"), *marks, figure(svg))
 
 
 def _scores(result: RunResult) -> str:
@@ -129,6 +102,8 @@ def _scores(result: RunResult) -> str:
     counts = [(COUNTS.get(name, name), metrics[name]) for name in known if name not in SCORES]
     tables = [table((kind, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
     said = paragraph(f"Truth: {truth}.", "soft") if compared else paragraph(NO_TRUTH)
+    if metrics.get("not_compared"):
+        said = paragraph(f"There are no scores: {metrics['not_compared']}.", "warning")
     return section("Scores", said, columns(*tables))
 
 
@@ -136,10 +111,14 @@ def _edges(result: RunResult) -> str:
     edges = sorted(classify(result.structure, result.truth), key=lambda edge: -abs(edge.weight or 0.0))
     if not edges:
         return section("Edges", paragraph("There is no edge."))
-    if result.truth is None:
-        return section("Edges", table(("edge", "weight"), [(_arrow(edge), edge.weight) for edge in edges], True))
-    rows = [(_arrow(edge), edge.weight, edge.true_weight, _mark(edge)) for edge in edges]
-    return section("Edges", table(("edge", "weight", "true weight", ""), rows, scrolling=True))
+    truth, compared = result.truth, result.truth is not None
+    has_weights = weighted(result.structure) or (truth is not None and weighted(truth))
+    names = ["edge", *["weight"] * has_weights, *["true weight"] * (has_weights and compared), *[""] * compared]
+    rows = []
+    for edge in edges:
+        cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight}
+        rows.append([cells[name] if name else _mark(edge) for name in names])
+    return section("Edges", table(names, rows, scrolling=True))
 
 
 def _convergence(result: RunResult) -> str:
@@ -148,13 +127,37 @@ def _convergence(result: RunResult) -> str:
     return section("Convergence", figure(as_svg(draw_rounds(result.rounds), "rounds")))
 
 
+def _model(result: RunResult) -> str:
+    network = result.parameters.network
+    if network is None:
+        return section("Model", paragraph(f"No parameters: {result.parameters.how}."))
+    files = ", ".join(model_file(result)) or "no file, as BIF cannot say its labels"
+    kind, count = "linear Gaussian network", 0
+    if isinstance(network, DiscreteNetwork):
+        kind, count = (
+            "discrete network",
+            sum(table.size - table.size // table.shape[-1] for table in network.tables.values()),
+        )
+    rows: list[tuple[str, object]] = [("kind", kind), ("parameters learned from", result.parameters.how)]
+    rows += [("free parameters", count)] if count else []
+    return section("Model", table(("the structure with parameters", ""), [*rows, ("file", files)]))
+
+
 def _communication(result: RunResult) -> str:
     metrics = result.metrics
-    rows = [
+    rows: list[tuple[str, object]] = [("Exchanges with all silos", metrics.get("rounds", len(result.rounds)))]
+    tested = [("Independence tests", "tests"), ("Tests left out for want of rows or room", "tests_left_out")]
+    tested += [("Families scored", "families")]
+    rows += [(label, metrics[name]) for label, name in tested if metrics.get(name) is not None]
+    rows += [
         ("Silos to coordinator, bytes really serialised", metrics.get("bytes_up")),
         ("Coordinator to silos, bytes really serialised", metrics.get("bytes_down")),
         ("Both together by the papers' formula, megabytes", metrics.get("formula_megabytes")),
     ]
+    if result.parameters.bytes_sent:
+        rows.append(
+            ("Besides, for the parameters: bytes in both directions, in one exchange", result.parameters.bytes_sent)
+        )
     return section("Communication", table(("over all silos and rounds", ""), rows))
 
 
@@ -223,10 +226,6 @@ def _title(result: RunResult) -> str:
 
 def _number(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
-
-
-def _arrow(edge: Edge) -> str:
-    return f"{edge.source} {'→' if edge.directed else '—'} {edge.target}"
 
 
 def _mark(edge: Edge) -> Markup:

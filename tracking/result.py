@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.protocol import Outcome, Schema
 
 Metric = float | int | bool | str | None
@@ -50,6 +51,20 @@ NOT_COVERED = (
 
 
 @dataclass(frozen=True)
+class Parameters:
+    """The model of a run: its structure with parameters, or None."""
+
+    network: Network | None
+    how: str
+    """where they come from, or why there are none"""
+    bytes_sent: int = 0
+    """what it took, besides the rounds"""
+
+
+NO_PARAMETERS = Parameters(None, "parameters were not asked for")
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One finished run.
 
@@ -76,8 +91,7 @@ class RunResult:
     metrics: dict[str, Metric]
     local_structures: dict[str, Structure] = field(default_factory=dict)
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
-    residual_variances: tuple[float, ...] | None = None
-    """mean squared residual of each variable given its parents, over all rows: None where it was not asked for"""
+    parameters: Parameters = NO_PARAMETERS
     privacy: PrivacySpent | None = None
     """None for a run without noise"""
     secure: bool = False

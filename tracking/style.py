@@ -52,16 +52,16 @@ def legend_entries(edges: Sequence[Edge], compared: bool) -> list[tuple[Category
 def in_order_of_trust(variables: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[Arc]]:
     """Return the edges in the order in which they decide where variables go, each with the arc it is laid out as.
 
-    True edges come first; a reversed edge is laid out as the truth has it; an undirected edge comes last and follows
-    the order that the directed ones leave.
+    True edges come first; a reversed edge is laid out as the truth has it; edges without a direction come last and
+    follow the order that the others leave.
     """
     index = {name: place for place, name in enumerate(variables)}
     rank: dict[Category, int] = dict.fromkeys(STYLES, 0) | {"extra": 1}
-    ordered = sorted(edges, key=lambda edge: (not edge.directed, rank[edge.category]))
+    ordered = sorted(edges, key=lambda edge: (not edge.directed, not edge.one_way, rank[edge.category]))
     arcs = []
     for edge in ordered:
         source, target = index[edge.source], index[edge.target]
-        arcs.append((target, source) if edge.category == "reversed" else (source, target))
+        arcs.append((target, source) if edge.category == "reversed" and edge.one_way else (source, target))
     return ordered, arcs
 
 

@@ -1,11 +1,11 @@
 """Personalisation: with the structure learned, each silo refits the weights on its own rows (000 B.2.2).
 
-One exchange. Out goes the learned structure with its weights (and, for data that were made, every silo's true weights
-to compare with). A silo keeps its refitted weights to itself and sends two errors and, for the model of the run, its
-mean squared residuals: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and for the consensus weights.
+One exchange, for data that were made. Out goes the learned structure with its weights, and the true weights to compare
+with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and
+for the consensus weights.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,13 @@ class Refit:
 
     center: bool = False
     """subtract each silo's own column means, as in the run that learned the structure"""
-    sum_only: bool = False
-    """let the server know only the sum of the squared residuals over the silos, and no silo's errors"""
 
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's second moments S_p = X_pᵀX_p/n_p, `[d, d]`, its number of rows, and its own refitted weights."""
+    """A silo's second moments S_p = X_pᵀX_p/n_p, `[d, d]`, and its own refitted weights."""
 
     name: str
-    rows: int
     S: FloatArray
     weights: FloatArray
 
@@ -49,25 +46,21 @@ class Learned:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well weights fit a silo: errors against its true weights (-1 where unknown), mean squared residuals `[d]`."""
+    """How well weights fit a silo: errors against its true weights, -1 where these are unknown."""
 
-    rows: int
     personal: float
     consensus: float
-    residuals: FloatArray
 
 
 @dataclass(frozen=True)
 class Server:
-    """What came back, in the order of `silos`; `residuals` `[n_silos, d]`."""
+    """What came back, in the order of `silos`."""
 
     learned: Learned
     variables: tuple[str, ...]
     silos: tuple[str, ...]
-    rows: tuple[int, ...]
     personal: tuple[float, ...]
     consensus: tuple[float, ...]
-    residuals: FloatArray
 
     @property
     def refit(self) -> dict[str, dict[str, float]]:
@@ -77,11 +70,6 @@ class Server:
             for k, silo in enumerate(self.silos)
             if self.personal[k] >= 0
         }
-
-    @property
-    def residual_variances(self) -> tuple[float, ...]:
-        """Each variable's mean squared residual over all rows, under the consensus weights."""
-        return tuple(float(value) for value in np.average(self.residuals, axis=0, weights=self.rows))
 
 
 def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
@@ -101,8 +89,7 @@ def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
 
 def learned(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
     """Return the server's state before the exchange: the structure to refit and what is known of the truth."""
-    variables = structure.variables
-    return Server(Learned(structure.weights, true_weights), variables, (), (), (), (), np.empty((0, len(variables))))
+    return Server(Learned(structure.weights, true_weights), structure.variables, (), (), ())
 
 
 def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
@@ -111,7 +98,7 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows = table - table.mean(axis=0) if settings.center else table
         S = rows.T @ rows / len(rows)
-        return Silo(silo, len(rows), S, np.zeros_like(S))
+        return Silo(silo, S, np.zeros_like(S))
 
     def open_server(schema: Schema) -> Server:
         d = len(schema.variables)
@@ -121,27 +108,19 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
         weights = refit(silo.S, message.weights != 0)
         true = message.true_weights.get(silo.name, message.true_weights.get(EVERYONE))
         known = true is not None and bool(true.any())
-        gap = np.eye(len(silo.S)) - message.weights
         fit = Fit(
-            rows=silo.rows,
             personal=normalised_mse(weights, true) if known and true is not None else -1.0,
             consensus=normalised_mse(message.weights, true) if known and true is not None else -1.0,
-            residuals=np.einsum("ij,ik,kj->j", gap, silo.S, gap, optimize=True),
         )
-        return Silo(silo.name, silo.rows, silo.S, weights), fit
+        return Silo(silo.name, silo.S, weights), fit
 
     def aggregate(server: Server, replies: Replies[Fit]) -> Server:
-        if replies.total is not None:
-            rows, squares = int(replies.total[0]), replies.total[1:]
-            return replace(server, silos=("all",), rows=(rows,), residuals=squares[None, :] / rows, personal=(-1.0,))
         return Server(
             learned=server.learned,
             variables=server.variables,
             silos=replies.silos,
-            rows=tuple(reply.rows for reply in replies.each),
             personal=tuple(reply.personal for reply in replies.each),
             consensus=tuple(reply.consensus for reply in replies.each),
-            residuals=np.stack([reply.residuals for reply in replies.each]),
         )
 
     return FederatedAlgorithm(
@@ -158,6 +137,5 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
         broadcast_type=Learned,
         reply_type=Fit,
         max_rounds=1,
-        summand=(lambda fit: np.append(float(fit.rows), fit.rows * fit.residuals)) if settings.sum_only else None,
         kept=("weights",),
     )

@@ -23,7 +23,7 @@ def compare_pag(learned: Structure, truth: Structure) -> Metrics:
     `shd_lenient` lets the half directed pass; `shd_skeleton` counts extra and missing. Rates as for DAGs. What is not
     defined for PAGs is None. Raises BadInput for a DAG or CPDAG that stands for no class of DAGs.
     """
-    one, other = _as_pag(learned), _as_pag(truth)
+    one, other = as_pag(learned), as_pag(truth)
     joined, truly_joined = one != NO_EDGE, other != NO_EDGE
     same = (one == other) & (one.T == other.T)
     both = joined & truly_joined
@@ -52,7 +52,8 @@ def compare_pag(learned: Structure, truth: Structure) -> Metrics:
     }
 
 
-def _as_pag(structure: Structure) -> Marks:
+def as_pag(structure: Structure) -> Marks:
+    """Return the end marks of a PAG, or of the PAG of a DAG's or CPDAG's class; BadInput where there is no class."""
     if structure.kind == "pag":
         return structure.marks
     dag = structure.adjacency if structure.kind == "dag" else extend(structure.adjacency)

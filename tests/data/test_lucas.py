@@ -17,7 +17,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data set
 
 
 def test_the_graph_is_the_published_one():
-    truth = lucas_network("0").truth
+    truth = lucas_network("0").structure
     edges = """Anxiety>Smoking Peer_Pressure>Smoking Smoking>Yellow_Fingers Smoking>Lung_Cancer Genetics>Lung_Cancer
     Genetics>Attention_Disorder Lung_Cancer>Coughing Allergy>Coughing Coughing>Fatigue Lung_Cancer>Fatigue
     Fatigue>Car_Accident Attention_Disorder>Car_Accident"""

@@ -15,18 +15,18 @@ from fedbnsl.data.networks import gaussian_network, network
 )
 def test_nodes_and_arcs_are_those_of_the_repository(name, nodes, arcs):
     model = gaussian_network(name)
-    assert len(model.truth.variables) == nodes
-    assert model.truth.adjacency.sum() == arcs
-    assert model.truth.acyclic
+    assert len(model.structure.variables) == nodes
+    assert model.structure.adjacency.sum() == arcs
+    assert model.structure.acyclic
     assert (model.variances > 0).all()
     assert name in GAUSSIAN
 
 
 def test_coefficients_read_off_by_hand():
     model = gaussian_network("ecoli70")
-    at = model.truth.variables.index
-    assert model.truth.weights[at("icdA"), at("aceB")] == 1.0464
-    assert model.truth.weights[at("ygcE"), at("atpD")] == -0.7252
+    at = model.structure.variables.index
+    assert model.structure.weights[at("icdA"), at("aceB")] == 1.0464
+    assert model.structure.weights[at("ygcE"), at("atpD")] == -0.7252
     assert (model.intercepts[at("aceB")], model.variances[at("aceB")]) == (0.1324, 0.0853)
 
 
@@ -34,7 +34,7 @@ def test_coefficients_read_off_by_hand():
 def test_the_sample_has_the_moments_of_the_network(name):
     model = gaussian_network(name)
     table = network(name, silos=1, rows=40_000, seed=1).tables["silo-1"]
-    inverse = np.linalg.inv(np.eye(len(model.variances)) - model.truth.weights)
+    inverse = np.linalg.inv(np.eye(len(model.variances)) - model.structure.weights)
     mean = model.intercepts @ inverse
     covariance = inverse.T @ np.diag(model.variances) @ inverse
     deviation = np.sqrt(np.diag(covariance))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 from fedbnsl.data import sampling
-from fedbnsl.data.discrete_network import DiscreteNetwork
 from fedbnsl.data.generate import random_dag
 from fedbnsl.data.networks import discrete_network
 from fedbnsl.data.random_network import random_network
@@ -80,7 +80,7 @@ def test_single_and_joint_marginals_are_those_of_exact_inference(name):
     from pgmpy.models import DiscreteBayesianNetwork
 
     network = discrete_network(name)
-    model = DiscreteBayesianNetwork(list(network.truth.to_networkx().edges))
+    model = DiscreteBayesianNetwork(list(network.structure.to_networkx().edges))
     for v, table in network.tables.items():
         given, sizes = list(network.parents[v]), list(table.shape[:-1])
         model.add_cpds(TabularCPD(v, table.shape[-1], table.reshape(-1, table.shape[-1]).T, given, sizes))

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.edge_types import MARKS, edge_count
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.edge_types import MARKS, edge_count
 from fedbnsl.data.truth import read_structure, read_truth, write_structure
 
 

@@ -1,4 +1,5 @@
 import networkx as nx
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,6 +20,23 @@ def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
     assert nx.is_directed_acyclic_graph(folder.graph)
     assert list(folder.rounds["round"]) == list(range(1, folder.metrics["rounds"] + 1))
     assert set(folder.model.nodes()) == set(data.schema.variables)
+    assert folder.model == frame.model
+
+
+def test_frames_of_labels_are_discrete_data_and_their_model_can_be_asked():
+    rng = np.random.default_rng(0)
+    frames = {}
+    for silo in "ab":
+        rain = rng.random(300) < 0.4
+        wet = rain ^ (rng.random(300) < 0.1)
+        frames[silo] = pd.DataFrame({"rain": np.where(rain, "yes", "no"), "grass": np.where(wet, "wet", "dry")})
+    found = learn(frames, "fed-pc")
+    assert found.result.schema.levels == {"rain": ("no", "yes"), "grass": ("dry", "wet")}
+    assert found.model.check_model()
+    assert set(found.model.simulate(5, seed=1, show_progress=False)["grass"]) <= {"dry", "wet"}
+    frames["b"].loc[3, "grass"] = ""
+    with pytest.raises(BadInput, match=r"^b\.csv: line 5, column 'grass': the cell is empty$"):
+        learn(frames, "fed-pc")
 
 
 def test_prepare_returns_the_data_and_writes_them(tmp_path):

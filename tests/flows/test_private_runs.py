@@ -55,7 +55,10 @@ def test_what_is_said_to_be_spent_is_what_the_ledgers_say(server, four, tmp_path
     assert metrics["delta"] == 1e-5
     assert metrics["adjacency"] == "replace-one"
     assert result.refit == {}  # residuals of the rows would be a release that nobody paid for
-    assert result.residual_variances is not None
+    network = result.parameters.network  # made of what was released and paid for, without a further question
+    assert np.array_equal(network.structure.weights, result.structure.weights)
+    assert not network.intercepts.any()
+    assert result.metrics["parameter_bytes"] == 0
     assert {silo: len(charges) for silo, charges in ledgers(four).items()} == dict.fromkeys(result.schema.silos, 2)
     config = json.loads((finished.folder / "config.json").read_text())
     assert config["privacy"]["run"]["silo-1"] == metrics["epsilon"]
@@ -76,7 +79,9 @@ def test_masks_over_dask_change_nothing_that_is_learned(server, four, tmp_path):
     np.testing.assert_allclose(finished.result.structure.weights, plain.structure.weights, atol=1e-6)
     assert finished.result.secure
     assert finished.result.refit == {}  # errors by silo would be replies in the clear
-    assert finished.result.residual_variances == pytest.approx(plain.residual_variances, rel=1e-4)
+    hidden, shown = finished.result.parameters.network, plain.parameters.network
+    np.testing.assert_allclose(hidden.structure.weights, shown.structure.weights, atol=1e-5)
+    np.testing.assert_allclose(hidden.variances, shown.variances, rtol=1e-4)
 
 
 def test_a_silo_that_dies_between_two_sums_costs_only_its_rows(server, four, tmp_path):

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generate import homogeneous
 from fedbnsl.flows.inline import job_inline, run_inline
-from fedbnsl.flows.score import mean
+from fedbnsl.flows.score import against, mean
 from fedbnsl.flows.settings import LearnSettings
 
 
@@ -41,6 +42,18 @@ def test_a_vote_is_scored_by_itself(data):
 def test_the_pooled_baseline_sees_one_silo(data):
     result = scored(data, "notears")
     assert result.schema.rows == {"pooled": 120}
+
+
+def test_what_has_no_pag_is_not_compared_with_one_but_the_run_ends():
+    square = np.zeros((4, 4))  # undirected without a chord: no DAG has this CPDAG
+    for i, j in ((0, 1), (1, 2), (2, 3), (3, 0)):
+        square[i, j] = square[j, i] = 1.0
+    names = tuple("abcd")
+    pag = Structure(names, np.zeros((4, 4)), "pag")
+    found = against(Structure(names, square, "cpdag"), pag)
+    assert found["shd"] is None
+    assert found["edges"] == 4
+    assert "belongs to no class" in found["not_compared"]
 
 
 def test_a_mean_keeps_flags_and_what_is_not_known():

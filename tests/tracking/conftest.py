@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.algorithms.protocol import Schema
-from fedbnsl.tracking.result import RunResult
+from fedbnsl.tracking.result import Parameters, RunResult
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +37,11 @@ def chain() -> RunResult:
         rounds=rounds,
         metrics=metrics | {"seconds": 1.5, "bytes_up": 300, "bytes_down": 100, "formula_megabytes": 0.0008},
         refit={"north": {"consensus": 0.31, "refitted": 0.25}, "south": {"consensus": 0.4, "refitted": 0.35}},
-        residual_variances=(1.0, 0.25, 4.0),
+        parameters=Parameters(
+            GaussianNetwork(structure, np.array([0.0, 0.0, 3.0]), np.array([1.0, 0.25, 4.0])),
+            "each variable regressed on its parents over 70 rows",
+            96,
+        ),
     )
 
 
@@ -46,7 +51,13 @@ def cyclic(chain: RunResult) -> RunResult:
     weights = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
     structure = Structure(("a", "b", "c"), weights)
     return replace(
-        chain, structure=structure, truth=None, outcome="out of rounds", metrics={}, about={}, residual_variances=None
+        chain,
+        structure=structure,
+        truth=None,
+        outcome="out of rounds",
+        metrics={},
+        about={},
+        parameters=Parameters(None, "a cycle is left: a → b → c → a"),
     )
 
 

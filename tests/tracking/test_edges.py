@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.edge_types import MARKS, written
+from fedbnsl.algorithms.graphs.pag import pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.edges import CATEGORIES, classify, count, marks
+from fedbnsl.tracking.edges import CATEGORIES, classify, count, weighted
 from fedbnsl.tracking.style import STYLES, legend_entries
 
 
@@ -56,8 +58,8 @@ def test_a_dag_is_compared_with_a_cpdag_through_its_class():
 
 def test_a_two_cycle_is_two_edges_of_a_dag():
     assert said(graph(["ab", "ba"]), graph(["ab"])) == {("ab", "right"), ("ba", "reversed")}
-    assert marks(graph(["ab", "ba"])) == [(0, 1, True), (1, 0, True)]
-    assert marks(graph(["ab-"], "cpdag")) == [(0, 1, False)]
+    assert list(written(graph(["ab", "ba"]))) == [(0, 1, "directed"), (1, 0, "directed")]
+    assert list(written(graph(["ab-"], "cpdag"))) == [(0, 1, "undirected")]
 
 
 @pytest.mark.parametrize("kind", ["dag", "cpdag"])
@@ -69,6 +71,54 @@ def test_counts_agree_with_the_scores(random_case, seed, kind):
         assert counted[category] == scores[score]
     for category in ("extra", "missing", "reversed"):
         assert counted[category] == scores[category]
+
+
+def pag(*edges, names="abcd"):
+    """Return a PAG of edges such as "a o-> b"."""
+    weights = np.zeros((len(names), len(names)))
+    for edge in edges:
+        source, type_, target = edge.split()
+        i, j = names.index(source), names.index(target)
+        weights[j, i], weights[i, j] = MARKS[type_]
+    return Structure(tuple(names), weights, "pag")
+
+
+def test_marks_of_a_pag_are_told_apart():
+    learned = pag("a o-> b", "b <-> c", "c --> d")
+    truth = pag("a --> b", "b <-> c", "d --> c", "a o-o d")
+    assert [(edge.text, edge.category) for edge in classify(learned, truth)] == [
+        ("a o→ b", "half-directed"),
+        ("a o—o d", "missing"),
+        ("b ↔ c", "right"),
+        ("c → d", "reversed"),
+    ]
+    assert all(edge.weight is None for edge in classify(learned, truth))
+
+
+def test_a_dag_is_compared_with_a_pag_through_its_class():
+    assert said(graph(["ab", "cb"]), pag("a o-> b", "c o-> b")) == {("ab", "right"), ("cb", "right")}
+    cyclic = graph(["ab", "bc", "ca"])
+    assert count(classify(cyclic, pag("a --> b")))["extra"] == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counts_agree_with_the_scores_of_pags(random_case, seed):
+    hidden = np.random.default_rng(seed).choice(9, 2, replace=False)
+    seen = tuple(f"X{v}" for v in range(9) if v not in hidden)
+    learned, truth = (
+        Structure(seen, pag_of(random_case(9, 3, number)[1].adjacency, hidden).astype(float), "pag")
+        for number in (seed, seed + 100)
+    )
+    counted, scores = count(classify(learned, truth)), compare(learned, truth)
+    names = {"right": "correct", "half-directed": "half_directed"}
+    for category in ("right", "extra", "missing", "reversed", "half-directed"):
+        assert counted[category] == scores[names.get(category, category)]
+
+
+def test_only_real_weights_are_shown():
+    assert not weighted(graph(["ab-"], "cpdag"))
+    assert not weighted(pag("a --> b"))
+    assert weighted(Structure(("a", "b"), np.array([[0, 0.5], [0, 0]])))
 
 
 def test_categories_differ_in_colour_dash_and_marker():

@@ -6,50 +6,139 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.protocol import Schema
-from fedbnsl.tracking.model import load_pgmpy, network, pgmpy_model, save_pyfunc, where_noise_comes_from, why_no_model
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.data.bif import parse_bif
+from fedbnsl.data.generate import random_dag
+from fedbnsl.data.random_network import random_network
+from fedbnsl.tracking.bif import bif, why_no_bif
+from fedbnsl.tracking.model import as_json, as_pgmpy, load_pgmpy, model_file, pgmpy_model, save_pyfunc, why_no_model
+from fedbnsl.tracking.result import Parameters
+
+ODD = ("<5", "12+", "Asy/Patch", "two words", "é", "-1", "[x]")
 
 
-def test_the_network_has_weights_and_noise(chain):
+def discrete(levels, seed=0):
+    """Return a network whose second to last variables have the first one as parent, with labels as odd as they come."""
+    rng = np.random.default_rng(seed)
+    names = ("smoke", "lung cancer", "c-3")
+    parents = {"smoke": (), "lung cancer": ("smoke",), "c-3": ("smoke", "lung cancer")}
+    tables = {name: rng.dirichlet(np.ones(len(levels)), (len(levels),) * len(parents[name])) for name in names}
+    return DiscreteNetwork(names, dict.fromkeys(names, levels), parents, tables)
+
+
+def of(chain, network):
+    return replace(chain, structure=network.structure, truth=None, parameters=Parameters(network, "counts"))
+
+
+def same(one, other):
+    return (
+        one.variables == other.variables
+        and one.levels == other.levels
+        and one.parents == other.parents
+        and all(np.array_equal(one.tables[name], other.tables[name]) for name in one.variables)
+    )
+
+
+def test_the_network_has_weights_intercepts_and_noise(chain):
     model = pgmpy_model(chain)
     assert model.check_model()
     assert set(model.edges()) == {("a", "b"), ("b", "c")}
     cpd = model.get_cpds("b")
     assert (list(cpd.beta), cpd.std, cpd.evidence) == ([0.0, 2.0], 0.5, ["a"])
-    assert list(model.get_cpds("a").beta) == [0.0]
+    assert list(model.get_cpds("c").beta) == [3.0, -0.5]
 
 
 def test_the_network_is_in_pgmpys_format(chain, tmp_path):
     pgmpy_model(chain).save(str(tmp_path / "network.json"))
-    assert json.loads((tmp_path / "network.json").read_text()) == network(chain)
+    assert json.loads((tmp_path / "network.json").read_text()) == as_json(chain.parameters.network)
 
 
 def test_the_joint_distribution_is_right(chain):
-    _, covariance = pgmpy_model(chain).to_joint_gaussian()
+    mean, covariance = pgmpy_model(chain).to_joint_gaussian()
     inverse = np.linalg.inv(np.eye(3) - chain.structure.weights)
-    np.testing.assert_allclose(covariance, inverse.T @ np.diag(chain.residual_variances) @ inverse, atol=1e-3)
-
-
-def test_no_noise_is_one(chain):
-    quiet = replace(chain, residual_variances=None)
-    assert [pgmpy_model(quiet).get_cpds(name).std for name in "abc"] == [1, 1, 1]
-    assert "not asked for" in where_noise_comes_from(quiet)
+    np.testing.assert_allclose(covariance, inverse.T @ np.diag([1.0, 0.25, 4.0]) @ inverse, atol=1e-3)
+    np.testing.assert_allclose(mean, [0, 0, 3])
 
 
 def test_no_edge_is_a_model_too(chain):
-    empty = replace(chain, structure=Structure(("a", "b", "c"), np.zeros((3, 3))))
-    assert sorted(pgmpy_model(empty).nodes()) == ["a", "b", "c"]
+    empty = Structure(("a", "b", "c"), np.zeros((3, 3)))
+    model = pgmpy_model(of(chain, GaussianNetwork(empty, np.zeros(3), np.ones(3))))
+    assert sorted(model.nodes()) == ["a", "b", "c"]
 
 
 def test_what_is_no_network_says_why(chain, cyclic):
     assert why_no_model(chain) is None
     assert why_no_model(cyclic) == "a cycle is left: a → b → c → a"
-    cpdag = replace(chain, structure=Structure(("a", "b", "c"), chain.structure.weights, "cpdag"))
-    assert "CPDAG" in str(why_no_model(cpdag))
-    discrete = replace(chain, schema=Schema(("a", "b", "c"), {"north": 3}, "discrete"))
-    assert "discrete" in str(why_no_model(discrete))
+    assert model_file(cyclic) == {}
     with pytest.raises(ValueError, match="cycle"):
         pgmpy_model(cyclic)
+
+
+def test_a_bif_file_is_read_back_bit_for_bit_by_us_whatever_the_labels():
+    network = discrete(ODD)
+    assert same(parse_bif(bif(network)), network)
+
+
+def test_a_bif_file_is_read_back_bit_for_bit_by_pgmpy_whatever_the_labels():
+    from pgmpy.readwrite import BIFReader
+
+    network = discrete(ODD)
+    model, ours = BIFReader(string=bif(network)).get_model(), as_pgmpy(as_json(network))
+    assert model.check_model()
+    assert model.nodes() == ours.nodes()
+    assert set(model.edges()) == set(ours.edges())
+    for name in network.variables:
+        assert np.array_equal(model.get_cpds(name).values, ours.get_cpds(name).values)
+        assert model.get_cpds(name).state_names == {one: list(ODD) for one in (name, *network.parents[name])}
+
+
+def test_a_pgmpy_network_has_its_axes_in_order(chain):
+    network = discrete(("no", "yes", "maybe"), 3)
+    model = pgmpy_model(of(chain, network))
+    assert model.check_model()
+    cpd = model.get_cpds("c-3")
+    value = cpd.get_value(**{"c-3": "maybe", "smoke": "no", "lung cancer": "yes"})
+    assert value == network.tables["c-3"][0, 1, 2]
+
+
+def test_a_pgmpy_network_can_be_sampled_and_asked(chain):
+    from pgmpy.inference import VariableElimination
+
+    network = discrete(("no", "yes"))
+    model = pgmpy_model(of(chain, network))
+    assert set(model.simulate(20, seed=1, show_progress=False).columns) == set(network.variables)
+    found = VariableElimination(model).query(["smoke"], {"c-3": "yes"}, show_progress=False)
+    smoke, cancer, last = (network.tables[name] for name in network.variables)
+    joint = (smoke[:, None] * cancer * last[..., 1]).sum(axis=1)
+    np.testing.assert_allclose(found.values, joint / joint.sum())
+
+
+@pytest.mark.parametrize("kind", ["bif", "xmlbif"])
+def test_pgmpy_saves_it(chain, tmp_path, kind):
+    from pgmpy.models import DiscreteBayesianNetwork
+
+    model = pgmpy_model(of(chain, random_small()))
+    model.save(str(tmp_path / "model"), filetype=kind)
+    back = DiscreteBayesianNetwork.load(str(tmp_path / "model"), filetype=kind)
+    assert set(back.edges()) == set(model.edges())
+    for cpd in model.get_cpds():
+        other, parents = back.get_cpds(cpd.variable), cpd.variables[1:]
+        values = other.reorder_parents(parents, inplace=False) if len(parents) > 1 else other.get_values()
+        np.testing.assert_allclose(values, cpd.get_values())
+
+
+def random_small():
+    rng = np.random.default_rng(1)
+    return random_network(random_dag(5, 6, rng), tuple("abcde"), (2, 3), None, rng)
+
+
+@pytest.mark.parametrize("word", ["a,b", "(x)", "x;", "{", 'say "x"', "a//b", "p|q"])
+def test_what_bif_cannot_say_is_not_written(chain, word):
+    network = discrete(("no", word))
+    assert str(why_no_bif(network)) == f"BIF cannot say the label of smoke '{word}'"
+    assert model_file(of(chain, network)) == {}
+    with pytest.raises(ValueError, match="BIF cannot say"):
+        bif(network)
 
 
 def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
@@ -61,9 +150,31 @@ def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
     assert {"network.json", "pyfunc_model.py"} <= files
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame({"c": [0, 9], "a": [1, 5], "b": [10, -4]}, index=[7, 8])
-    expected = pd.DataFrame({"a": [0.0, 0.0], "b": [2.0, 10.0], "c": [-5.0, 2.0]}, index=[7, 8])
+    expected = pd.DataFrame({"a": [0.0, 0.0], "b": [2.0, 10.0], "c": [-2.0, 5.0]}, index=[7, 8])
     pd.testing.assert_frame_equal(model.predict(table), expected)
     with pytest.raises(Exception, match="missing inputs"):
         model.predict(table[["a", "b"]])
     assert load_pgmpy(str(tmp_path / "model")) == pgmpy_model(chain)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, capfd):
+    import mlflow.pyfunc
+
+    network = discrete(("0", "1", "<5"), 5)
+    save_pyfunc(of(chain, network), tmp_path / "model", {})
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    table = pd.DataFrame({"smoke": ["0", "<5"], "lung cancer": ["1", "1"], "c-3": ["0", "0"]})
+    found = model.predict(table)
+    for row, (smoke, cancer) in enumerate([(0, 1), (2, 1)]):
+        expected = [
+            network.tables["smoke"].argmax(),
+            network.tables["lung cancer"][smoke].argmax(),
+            network.tables["c-3"][smoke, cancer].argmax(),
+        ]
+        assert list(found.iloc[row]) == [("0", "1", "<5")[k] for k in expected]
+    with pytest.raises(ValueError, match="column smoke: '7' is none of its labels 0, 1, <5"):
+        model.predict(table.assign(smoke=["0", "7"]))
+    again = load_pgmpy(str(tmp_path / "model"))
+    assert again.get_cpds("c-3") == pgmpy_model(of(chain, network)).get_cpds("c-3")
     assert capfd.readouterr() == ("", "")

@@ -14,8 +14,8 @@ from fedbnsl.tracking.outputs import METRICS, OUTPUTS, flat_metrics, json_text, 
 def test_outputs_of_a_run(chain, tmp_path):
     folder = tmp_path / "runs" / "chain"
     written = write_outputs(chain, folder)
-    assert written == {name: folder / name for name in OUTPUTS}
-    assert sorted(path.name for path in folder.iterdir()) == sorted(OUTPUTS)
+    assert written == {name: folder / name for name in (*OUTPUTS, "model.json")}
+    assert sorted(path.name for path in folder.iterdir()) == sorted((*OUTPUTS, "model.json"))
     assert [path.name for path in folder.parent.iterdir()] == ["chain"]
     read = read_structure(folder / "structure.csv", chain.structure.variables)
     np.testing.assert_array_equal(read.weights, chain.structure.weights)
@@ -53,6 +53,17 @@ def test_a_cpdag_says_which_edges_are_directed():
         "a,b,1.0,undirected",
         "a,c,1.0,directed",
     ]
+
+
+def test_a_pag_says_the_marks_and_is_read_back(tmp_path):
+    marks = np.array([[0, 2, 3, 0], [1, 0, 2, 0], [3, 2, 0, 2], [0, 0, 3, 0.0]])
+    structure = Structure(("a", "b", "c", "d"), marks, "pag")
+    text = structure_csv(structure)
+    assert text.splitlines() == ["source,target,type", "a,b,-->", "a,c,o-o", "b,c,<->", "c,d,o->"]
+    (tmp_path / "structure.csv").write_text(text)
+    read = read_structure(tmp_path / "structure.csv", structure.variables)
+    assert read.kind == "pag"
+    np.testing.assert_array_equal(read.marks, structure.marks)
 
 
 def test_other_files_of_the_folder_stay(chain, tmp_path):

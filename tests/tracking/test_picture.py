@@ -17,6 +17,48 @@ def test_structures_are_drawn(random_case, d):
     assert 2 < height < 16
 
 
+def drawn_marks(structure):
+    """Return how many arrow heads and how many circles a picture of `structure` has."""
+    from matplotlib.patches import Circle, Polygon
+
+    patches = draw_structure(structure).axes[0].patches
+    return tuple(sum(isinstance(patch, kind) for patch in patches) for kind in (Polygon, Circle))
+
+
+def test_edges_have_the_marks_of_their_graph():
+    both = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]])
+    names = ("a", "b", "c")
+    assert drawn_marks(Structure(names, both, "dag")) == (3, 0)
+    assert drawn_marks(Structure(names, both, "cpdag")) == (1, 0)  # a — b has no head
+    marks = np.array([[0, 2, 3], [3, 0, 2], [1, 2, 0.0]])  # a o→ b, b ↔ c, a —o c
+    assert drawn_marks(Structure(names, marks, "pag")) == (3, 2)
+
+
+def test_arrow_heads_touch_the_boxes_they_point_at():
+    """a → b: the tip is on top of the box of b, which stands below that of a; with the arrow turned it still is."""
+    from matplotlib.patches import Polygon
+
+    for marks in ([[0, 2], [1, 0]], [[0, 1], [2, 0]]):
+        axes = draw_structure(Structure(("a", "b"), np.array(marks, float), "pag")).axes[0]
+        (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
+        heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
+        pointed_at = "b" if marks[0][1] == 2 else "a"
+        tip = head.get_xy()[0]
+        assert heights[pointed_at] < tip[1] < max(heights["a"], heights["b"])
+        assert heights[pointed_at] == min(heights["a"], heights["b"])
+
+
+@pytest.mark.parametrize("kind", ["cpdag", "pag"])
+def test_many_variables_show_their_marks_in_both_cells(kind):
+    d = DRAWN_UP_TO + 1
+    weights = np.zeros((d, d))
+    weights[0, 1] = weights[1, 0] = 3.0 if kind == "pag" else 1.0
+    weights[2, 3], weights[3, 2] = (2.0, 1.0) if kind == "pag" else (1.0, 0.0)
+    axes = draw_structure(Structure(tuple(f"X{k}" for k in range(d)), weights, kind)).axes[0]
+    squares, dots, *_ = (len(one.get_offsets()) for one in axes.collections)
+    assert (squares, dots) == (3, 2 if kind == "pag" else 0)
+
+
 @pytest.mark.parametrize("d", [1, 3, DRAWN_UP_TO + 1])
 def test_a_structure_without_edges_is_drawn(d):
     structure = Structure(tuple(f"X{k}" for k in range(d)), np.zeros((d, d)))

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import report_html, warnings
-from fedbnsl.tracking.result import PrivacySpent
+from fedbnsl.tracking.result import Parameters, PrivacySpent
 
 VOID = {"meta", "br"}
 
@@ -82,6 +82,38 @@ def test_warnings(chain, cyclic):
     assert "a → b → c → a" in warnings(cyclic)[1]
     assert "north, south stopped" in warnings(replace(chain, outcome="silo lost", lost=("north", "south")))[0]
     assert "There is no truth to compare with." in report_html(cyclic)
+
+
+def test_a_pag_is_explained_and_shown_with_its_marks(chain):
+    marks = np.array([[0, 2, 0], [3, 0, 2], [0, 2, 0.0]])
+    pag = Structure(("a", "b", "c"), marks, "pag")
+    none = Parameters(None, "a PAG leaves open what causes what")
+    figures = {"shd": 1, "shd_lenient": 0, "tests": 1234, "tests_left_out": 0}
+    html = report_html(replace(chain, structure=pag, truth=pag, metrics=chain.metrics | figures, parameters=none))
+    for said in ("a o→ b", "b ↔ c", "A PAG, for hidden variables", "SHD, strict", "SHD, lenient", "1,234"):
+        assert said in html
+    assert "No parameters: a PAG leaves open what causes what." in html
+    assert "true weight" not in html
+    parsed(html)
+
+
+def test_a_cpdag_without_weights_has_none_in_its_table(chain):
+    edges = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]])
+    html = report_html(replace(chain, structure=Structure(("a", "b", "c"), edges, "cpdag"), truth=None))
+    assert "a — b" in html
+    assert "<th>edge</th></tr>" in html
+    assert "A CPDAG" in html
+
+
+def test_what_could_not_be_compared_says_why(chain):
+    html = report_html(replace(chain, metrics=chain.metrics | {"not_compared": "this cpdag belongs to no class"}))
+    assert "There are no scores: this cpdag belongs to no class." in html
+
+
+def test_the_model_is_described(chain):
+    html = report_html(chain)
+    for said in ("linear Gaussian network", "each variable regressed on its parents over 70 rows", "model.json"):
+        assert said in html
 
 
 SPENT = PrivacySpent(

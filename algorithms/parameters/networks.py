@@ -1,13 +1,11 @@
-"""A Bayesian network over discrete variables: levels, parents and conditional probability tables."""
+"""Bayesian networks with their parameters: over discrete variables, and linear Gaussian ones."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedbnsl.algorithms.graphs.structure import Structure
-
-FloatArray = NDArray[np.float64]
+from ..graphs.structure import Structure
+from ..protocol import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +29,22 @@ class DiscreteNetwork:
                 raise ValueError(f"{name}: a table of {self.tables[name].shape}, not {shape}")
 
     @property
-    def truth(self) -> Structure:
+    def structure(self) -> Structure:
         """The DAG, every edge of weight 1."""
         place = {name: number for number, name in enumerate(self.variables)}
         weights = np.zeros((len(place), len(place)))
         for name in self.variables:
             weights[[place[parent] for parent in self.parents[name]], place[name]] = 1.0
         return Structure(self.variables, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianNetwork:
+    """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j), W the weights of the DAG."""
+
+    structure: Structure
+    intercepts: FloatArray
+    variances: FloatArray
+
+
+Network = DiscreteNetwork | GaussianNetwork

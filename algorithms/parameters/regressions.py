@@ -1,0 +1,131 @@
+"""Linear Gaussian parameters from summed moments: one exchange after a run on continuous data.
+
+Out go the pairs of variables that share a family of the learned DAG (a variable and its parents); back come the means
+of all columns and of the products of those pairs: what the regressions need, and no other second moment. Every variable
+is regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean squared
+residual.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.personalise import refit
+from ..graphs.skeleton import moral_graph
+from ..graphs.structure import Structure
+from ..moments.pooled import residual_variances
+from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from .networks import GaussianNetwork
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """Settings of the exchange."""
+
+    center: bool = False
+    """products are about each silo's own means, as in a run that subtracted them; the intercepts are about all rows"""
+    masked: bool = False
+    """a silo's own moments are never to be seen, whatever the run asks for"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's part of all rows (0 to 1), its sums `[d]` and sums of products `[d, d]`, over the number of all rows."""
+
+    part: float
+    means: FloatArray
+    products: FloatArray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs (i, j), i ≤ j, whose products are asked for, `[n_pairs, 2]`."""
+
+    pairs: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A silo's part of the rows, means and products, one after another, `[1 + d + n_pairs]`."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """The DAG and, once they have come, the moments of all silos that answered."""
+
+    variables: tuple[str, ...]
+    rows: int
+    dag: NDArray[np.bool_]
+    moments: FloatArray
+
+
+def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
+    """Return the server's state before the exchange, for the learned `dag` `[d, d]`."""
+    return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0))
+
+
+def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Pairs, Moments]:
+    """Return the one exchange; it starts from the state that `start` gives."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows = sum(schema.rows.values())
+        about = table - table.mean(axis=0) if settings.center else table
+        return Silo(len(table) / rows, table.sum(axis=0) / rows, about.T @ about / rows)
+
+    def open_server(schema: Schema) -> Server:
+        return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
+
+    def local_solve(silo: Silo, asked: Pairs) -> tuple[Silo, Moments]:
+        products = silo.products[asked.pairs[:, 0], asked.pairs[:, 1]]
+        return silo, Moments(np.concatenate([[silo.part], silo.means, products]))
+
+    def aggregate(server: Server, replies: Replies[Moments]) -> Server:
+        assert replies.total is not None
+        return replace(server, moments=np.asarray(replies.total, np.float64))
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Pairs(pairs(server.dag)),
+        local_solve=local_solve,
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: True,
+        structure=lambda server: Structure(server.variables, server.dag.astype(np.float64)),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Pairs,
+        reply_type=Moments,
+        max_rounds=1,
+        summand=lambda reply: reply.values,
+        needs_secure_sum=settings.masked,
+        bears_loss=True,
+    )
+
+
+def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the pairs that share a family: those joined in the moral graph, and every variable with itself."""
+    together = moral_graph(dag) | np.eye(len(dag), dtype=np.bool_)
+    return np.argwhere(np.triu(together)).astype(np.int32)
+
+
+def network(server: Server, settings: Regressions) -> GaussianNetwork:
+    """Return the network of the server's final state: least squares about the means of all rows."""
+    d = len(server.variables)
+    moments = server.moments / server.moments[0]
+    means, covariance, which = moments[1 : d + 1], np.zeros((d, d)), pairs(server.dag)
+    covariance[which[:, 0], which[:, 1]] = moments[d + 1 :]
+    if not settings.center:
+        covariance[which[:, 0], which[:, 1]] -= means[which[:, 0]] * means[which[:, 1]]
+    covariance += np.triu(covariance, 1).T
+    weights = refit(covariance, server.dag)
+    variances = residual_variances(covariance, weights)
+    return GaussianNetwork(Structure(server.variables, weights), means - means @ weights, variances)
+
+
+def rows_behind(server: Server) -> int:
+    """Return how many rows the silos that answered have."""
+    return round(float(server.moments[0]) * server.rows)

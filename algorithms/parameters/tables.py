@@ -1,0 +1,157 @@
+"""Probability tables from summed counts: one exchange after a run on discrete data.
+
+Out goes which variables belong together, each with its parents in the learned DAG; back come the count tables of these
+families, of which the server needs only the sum. So the tables are those of all rows, however they are split.
+
+P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
+states of the parents: as if `ess` further rows had been seen, alike in all cells (the prior of BDeu; Heckerman, Geiger,
+Chickering 1995, §7). A state of the parents that never occurs gives a uniform row.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..constraint.counting import count
+from ..constraint.federated import Silo, open_silo
+from ..graphs.structure import Structure
+from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from .networks import DiscreteNetwork
+
+PAD = -1
+
+
+@dataclass(frozen=True)
+class FamilyTables:
+    """Settings of the exchange."""
+
+    ess: float = 1.0
+    """equivalent sample size of the prior: rows it counts for in every table"""
+    masked: bool = False
+    """a silo's own counts are never to be seen, whatever the run asks for"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.ess > 0, "ess", self.ess, "above 0")
+
+
+MOST_CELLS = 2_000_000
+"""cells that the tables of one network may have together: what travels, and what is written, grows with them"""
+
+
+@dataclass(frozen=True)
+class Families:
+    """The families: row v holds v and its parents in ascending order, filled up with -1, `[d, 1 + most parents]`."""
+
+    sets: NDArray[np.int16]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A silo's count tables over the families, one after another, `[n_cells]`."""
+
+    numbers: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Server:
+    """The families and, once they have come, their summed counts."""
+
+    variables: tuple[str, ...]
+    levels: dict[str, tuple[str, ...]]
+    parents: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+
+
+def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
+    """Return the server's state before the exchange, for the learned `dag` `[d, d]`."""
+    return Server(schema.variables, schema.levels, dag, np.empty(0, np.int64))
+
+
+def too_large(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
+    """Return in words why there are no tables of `dag`, if they would be too large; else None."""
+    levels = [len(schema.levels[name]) for name in schema.variables]
+    cells = [prod(levels[v] for v in (child, *np.flatnonzero(dag[:, child]))) for child in range(len(levels))]
+    if sum(cells) <= MOST_CELLS:
+        return None
+    worst = max(range(len(cells)), key=cells.__getitem__)
+    return (
+        f"the probability tables would have {sum(cells):,} cells, more than {MOST_CELLS:,}: "
+        f"{cells[worst]:,} alone for {schema.variables[worst]} with its {int(dag[:, worst].sum())} parents"
+    )
+
+
+def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Silo, Families, Counts]:
+    """Return the one exchange; it starts from the state that `start` gives."""
+
+    def open_server(schema: Schema) -> Server:
+        return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
+
+    def aggregate(server: Server, replies: Replies[Counts]) -> Server:
+        assert replies.total is not None
+        return replace(server, counts=np.rint(replies.total).astype(np.int64))
+
+    def summand(reply: Counts) -> NDArray[np.int64]:
+        return reply.numbers.astype(np.int64)
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Families(families(server.parents)),
+        local_solve=lambda silo, asked: (silo, Counts(count(silo.columns, silo.cardinalities, asked.sets))),
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: True,
+        structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Families,
+        reply_type=Counts,
+        max_rounds=1,
+        summand=summand,
+        whole_numbers=True,
+        needs_secure_sum=settings.masked,
+        bears_loss=True,
+    )
+
+
+def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Return each variable with its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
+    together = dag | np.eye(len(dag), dtype=np.bool_)
+    sets = np.full((len(dag), int(together.sum(axis=0).max(initial=1))), PAD, np.int16)
+    for v in range(len(dag)):
+        family = np.flatnonzero(together[:, v])
+        sets[v, : len(family)] = family
+    return sets
+
+
+def network(server: Server, ess: float) -> DiscreteNetwork:
+    """Return the network of the server's final state, its parents in the order of the variables."""
+    names = server.variables
+    levels = [len(server.levels[name]) for name in names]
+    parents, tables, begin = {}, {}, 0
+    for v, row in enumerate(families(server.parents)):
+        family = [int(u) for u in row if u != PAD]
+        shape = [levels[u] for u in family]
+        counts = server.counts[begin : begin + prod(shape)].reshape(shape)
+        begin += prod(shape)
+        parents[names[v]] = tuple(names[u] for u in family if u != v)
+        tables[names[v]] = smoothed(np.moveaxis(counts, family.index(v), -1), ess)
+    return DiscreteNetwork(names, dict(server.levels), parents, tables)
+
+
+def smoothed(counts: NDArray[np.int64], ess: float) -> FloatArray:
+    """Return P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
+    alpha = ess / counts.size
+    return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha * counts.shape[-1]))
+
+
+def rows_behind(server: Server) -> int:
+    """Return how many rows the silos that answered have counted."""
+    first = families(server.parents)[0]
+    size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
+    return int(server.counts[:size].sum())

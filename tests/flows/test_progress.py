@@ -1,0 +1,38 @@
+"""The lines of a run that nobody watches in a terminal."""
+
+import pytest
+
+from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.lucas import lucas
+from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.flows.progress import progress_bar
+from fedbnsl.flows.settings import LearnSettings
+
+
+@pytest.fixture
+def lines(capsys):
+    def of(data, **given):
+        job = job_inline(LearnSettings(data="data", parameters=False, **given), "run", data)
+        with progress_bar("run") as listener:
+            result = run_inline(job, data, (listener,))
+        return result, capsys.readouterr().err.splitlines()
+
+    return of
+
+
+def test_a_search_has_a_line_for_every_size_of_conditioning_set(lines):
+    result, said = lines(lucas("0", 2, 500, 1), algorithm="fed-pc")
+    sizes = [row["conditioning_set_size"] for row in result.rounds]
+    assert len(said) - 1 >= len({*sizes})
+    assert said[0] == "run: starting"
+    assert said[1].startswith("round 1: 66 tests, ")
+    assert said[1].endswith("; next, conditioning sets of 1")
+    assert said[-1].endswith("search over")
+    assert f"{result.metrics['tests']:,} tests" in said[-1]
+    assert not any("of 10000" in line for line in said)
+
+
+def test_rounds_that_are_counted_say_of_how_many(lines):
+    _, said = lines(homogeneous(5, 2, 100, 1), algorithm="notears-admm", params={"rounds": 4})
+    assert said[1].startswith("round 1 of 4: ")
+    assert said[-1].startswith("round 4 of 4: ")

@@ -1,0 +1,58 @@
+"""`fedbnsl ui` as a user runs it: both interfaces answer, and Ctrl-C stops what it has started.
+
+The Prefect server is the one that all flow tests share (a second one takes half a minute of CPU), so it is treated as
+the user's own: it is shown, and it stays.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from fedbnsl.flows.servers import free_port
+
+
+@pytest.fixture
+def listening_to_ctrl_c():
+    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return reply.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def test_both_interfaces_are_there_and_ctrl_c_stops_what_was_started(server, tmp_path, listening_to_ctrl_c):
+    port = free_port(0)
+    command = [sys.executable, "-m", "fedbnsl.flows.cli", "ui", "--mlflow-port", str(port)]
+    env = {**os.environ, "PREFECT_API_URL": server, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 200
+            while time.monotonic() < deadline and running.poll() is None:
+                if "Ctrl-C stops both" in (tmp_path / "log").read_text():
+                    break
+                time.sleep(0.2)
+            said = (tmp_path / "log").read_text()
+            urls = re.findall(r"^(?:Prefect|MLflow): +(\S+)$", said, re.MULTILINE)
+            assert urls == [server.removesuffix("/api"), f"http://127.0.0.1:{port}"], said
+            assert all(answers(url) for url in urls)
+        finally:
+            running.send_signal(signal.SIGINT)
+            code = running.wait(60)
+    assert code == 0
+    assert (tmp_path / "log").read_text().endswith("stopped\n")
+    assert [answers(url) for url in urls] == [True, False]
