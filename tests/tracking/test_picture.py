@@ -35,14 +35,12 @@ def test_edges_have_the_marks_of_their_graph():
 
 
 def head_and_line(learned, truth=None):
-    """Return where the only arrow head touches a box, the lowest and highest point of its line, and the boxes' middles."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
+    """Return the height of the tip of the only arrow, of both ends of its line, and of the variables."""
+    from matplotlib.patches import PathPatch, Polygon
 
     axes = draw_structure(learned, truth).axes[0]
     (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
-    (line,) = [
-        patch for patch in axes.patches if isinstance(patch, PathPatch) and not isinstance(patch, FancyBboxPatch)
-    ]
+    (line,) = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
     line_ys = line.get_path().vertices[:, 1]
     middles = {text.get_text(): text.get_position()[1] for text in axes.texts}
     return head.get_xy()[0][1], line_ys.min(), line_ys.max(), middles
