@@ -83,6 +83,8 @@ class LearnSettings(BaseModel):
     @field_validator("algorithm")
     @classmethod
     def _known(cls, name: str) -> str:
+        if name in registry.STEPS:
+            raise BadInput(f"algorithm '{name}' is a step of other runs: there are {', '.join(registry.ALGORITHMS)}")
         registry.entry(name)
         return name
 

@@ -97,7 +97,8 @@ def _scores(result: RunResult) -> str:
     truth, metrics = result.about.get("truth", "the truth.csv of the data set"), result.metrics
     compared = result.truth is not None
     names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
-    known = [name for name in names if name in metrics and (compared or metrics[name] is not None)]
+    undefined = result.truth is None or "pag" in (result.structure.kind, result.truth.kind)
+    known = [name for name in names if name in metrics and not (undefined and metrics[name] is None)]
     scores = [(SCORES[name], metrics[name]) for name in known if name in SCORES]
     counts = [(COUNTS.get(name, name), metrics[name]) for name in known if name not in SCORES]
     tables = [table((kind, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]

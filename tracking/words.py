@@ -24,7 +24,7 @@ COUNTS = {
     "reversed": "Reversed edges",
     "extra": "Extra edges",
     "missing": "Missing edges",
-    "half_directed": "Half-directed edges: undirected in one of the two",
+    "half_directed": "Half-directed edges: undirected in one of the two, or with other marks",
     "correct_skeleton": "Right edges, however directed",
     "v_structures": "V-structures learned",
     "v_structures_true": "V-structures in the truth",

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import silo_files
+from fedbnsl.data.folder import silo_files, write_folder
+from fedbnsl.data.lucas import lucas
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.listening import listening
 from fedbnsl.flows.settings import LearnSettings
@@ -115,3 +116,24 @@ def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example
     assert finished.result.lost == ("silo-2",)
     assert finished.result.metrics["rounds"] == 2
     assert threading.active_count() < 200
+
+
+def test_a_silo_that_dies_after_the_last_round_costs_the_model_its_rows(server, tmp_path):
+    folder = tmp_path / "study"
+    write_folder(folder, lucas("0", 3, 400, 2))
+    with connected_owners(silo_files(folder), (("silo-1", "silo-3"), ("silo-2",)), tmp_path) as (address, children):
+        with connected(address, 60) as client:
+            wait_for(client, 3)
+
+        def stop(heard):
+            if heard.round.outcome:
+                os.killpg(children[1].pid, signal.SIGKILL)
+
+        settings = {"data": str(folder), "dask_address": address, "silo_patience": 2, "algorithm": "fed-pc"}
+        with listening(stop):
+            finished = learn(LearnSettings(out=str(tmp_path / "out"), **settings))
+    assert finished.result.outcome == "converged"
+    how = finished.result.parameters.how
+    assert "counts in 800 rows" in how
+    assert how.endswith("without silo-2")
+    assert (finished.folder / "model.bif").exists()

@@ -95,6 +95,12 @@ def test_marks_of_a_pag_are_told_apart():
     assert all(edge.weight is None for edge in classify(learned, truth))
 
 
+def test_exchanged_marks_are_reversed_with_or_without_an_arrow():
+    learned, truth = pag("a o-- b", "b o-> c"), pag("a --o b", "c o-> b")
+    assert [edge.category for edge in classify(learned, truth)] == ["reversed", "reversed"]
+    assert compare(learned, truth)["reversed"] == 2
+
+
 def test_a_dag_is_compared_with_a_pag_through_its_class():
     assert said(graph(["ab", "cb"]), pag("a o-> b", "c o-> b")) == {("ab", "right"), ("cb", "right")}
     cyclic = graph(["ab", "bc", "ca"])

@@ -34,18 +34,30 @@ def test_edges_have_the_marks_of_their_graph():
     assert drawn_marks(Structure(names, marks, "pag")) == (3, 2)
 
 
-def test_arrow_heads_touch_the_boxes_they_point_at():
-    """a → b: the tip is on top of the box of b, which stands below that of a; with the arrow turned it still is."""
-    from matplotlib.patches import Polygon
+def head_and_line(learned, truth=None):
+    """Return the height of the tip of the only arrow, of both ends of its line, and of the variables."""
+    from matplotlib.patches import PathPatch, Polygon
 
-    for marks in ([[0, 2], [1, 0]], [[0, 1], [2, 0]]):
-        axes = draw_structure(Structure(("a", "b"), np.array(marks, float), "pag")).axes[0]
-        (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
-        heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
-        pointed_at = "b" if marks[0][1] == 2 else "a"
-        tip = head.get_xy()[0]
-        assert heights[pointed_at] < tip[1] < max(heights["a"], heights["b"])
-        assert heights[pointed_at] == min(heights["a"], heights["b"])
+    axes = draw_structure(learned, truth).axes[0]
+    (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
+    (line,) = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
+    line_ys = line.get_path().vertices[:, 1]
+    middles = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    return head.get_xy()[0][1], line_ys.min(), line_ys.max(), middles
+
+
+def test_an_arrow_head_touches_the_box_it_points_at_and_the_line_stops_short_of_it():
+    for marks, cause, effect in (([[0, 2], [1, 0]], "a", "b"), ([[0, 1], [2, 0]], "b", "a")):
+        tip, low, high, middles = head_and_line(Structure(("a", "b"), np.array(marks, float), "pag"))
+        assert middles[effect] < tip < low < high < middles[cause]
+        assert tip - middles[effect] < 0.2
+
+
+def test_a_reversed_edge_is_laid_out_as_the_truth_has_it_and_points_up():
+    learned, truth = (Structure(("a", "b"), np.array(one, float)) for one in ([[0, 0], [1, 0]], [[0, 1], [0, 0]]))
+    tip, low, high, middles = head_and_line(learned, truth)
+    assert middles["b"] < low < high < tip < middles["a"]
+    assert middles["a"] - tip < 0.2
 
 
 @pytest.mark.parametrize("kind", ["cpdag", "pag"])
