@@ -42,6 +42,8 @@ contracts: types
 bench: setup
 	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/private.py
+	$(BIN)/python benchmarks/constraint.py
+	$(BIN)/python benchmarks/lucas.py
 	$(BIN)/python benchmarks/orchestration.py
 
 ui: setup

@@ -24,14 +24,12 @@ from measure import show as show_table
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.features import markov_blanket
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, Traffic, gather, rounds, traffic_of
 from fedbnsl.data.discrete import discrete, surrogate
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.lucas import TARGET, lucas
 from fedbnsl.data.networks import network
 from fedbnsl.data.sachs import discrete_sachs, sachs_truth
 
@@ -282,40 +280,6 @@ def private() -> None:
     table("constraint-private", cells)
 
 
-def lucas_table() -> None:
-    """LUCAS: least squares of the target on the Markov blanket that each learner finds (003 §7.5)."""
-    lines = []
-    for k in (2, 4, 8):
-        for name in ("all features", "fed-pc", "pc-voting", "pc-cit-voting"):
-            data = lucas("0", k, 2000 // k, 2)
-            names = data.schema.variables
-            chosen = set(names) - {TARGET}
-            if name != "all features":
-                chosen = set(markov_blanket(learn(name, {}, data)[0], TARGET).all)
-            features = [names.index(one) for one in names if one in chosen]
-            fitted = _least_squares(np.concatenate(list(data.tables.values())), features, names.index(TARGET))
-            tests = {version: lucas(version, 1, 10_000, 3) for version in ("0", "1", "2")}
-            errors = {
-                f"MSE on LUCAS{version}": round(_error(fitted, one, features, names.index(TARGET)), 3)
-                for version, one in tests.items()
-            }
-            lines.append({"K": k, "features by": name, "features": len(features), **errors})
-    show("constraint-lucas", lines, {}, (2,))
-
-
-def _design(codes: np.ndarray, features: Sequence[int]) -> np.ndarray:
-    return np.column_stack([np.ones(len(codes)), 2.0 * codes[:, features] - 1])
-
-
-def _least_squares(codes: np.ndarray, features: Sequence[int], target: int) -> np.ndarray:
-    return np.linalg.lstsq(_design(codes, features), 2.0 * codes[:, target] - 1)[0]
-
-
-def _error(fitted: np.ndarray, data: FederatedData, features: Sequence[int], target: int) -> float:
-    (codes,) = data.tables.values()
-    return float(np.mean((_design(codes, features) @ fitted - (2.0 * codes[:, target] - 1)) ** 2))
-
-
 TABLES: dict[str, Callable[[], None]] = {
     "sizes": sizes,
     "silos": silos,
@@ -327,7 +291,6 @@ TABLES: dict[str, Callable[[], None]] = {
     "sachs": sachs_table,
     "projection": projection,
     "private": private,
-    "lucas": lucas_table,
 }
 
 
