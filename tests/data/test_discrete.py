@@ -218,4 +218,4 @@ def test_a_table_that_would_not_fit_is_refused():
     with pytest.raises(BadInput, match="levels: v12 has 12 parents, so a table of 67108864 numbers; give fewer levels"):
         random_network(dag, names, (4, 4), None, np.random.default_rng(0))
     rng = np.random.default_rng(0)
-    assert random_network(random_dag(13, 12, rng), names, (4, 4), None, rng).truth.acyclic
+    assert random_network(random_dag(13, 12, rng), names, (4, 4), None, rng).structure.acyclic
