@@ -1,8 +1,9 @@
-"""Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002).
+"""Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
 
-Forward, the valid Insert that gains most is applied until none gains anything, at most `limit` times; then backward,
-the best Delete. The search holds the best gain of every pair of variables and computes anew only those that the last
-move can have changed; the condition on paths, which depends on the whole graph, is asked of the best ones only.
+A search goes through its plan, a list of kinds of operators: forward, the valid INSERT that gains most is applied until
+none gains anything, at most `limit` times; then backward, the best DELETE; then, if wanted, the best TURN, and all of
+it over again while anything changes. It holds the best gain of every pair of variables and computes anew only those
+that the last move can have changed; the condition on paths is asked of the best ones only.
 
 A search never scores anything itself. `advance` goes on until it needs scores of families that are not known, puts all
 of them down as wanted, and returns; so scores may come from rows at hand or from an exchange with silos.
@@ -16,11 +17,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..protocol import FloatArray
-from .equivalence import class_of, cpdag_of, extension
+from .equivalence import class_of
 from .families import Batch, Families, no_families
-from .operators import DELETE, INSERT, NONE, best_operator, refresh
+from .operators import DELETE, GROW, INSERT, NONE, TURN, best_operator, moved, refresh
 
-PHASES = (INSERT, DELETE)
+CHICKERING = (INSERT, DELETE)
+WITH_TURNS = (INSERT, DELETE, TURN)
+CONSTRAINED = (GROW, DELETE)
+BACKWARD = (DELETE,)
 LEAST = 1e-9
 """a gain not above it is rounding"""
 
@@ -33,24 +37,24 @@ class Search:
     """the CPDAG, `[n_variables, n_variables]`"""
     gain: FloatArray
     stale: NDArray[np.bool_]
+    plan: tuple[int, ...]
     phase: int
     limit: int
     """insertions still allowed; below 0: any number"""
     moves: int
-    total: float
-    """what all moves have gained"""
+    moves_before: int
+    """how many of them before the plan was last begun"""
 
     @property
     def done(self) -> bool:
         """Whether no phase is left."""
-        return self.phase == len(PHASES)
+        return self.phase == len(self.plan)
 
 
-def search_from(dag: NDArray[np.bool_], limit: int = -1) -> Search:
+def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) -> Search:
     """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number)."""
     d = len(dag)
-    stale = ~np.eye(d, dtype=np.bool_)
-    return Search(class_of(dag), np.full((d, d), NONE), stale, 0, limit, 0, 0.0)
+    return Search(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
 
 
 def advance(search: Search, families: Families) -> Search:
@@ -58,36 +62,48 @@ def advance(search: Search, families: Families) -> Search:
     gain, stale = search.gain.copy(), search.stale.copy()
     search = replace(search, gain=gain, stale=stale)
     while not search.done:
-        kind = PHASES[search.phase]
+        kind = search.plan[search.phase]
         if refresh(kind, search.graph, stale, gain, families.tables):
             return search
         x, y, most, clique = best_move(kind, search.graph, gain, families.tables)
-        if most <= LEAST or (kind == INSERT and search.limit == 0):
+        if most <= LEAST or (kind in (INSERT, GROW) and search.limit == 0):
             stale[:] = True
-            np.fill_diagonal(stale, False)
-            search = replace(search, phase=search.phase + 1)
+            search = _next_phase(search)
             continue
         graph = moved(kind, search.graph, x, y, clique)
-        make_stale(search.graph, graph, stale)
-        limit = search.limit - 1 if kind == INSERT else search.limit
-        search = replace(search, graph=graph, limit=limit, moves=search.moves + 1, total=search.total + most)
+        make_stale(kind, search.graph, graph, stale)
+        limit = search.limit - 1 if kind in (INSERT, GROW) else search.limit
+        search = replace(search, graph=graph, limit=limit, moves=search.moves + 1)
     return search
 
 
-def ges(dag: NDArray[np.bool_], scores: Callable[[Batch], FloatArray], limit: int = -1) -> Search:
-    """Return the finished search from the class of `dag`, with `scores` to score families."""
-    search, families = search_from(dag, limit), no_families()
+def _next_phase(search: Search) -> Search:
+    """Return the search at the start of its next phase; a plan with turns begins again if anything has moved."""
+    phase = search.phase + 1
+    if phase == len(search.plan) and TURN in search.plan and search.moves > search.moves_before:
+        return replace(search, phase=0, moves_before=search.moves)
+    return replace(search, phase=phase)
+
+
+def finish(
+    search: Search, families: Families, scores: Callable[[Batch], FloatArray]
+) -> tuple[NDArray[np.bool_], Families]:
+    """Return the CPDAG the search ends in, with `scores` to score families, and all families known by then."""
     while True:
         search = advance(search, families)
         if search.done:
-            return search
+            return search.graph, families
         families = answered(families, scores)
+
+
+def ges(dag: NDArray[np.bool_], scores: Callable[[Batch], FloatArray], turning: bool = False) -> NDArray[np.bool_]:
+    """Return the CPDAG that GES finds from `dag`, with `scores` to score families."""
+    return finish(search_from(dag, WITH_TURNS if turning else CHICKERING), no_families(), scores)[0]
 
 
 def answered(families: Families, scores: Callable[[Batch], FloatArray]) -> Families:
     """Return `families` with all that is wanted scored, and room for more where there was none."""
-    wanted = families.wanted
-    families = families.with_scores(scores(wanted))
+    families = families.with_scores(scores(families.wanted))
     return families.grown() if families.full else families
 
 
@@ -102,11 +118,11 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
     looked = np.zeros(gain.shape, np.bool_)
     while True:
         x, y = _greatest(bound)
-        if bound[y, x] == NONE or looked[y, x]:
+        if bound[y, x] <= 0 or looked[y, x]:
             break
         looked[y, x] = True
         bound[y, x], _ = best_operator(kind, graph, x, y, tables)
-    if bound[y, x] == NONE:
+    if bound[y, x] <= 0:
         return x, y, NONE, np.empty(0, np.int64)
     most, clique = best_operator(kind, graph, x, y, tables)
     return x, y, most, clique
@@ -123,42 +139,19 @@ def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Definitions 12, 13)."""
-    pdag = graph.copy()
-    in_clique = np.zeros(len(graph), np.bool_)
-    for v in clique:
-        in_clique[v] = True
-    if kind == INSERT:
-        pdag[x, y] = True
-    else:
-        pdag[x, y] = pdag[y, x] = False
-    for v in range(len(graph)):
-        if v == x or not (graph[v, y] and graph[y, v]):
-            continue
-        adjacent = graph[v, x] or graph[x, v]
-        if kind == INSERT and in_clique[v] and not adjacent:
-            pdag[y, v] = False
-        elif kind == DELETE and adjacent and not in_clique[v]:
-            pdag[v, y] = False
-            if graph[x, v]:
-                pdag[v, x] = False
-    dag, _ = extension(pdag)
-    return cpdag_of(dag)
-
-
-@njit(cache=True)
-def make_stale(old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, paths left aside.
 
     The operators on (x, y) depend on Ne(y), Pa(y), which of Ne(y) are adjacent to each other and to x, and whether x
-    and y are joined.
+    and y are joined; TURN on Ne(x) and Pa(x), too.
     """
     d = len(new)
     for y in range(d):
         for v in range(d):
             if old[v, y] != new[v, y] or (old[v, y] and old[y, v] != new[y, v]):
                 stale[y, :] = True
+                if kind == TURN:
+                    stale[:, y] = True
                 break
     for a in range(d):
         for b in range(a):
@@ -173,5 +166,3 @@ def make_stale(old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001
                     stale[y, b] = True
                 elif near_b:
                     stale[y, a] = True
-    for y in range(d):
-        stale[y, y] = False

@@ -1,55 +1,57 @@
-"""Insert and Delete on equivalence classes: which are valid, and what they gain (Chickering 2002, Theorems 15-18).
+"""The operators on equivalence classes: which are valid, and what they gain.
 
 For a pair (x, y) in a CPDAG, Ne(y) are the neighbours (undirected), Pa(y) the parents, NA the neighbours of y that are
-adjacent to x. Both operators are told apart by a clique C of neighbours of y, and both gain the difference between the
-families (y, C ∪ Pa(y) ∪ {x}) and (y, C ∪ Pa(y) \\ {x}):
+adjacent to x. Every operator is told apart by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
 
-- Insert(x, y, T), x and y not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and
-  every semi-directed path from y to x goes through C.
-- Delete(x, y, H), x → y or x — y: C = NA \\ H; valid if C is a clique.
+- INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
+  semi-directed path from y to x goes through C. Gains s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
+- GROW: INSERT, but T starts empty and takes in one variable after another while that gains more, so that not all T are
+  looked at (Alonso, de la Ossa, Gámez & Puerta 2013, the GES of 004 §4.1).
+- DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. Gains s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪ {x}).
+- TURN y → x or y — x into x → y: see `turning.py`.
 
-So one enumeration of cliques serves both. The condition on paths takes all of the graph, and what a clique passes, a
-larger one passes too; a search asks for it only of operators it is about to apply.
+The condition on paths takes all of the graph; a search asks for it only of operators it is about to apply.
 """
 
 import numpy as np
 from numba import njit
 
-from .families import UNKNOWN, find
+from .cliques import (
+    MOST_CLIQUES,
+    joins,
+    neighbours_and_parents,
+    next_clique,
+    open_path,
+    score_with,
+    start_clique,
+    workspace,
+)
+from .equivalence import cpdag_of, extension
+from .turning import best_turn, turned
 
-INSERT, DELETE = 0, 1
+INSERT, GROW, DELETE, TURN = 0, 1, 2, 3
 NONE = -np.inf
 """the gain where there is no valid operator"""
 
 
 @njit(cache=True)
 def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Bring `gain[y, x]` up to date wherever `stale[y, x]`, for all pairs whose scores are known; return how many were not.
+    """Bring `gain[y, x]` up to date wherever `stale[y, x]` and the scores are known; return how many stay stale.
 
-    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, paths left aside. What is not known is
-    put down as wanted, and stays stale.
+    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, paths left aside. Scores that are not
+    known are put down as wanted.
     """
-    d = len(graph)
-    space = workspace(d)
+    space = workspace(len(graph))
     left = 0
-    for y in range(d):
-        looked = False
-        for x in range(d):
-            if not stale[y, x]:
-                continue
-            if not applies(kind, graph, x, y):
-                gain[y, x] = NONE
-                stale[y, x] = False
-                continue
-            if not looked:
-                looked = True
-                n_near, n_parents = _look(graph, y, space)
-            best, _, known = best_clique(kind, graph, x, y, n_near, n_parents, space, False, tables)
-            if known:
-                gain[y, x] = best
-                stale[y, x] = False
-            else:
-                left += 1
+    for y in range(len(graph)):
+        for x in range(len(graph)):
+            if stale[y, x]:
+                best, _ = best_of_pair(kind, graph, x, y, space, False, tables)
+                if np.isnan(best):
+                    left += 1
+                else:
+                    gain[y, x] = best
+                    stale[y, x] = False
     return left
 
 
@@ -57,147 +59,99 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
 def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return what the best valid operator of `kind` on (x, y) gains, and its clique C; all scores must be known."""
     space = workspace(len(graph))
-    n_near, n_parents = _look(graph, y, space)
-    gain, size, _ = best_clique(kind, graph, x, y, n_near, n_parents, space, True, tables)
-    return gain, space[5][:size].copy()
+    gain, size = best_of_pair(kind, graph, x, y, space, True, tables)
+    return gain, space.best[:size].copy()
 
 
 @njit(cache=True)
-def applies(kind, graph, x, y):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether x and y are joined, or not, as an operator of `kind` on (x, y) takes it."""
-    if kind == INSERT:
-        return x != y and not graph[x, y] and not graph[y, x]
-    return graph[x, y]
+def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
 
-
-@njit(cache=True)
-def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return scratch lists of up to d variables: neighbours, parents, candidates, clique, places, best clique, family."""
-    return (
-        np.empty(d, np.int64),
-        np.empty(d, np.int64),
-        np.empty(d, np.int64),
-        np.empty(d, np.int64),
-        np.empty(d, np.int64),
-        np.empty(d, np.int64),
-        np.empty(d + 2, np.int64),
-    )
-
-
-@njit(cache=True)
-def _look(graph, y, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    near, parents = space[0], space[1]
-    n_near = n_parents = 0
-    for v in range(len(graph)):
-        if graph[v, y]:
-            if graph[y, v]:
-                near[n_near] = v
-                n_near += 1
-            else:
-                parents[n_parents] = v
-                n_parents += 1
-    return n_near, n_parents
-
-
-@njit(cache=True)
-def best_clique(kind, graph, x, y, n_near, n_parents, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the best gain over the cliques C of the operators on (x, y), the size of the best, whether all are known.
-
-    The best one is left in `space[5]`. With `check`, only operators that pass the condition on paths count.
+    With `check`, only operators that pass the condition on paths count.
     """
-    near, parents, candidates, clique, places, best_of, _ = space
-    best, best_size, known = NONE, 0, True
-    size = candidate = 0
-    for i in range(n_near):
-        v = near[i]
-        if v == x:
+    inserts = kind == INSERT or kind == GROW
+    if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
+        return NONE, 0
+    if kind == TURN:
+        return best_turn(graph, x, y, space, check, tables) if graph[y, x] else (NONE, 0)
+    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
+    near, parents = space.near[:n_near], space.parents[:n_parents]
+    size, n = start_clique(graph, x, near, inserts, inserts, space.clique, space.candidates)
+    if size < 0:
+        return NONE, 0
+    if kind == GROW:
+        return _grow(graph, x, y, parents, size, space.candidates[:n], space, check, tables)
+    return _enumerate(inserts, graph, x, y, parents, size, space.candidates[:n], space, check, tables)
+
+
+@njit(cache=True)
+def _enumerate(inserts, graph, x, y, parents, size, candidates, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    best, best_size = NONE, 0
+    base, tried, unknown = size, 0, False
+    while size >= 0 and tried < MOST_CLIQUES:
+        clique = space.clique[:size]
+        gain = _gain(inserts, x, y, parents, clique, space, tables)
+        tried += 1
+        if np.isnan(gain):
+            unknown = True
+        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], True)):
+            best, best_size = gain, size
+            space.best[:size] = clique
+        size = next_clique(graph, candidates, space.clique, space.places, base, size)
+    return (np.nan if unknown else best), best_size
+
+
+@njit(cache=True)
+def _grow(graph, x, y, parents, size, candidates, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    clique, chosen = space.clique, space.best
+    chosen[:size] = clique[:size]
+    best = _gain(True, x, y, parents, clique[:size], space, tables)
+    if best <= 0 or (check and open_path(graph, y, x, clique[:size], clique[:0], True)):
+        return NONE, 0
+    while not np.isnan(best):
+        better, unknown, taken = best, False, -1
+        for v in candidates:
+            if joins(graph, v, chosen[:size]):
+                clique[:size] = chosen[:size]
+                clique[size] = v
+                gain = _gain(True, x, y, parents, clique[: size + 1], space, tables)
+                unknown = unknown or np.isnan(gain)
+                if gain > better:
+                    better, taken = gain, v
+        if unknown:
+            return np.nan, 0
+        if taken < 0:
+            break
+        best, chosen[size] = better, taken
+        size += 1
+    return best, size
+
+
+@njit(cache=True)
+def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    without = score_with(y, parents, x, clique, -1, space.family, tables)
+    with_x = score_with(y, parents, x, clique, x, space.family, tables)
+    return with_x - without if inserts else without - with_x
+
+
+@njit(cache=True)
+def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Definitions 12, 13)."""
+    if kind == TURN:
+        return cpdag_of(turned(graph, x, y, clique))
+    pdag = graph.copy()
+    inserts = kind != DELETE
+    pdag[x, y], pdag[y, x] = inserts, False
+    for v in range(len(graph)):
+        if v == x or not (graph[v, y] and graph[y, v]):
             continue
         adjacent = graph[v, x] or graph[x, v]
-        if kind == INSERT and adjacent:
-            if not _joins(graph, v, clique, size):
-                return NONE, 0, True
-            clique[size] = v
-            size += 1
-        elif kind == INSERT or adjacent:
-            candidates[candidate] = v
-            candidate += 1
-    base, following = size, 0
-    while True:
-        gain = _gain(kind, x, y, parents[:n_parents], clique[:size], space[6], tables)
-        known = known and not np.isnan(gain)
-        if gain > best and not (check and kind == INSERT and _open_path(graph, y, x, clique[:size])):
-            best, best_size = gain, size
-            best_of[:size] = clique[:size]
-        while following < candidate and not _joins(graph, candidates[following], clique, size):
-            following += 1
-        while following == candidate and size > base:
-            size -= 1
-            following = places[size] + 1
-            while following < candidate and not _joins(graph, candidates[following], clique, size):
-                following += 1
-        if following == candidate:
-            return best, best_size, known
-        clique[size], places[size] = candidates[following], following
-        size += 1
-        following += 1
-
-
-@njit(cache=True)
-def _joins(graph, v, clique, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for i in range(size):
-        if not graph[v, clique[i]] and not graph[clique[i], v]:
-            return False
-    return True
-
-
-@njit(cache=True)
-def _gain(kind, x, y, parents, clique, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the gain of the operator with clique C, NaN where a score is not known."""
-    size = 1
-    family[0] = y
-    for i in range(len(parents)):
-        if parents[i] != x:
-            family[size] = parents[i]
-            size += 1
-    for i in range(len(clique)):
-        size = _put(family, size, clique[i])
-    without = find(family, size, tables)
-    size = _put(family, size, x)
-    with_x = find(family, size, tables)
-    if without == UNKNOWN or with_x == UNKNOWN:
-        return np.nan
-    gain = tables[3][with_x] - tables[3][without]
-    return gain if kind == INSERT else -gain
-
-
-@njit(cache=True)
-def _put(family, size, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put v among the parents `family[1:size]`, which stay in order; return the new size."""
-    at = size
-    while at > 1 and family[at - 1] > v:
-        family[at] = family[at - 1]
-        at -= 1
-    family[at] = v
-    return size + 1
-
-
-@njit(cache=True)
-def _open_path(graph, y, x, blocked):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether a path y ⋯→ x along arrows and undirected edges avoids `blocked`."""
-    d = len(graph)
-    seen = np.zeros(d, np.bool_)
-    waiting = np.empty(d, np.int64)
-    for i in range(len(blocked)):
-        seen[blocked[i]] = True
-    seen[y], waiting[0], n = True, y, 1
-    while n > 0:
-        n -= 1
-        u = waiting[n]
-        for v in range(d):
-            if graph[u, v] and not seen[v]:
-                if v == x:
-                    return True
-                seen[v] = True
-                waiting[n] = v
-                n += 1
-    return False
+        in_clique = (clique == v).any()
+        if inserts and in_clique and not adjacent:
+            pdag[y, v] = False
+        elif not inserts and adjacent and not in_clique:
+            pdag[v, y] = False
+            if graph[x, v]:
+                pdag[v, x] = False
+    dag, _ = extension(pdag)
+    return cpdag_of(dag)
