@@ -1,6 +1,7 @@
 """A federation in this process: for tests, notebooks, benchmarks and `--engine inline`."""
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -8,7 +9,17 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from .protocol import FederatedAlgorithm, Kind, Replies, Schema, Traffic, gather, traffic_of
+from . import wire
+from .privacy.ledger import Budget, Charge, Ledger, MemoryLedger
+from .privacy.private import Spender, private_solve
+from .protocol import FederatedAlgorithm, Kind, Replies, Schema, Sparse, Traffic, gather, traffic_of
+from .secure import masked
+from .secure.exchange import Transport, answer
+from .secure.masks import Ring
+from .secure.participant import Participant
+from .secure.session import Phase
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 def silo_generator(seed: int, silo: str) -> np.random.Generator:
@@ -18,24 +29,80 @@ def silo_generator(seed: int, silo: str) -> np.random.Generator:
 
 @dataclass
 class InProcessFederation:
-    """Silos as tables `[n_rows, n_variables]` in memory, each with a state that only `local_solve` ever sees."""
+    """Silos as tables `[n_rows, n_variables]` in memory, each with a state that only `local_solve` ever sees.
+
+    With `secure`, or for an algorithm that needs it, replies are masked as they would be among strangers.
+    """
 
     schema: Schema
     tables: Mapping[str, NDArray[Any]]
     seed: int = 0
+    secure: bool = False
+    run_id: str = "run"
+    budget: Budget = field(default_factory=Budget)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
     _states: dict[str, Any] = field(default_factory=dict)
 
     def exchange(
-        self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: int, broadcast: Any
+        self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
         """Run the local solve of every silo in turn (see `Federation.exchange`)."""
-        replies = {}
-        for silo in self.schema.silos:
-            if silo not in self._states:
-                rng = silo_generator(self.seed, silo)
-                self._states[silo] = algorithm.open_silo(self.tables[silo], self.schema, silo, rng)
-            self._states[silo], replies[silo] = algorithm.local_solve(self._states[silo], broadcast)
+        if masked.applies(algorithm, self.schema, asked=self.secure):
+            session = masked.session_of(self.run_id, number, masked.new_attempt(), self.schema)
+
+            def vector(silo: str) -> Ring:
+                reply = self._solve(algorithm, number, silo, broadcast)
+                return masked.to_ring(algorithm, reply, sparse, len(self.schema.rows))
+
+            return masked.masked_round(
+                algorithm, session, self.transport(_InProcessTransport(vector)), broadcast, sparse
+            )
+        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in self.schema.silos}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+
+    def transport(self, usual: Transport) -> Transport:
+        """Return the way that the messages of secure sums take: the usual one; a test may listen in."""
+        return usual
+
+    def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
+        """Return what each silo has charged for this run, or for all on its ledger (see `Federation.charges`)."""
+        return {silo: ledger.charges(run) for silo, ledger in sorted(self.ledgers.items())}
+
+    def _solve(self, algorithm: Algorithm, number: int, silo: str, broadcast: Any) -> Any:
+        if silo not in self._states:
+            if masked.applies(algorithm, self.schema, asked=self.secure) and not algorithm.whole_numbers:
+                masked.check_range(self.tables[silo], self.schema, silo)
+            rng = silo_generator(self.seed, silo)
+            self._states[silo] = algorithm.open_silo(self.tables[silo], self.schema, silo, rng)
+        ledger = self.ledgers.setdefault(silo, MemoryLedger())
+        spender = Spender(self.run_id, silo, ledger, self.budget)
+        packed = wire.encode(broadcast)
+        self._states[silo], reply = private_solve(
+            algorithm, self.schema, self._states[silo], broadcast, packed, number, spender
+        )
+        return reply
+
+
+@dataclass
+class _InProcessTransport:
+    """Silos of a secure sum in this process: each has keys that the others do not see."""
+
+    vector: Callable[[str], Ring]
+    _participants: dict[str, Participant] = field(default_factory=dict)
+
+    def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Have every silo answer (see `secure.exchange.Transport`)."""
+        answers = {}
+        for silo, message in messages.items():
+            self._participants[silo], answers[silo] = answer(
+                self._participants.get(silo),
+                phase,
+                message,
+                silo=silo,
+                entropy=secrets.token_bytes(32),
+                vector=lambda silo=silo: self.vector(silo),  # type: ignore[misc]
+            )
+        return answers
 
 
 def federate(
@@ -43,9 +110,11 @@ def federate(
     variables: tuple[str, ...] | None = None,
     kind: Kind = "continuous",
     seed: int = 0,
+    *,
+    secure: bool = False,
 ) -> InProcessFederation:
     """Return the federation whose silos hold `tables`; columns are named x0, x1, ... unless `variables` says else."""
     width = next(iter(tables.values())).shape[1]
     names = variables or tuple(f"x{i}" for i in range(width))
     schema = Schema(names, {silo: len(table) for silo, table in tables.items()}, kind)
-    return InProcessFederation(schema, tables, seed)
+    return InProcessFederation(schema, tables, seed, secure)

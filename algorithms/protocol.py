@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from . import wire
 from .graphs.structure import Structure
+from .privacy.ledger import Charge
+from .privacy.private import Private
 
 FloatArray = NDArray[np.float64]
 Kind = Literal["continuous", "discrete", "time-series"]
@@ -51,7 +53,7 @@ class Replies(Generic[Reply]):
 
     silos: tuple[str, ...]
     each: tuple[Reply, ...] = ()
-    total: FloatArray | None = None
+    total: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,19 @@ def no_measures(server: Any) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class Sparse:
+    """Where the summands of a round may differ from zero, by what is public: rising positions in `[length]`."""
+
+    positions: NDArray[np.int64]
+    length: int
+
+
+def everywhere(server: Any) -> Sparse | None:
+    """Return no positions: any entry of a summand may differ from zero."""
+    return None
+
+
+@dataclass(frozen=True)
 class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """A federated algorithm as pure functions; the coordinator runs all but `open_silo` and `local_solve`.
 
@@ -102,8 +117,22 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     broadcast_type: type[Broadcast]
     reply_type: type[Reply]
     max_rounds: int
-    summand: Callable[[Reply], FloatArray] | None = None
-    """set if the server needs no more than the sum of these over the silos; it is then given nothing else"""
+    summand: Callable[[Reply], NDArray[Any]] | None = None
+    """set if the server needs no more than the sum of these over the silos; it is then given nothing else.
+
+    A vector of float64, or, with `whole_numbers`, of int64."""
+    whole_numbers: bool = False
+    """whether summands are int64 and their sum exact; floats travel masked as fixed-point numbers"""
+    sparse: Callable[[Server], Sparse | None] = everywhere
+    """where, by what the server knows, the summands of this round may differ from zero: all that is sent masked"""
+    needs_secure_sum: bool = False
+    """whether a reply by itself says more than the algorithm promises: only their sum may be seen"""
+    bears_loss: bool = False
+    """whether the server can go on from the sum over those silos that answered"""
+    private: Private[Silo, Broadcast] | None = None
+    """set if every reply is noisy and paid for (`privacy/private.py`)"""
+    residual_variances: Callable[[Server], FloatArray] | None = None
+    """set if the server knows each variable's mean squared residual `[d]` and need not ask the silos again"""
     measures: Callable[[Server], dict[str, float]] = no_measures
     """numbers to follow from round to round: h, residuals, edges"""
     cost: Callable[[Any], int] = dense_cost
@@ -133,12 +162,21 @@ class Federation(Protocol):
         ...
 
     def exchange(
-        self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: int, broadcast: Any
+        self,
+        algorithm: FederatedAlgorithm[Any, Any, Any, Any],
+        number: int,
+        broadcast: Any,
+        sparse: Sparse | None = None,
     ) -> tuple[Replies[Any], Traffic]:
         """Have every silo run `local_solve` on `broadcast` in round `number` (from 1) and return what they replied.
 
-        Raises `SiloLost` when a silo stays silent.
+        Masked replies are sent where `sparse` says they may differ from zero. Raises `SiloLost` when a silo stays
+        silent.
         """
+        ...
+
+    def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
+        """Return, by silo, the lines of its privacy ledger: those of `run`, or all."""
         ...
 
 
@@ -147,7 +185,10 @@ Outcome = Literal["converged", "out of rounds", "silo lost"]
 
 @dataclass(frozen=True)
 class Round(Generic[Server]):
-    """The state after one round. `outcome` is None while the run goes on; `lost` names silos that were given up."""
+    """The state after one round. `outcome` is None while the run goes on; `lost` names silos that were given up.
+
+    Where the algorithm bears the loss, the run goes on without them.
+    """
 
     number: int
     server: Server
@@ -171,16 +212,19 @@ def rounds(
     while outcome is None:
         number += 1
         try:
-            replies, traffic = federation.exchange(algorithm, number, algorithm.broadcast(server))
+            replies, traffic = federation.exchange(
+                algorithm, number, algorithm.broadcast(server), algorithm.sparse(server)
+            )
         except SiloLost as loss:
             yield Round(number - 1, server, Traffic(), "silo lost", loss.silos)
             return
+        lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = algorithm.dual_update(algorithm.aggregate(server, replies))
         if algorithm.converged(server):
             outcome = "converged"
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"
-        yield Round(number, server, traffic, outcome)
+        yield Round(number, server, traffic, outcome, lost)
 
 
 def gather(

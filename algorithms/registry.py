@@ -7,7 +7,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
 from .baselines import local, notears_alone
+from .constraint import cit_vote, fed_pc, graph_vote
+from .constraint.settings import ConstraintSettings
 from .errors import BadInput
+from .moments import dp_covariance, secure_sum
 from .protocol import FederatedAlgorithm, Kind
 
 
@@ -32,6 +35,12 @@ class Entry:
     """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
 
 
+OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+TABLES = (
+    "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
+)
+MARKS = "the end marks of the silo's own graph, once; only sums are seen"
+TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 ALGORITHMS: dict[str, Entry] = {
@@ -57,6 +66,20 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="as fed-sparse",
         config=frank_wolfe.FedFrankWolfe,
         build=frank_wolfe.build,
+    ),
+    "secure-sum": Entry(
+        summary="one secure sum of second moments, exact or private, then any learner that takes a covariance",
+        source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
+        leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
+        config=secure_sum.SecureSum,
+        build=secure_sum.build,
+    ),
+    "dp-covariance": Entry(
+        summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
+        leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
+        config=dp_covariance.DpCovariance,
+        build=dp_covariance.build,
     ),
     "notears": Entry(
         summary="baseline: all rows in one place",
@@ -89,6 +112,74 @@ ALGORITHMS: dict[str, Entry] = {
         build=lambda settings: local.build(settings, "medoid"),
         needs_truth=True,
     ),
+    "fed-pc": Entry(
+        summary="PC-stable with federated independence tests (FedPC), a CPDAG",
+        source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4",
+        leaves=TABLES,
+        config=fed_pc.FederatedSettings,
+        build=fed_pc.fed_pc,
+        kinds=OWN_ROWS,
+    ),
+    "fed-fci": Entry(
+        summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
+        source="Wang, Ma, Wang 2023, §4; Zhang 2008",
+        leaves=TABLES,
+        config=fed_pc.FederatedSettings,
+        build=fed_pc.fed_fci,
+        kinds=OWN_ROWS,
+    ),
+    "pc": Entry(
+        summary="baseline: PC on all rows in one place",
+        source="Spirtes, Glymour, Scheines 2000; Colombo, Maathuis 2014",
+        leaves="every row",
+        config=ConstraintSettings,
+        build=fed_pc.pc,
+        kinds=OWN_ROWS,
+        pooled=True,
+    ),
+    "fci": Entry(
+        summary="baseline: FCI on all rows in one place",
+        source="Spirtes, Glymour, Scheines 2000; Zhang 2008",
+        leaves="every row",
+        config=ConstraintSettings,
+        build=fed_pc.fci,
+        kinds=OWN_ROWS,
+        pooled=True,
+    ),
+    "pc-voting": Entry(
+        summary="baseline: the majority of the CPDAGs that PC finds in each silo",
+        source="Wang, Ma, Wang 2023, §5",
+        leaves=MARKS,
+        config=ConstraintSettings,
+        build=graph_vote.pc_voting,
+        kinds=OWN_ROWS,
+        vote=True,
+    ),
+    "fci-voting": Entry(
+        summary="baseline: the majority of the PAGs that FCI finds in each silo",
+        source="Wang, Ma, Wang 2023, §5",
+        leaves=MARKS,
+        config=ConstraintSettings,
+        build=graph_vote.fci_voting,
+        kinds=OWN_ROWS,
+        vote=True,
+    ),
+    "pc-cit-voting": Entry(
+        summary="baseline: PC whose every test is a vote of the silos' own tests",
+        source="Wang, Ma, Wang 2023, §5",
+        leaves=TESTS,
+        config=ConstraintSettings,
+        build=cit_vote.pc_cit_voting,
+        kinds=OWN_ROWS,
+    ),
+    "fci-cit-voting": Entry(
+        summary="baseline: FCI whose every test is a vote of the silos' own tests",
+        source="Wang, Ma, Wang 2023, §5",
+        leaves=TESTS,
+        config=ConstraintSettings,
+        build=cit_vote.fci_cit_voting,
+        kinds=OWN_ROWS,
+    ),
 }
 
 
@@ -111,6 +202,11 @@ def entry(name: str) -> Entry:
     if name not in ALGORITHMS:
         raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
+
+
+def parameter_names(name: str) -> tuple[str, ...]:
+    """Return the names of the parameters of algorithm `name`."""
+    return tuple(field.name for field in fields(entry(name).config))
 
 
 def configure(name: str, params: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""`about.json`: what kind of data a folder holds, how they were made, and checksums of the silo files."""
+"""`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files."""
 
 import hashlib
 import json
@@ -8,10 +8,10 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .check import shown
+from .check import check_labels, shown
 
 ABOUT = "about.json"
-KINDS = ("continuous",)
+KINDS = ("continuous", "discrete")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -29,13 +29,23 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not isinstance(about, dict):
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
-    kind = about.get("kind", "continuous")
-    if kind not in KINDS:
-        raise BadInput(f"{path}: kind: {shown(str(kind))} is not one of {', '.join(KINDS)}")
+    if "kind" in about and about["kind"] not in KINDS:
+        raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
     for key in ("levels", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
+    if declared_levels(about, str(path)) and about.get("kind", "discrete") != "discrete":
+        raise BadInput(f"{path}: levels: {about['kind']} data have none; is the kind discrete?")
     return about
+
+
+def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, tuple[str, ...]]:
+    """Return the levels that `about` declares, by variable. Raises `BadInput` for what cannot be levels."""
+    levels: dict[str, Any] = about.get("levels") or {}
+    for name, labels in levels.items():
+        if not isinstance(labels, list | tuple):
+            raise BadInput(f"{place}: levels of {shown(name)}: not a list of labels")
+    return {name: check_labels(place, name, labels) for name, labels in levels.items()}
 
 
 def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:

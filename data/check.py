@@ -7,7 +7,7 @@ Python does, so a message is one line whatever they hold.
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+
+from .parts import LEAST
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
 SHOWN = 40
@@ -104,3 +106,36 @@ def check_silo_name(place: str | Path, name: str) -> None:
         raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv holds the true graph")
     if len(name.encode("utf-8", "replace")) > 200:
         raise BadInput(f"{place}: {shown(name)} is too long to name a silo")
+
+
+def check_codes(
+    place: str | Path, variables: Sequence[str], codes: NDArray[Any], levels: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise `BadInput` unless `codes` [n_rows, n_variables] has two rows or more, each code that of a level."""
+    if len(codes) < LEAST:
+        raise BadInput(f"{place}: only one row; at least two are needed" if len(codes) else f"{place}: no rows")
+    wrong = (codes < 0) | (codes >= np.array([len(levels[name]) for name in variables]))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        count = len(levels[variables[j]])
+        raise BadInput(
+            f"{place}: row {i + 1}, column {shown(variables[j])}: {codes[i, j]} is no code of {count} levels"
+        )
+
+
+def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
+    """Return declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
+    text = []
+    for label in labels:
+        if not isinstance(label, str | int) or isinstance(label, bool):
+            raise BadInput(f"{place}: levels of {shown(name)}: {label!r} is neither text nor a whole number")
+        fault = name_fault(str(label))
+        if fault:
+            raise BadInput(f"{place}: levels of {shown(name)}: {shown(str(label))} cannot be a label")
+        text.append(str(label))
+    twice = [label for label in text if text.count(label) > 1]
+    if twice:
+        raise BadInput(f"{place}: levels of {shown(name)}: {shown(twice[0])} stands twice")
+    if not text:
+        raise BadInput(f"{place}: levels of {shown(name)}: none")
+    return tuple(text)

@@ -1,5 +1,6 @@
 """A federated data set in memory: each silo's table, what is public about them, and the truth where it is known."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,9 +17,10 @@ POOLED = "pooled"
 class FederatedData:
     """The tables of all silos, as an experiment holds them; in a real federation nobody does.
 
-    `tables[silo]` is [n_rows, n_variables], float64 for continuous data, its columns in the order of
-    `schema.variables`. `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in
-    heterogeneous data (000 B.1.2); empty otherwise. `about` says how the data were made, as `about.json` does.
+    `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
+    data, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. `silo_weights[silo]` are that
+    silo's own true weights, [n_variables, n_variables], in heterogeneous data (000 B.1.2); empty otherwise. `about`
+    says how the data were made, as `about.json` does.
     """
 
     schema: Schema
@@ -35,6 +37,8 @@ class FederatedData:
         for silo, table in self.tables.items():
             if table.shape != (self.schema.rows[silo], d):
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
+            if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
+                raise ValueError(f"{silo}: a table of {table.dtype}, not of level codes")
         for silo, weights in self.silo_weights.items():
             if silo not in self.tables or weights.shape != (d, d):
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
@@ -56,3 +60,11 @@ def pool(data: FederatedData) -> FederatedData:
 def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...]) -> Schema:
     """Return the public schema of continuous `tables`, each [n_rows, n_variables]."""
     return Schema(variables, {silo: len(tables[silo]) for silo in sorted(tables)}, kind="continuous")
+
+
+def discrete(
+    tables: Mapping[str, NDArray[np.int64]], variables: tuple[str, ...], levels: Mapping[str, tuple[str, ...]]
+) -> Schema:
+    """Return the public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
+    rows = {silo: len(tables[silo]) for silo in sorted(tables)}
+    return Schema(variables, rows, kind="discrete", levels={name: tuple(levels[name]) for name in variables})

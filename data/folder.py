@@ -1,12 +1,12 @@
 """A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
 
-A folder of plain CSVs somebody already has is one. Files of other kinds and names beginning with a dot are left alone.
+A folder of plain CSVs somebody already has is one: of numbers, or of labels (`kind.py` says how that is told). Files of
+other kinds and names beginning with a dot are left alone.
 """
 
-import csv
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +16,23 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
-from .about import check_checksums, checksums_of, read_about, write_about
-from .check import check_names, check_same_columns, check_silo_name, check_table, shown
-from .federated import FederatedData, continuous
-from .table import read_table
+from .about import check_checksums, checksums_of, declared_levels, read_about, write_about
+from .check import (
+    check_codes,
+    check_labels,
+    check_names,
+    check_same_columns,
+    check_silo_name,
+    check_table,
+    shown,
+)
+from .federated import FederatedData
+from .kind import kind_of
+from .labels import LabelTable, read_labels
+from .levels import joint_schema
+from .table import Table, read_table
 from .truth import read_structure, read_truth, write_structure
+from .write_table import write_table
 
 __all__ = [
     "checksums",
@@ -68,33 +80,30 @@ def checksums(folder: Path) -> dict[str, str]:
 def read_silo(
     path: Path, variables: Sequence[str] | None = None, by: str = "the schema"
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Read one silo's table: its variables, and its rows [n_rows, n_variables] in that order.
+    """Read one silo's table of numbers: its variables, and its rows [n_rows, n_variables] in that order.
 
     With `variables` the columns are put in that order, and a missing or extra one is refused; `by` says, in the
     message, who has those variables. Raises `BadInput` as `read_table` does.
     """
     table = read_table(path)
-    if variables is None or tuple(variables) == table.variables:
+    if variables is None:
         return table.variables, table.values
     check_same_columns(path, table.variables, variables, by)
-    order = [table.variables.index(name) for name in variables]
-    return tuple(variables), np.ascontiguousarray(table.values[:, order])
+    return tuple(variables), table.ordered(variables)
 
 
 def read_folder(folder: Path) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    Raises `BadInput` naming file, line or row, column and value for anything that cannot be learned from.
+    Its kind is what `about.json` says, else what it looks like (`kind_of`). Raises `BadInput` naming file, line or row,
+    column and value for anything that cannot be learned from.
     """
     files = silo_files(folder)
     about = read_about(folder)
-    variables: tuple[str, ...] | None = None
-    tables: dict[str, NDArray[Any]] = {}
-    first = next(iter(files.values())).name
-    for silo, path in files.items():
-        variables, tables[silo] = read_silo(path, variables, by=first)
+    read = dict(_each_silo(files, about))
     check_checksums(folder, about, checksums_of(files))
-    schema = continuous(tables, variables or ())
+    schema = joint_schema(str(folder), [table.schema(silo) for silo, table in read.items()], declared_levels(about))
+    tables = {silo: table.rows(schema) for silo, table in read.items()}
     truth = None
     own: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
@@ -108,34 +117,49 @@ def read_folder(folder: Path) -> FederatedData:
 
 
 def read_schema(folder: Path) -> Schema:
-    """Return what is public about the data set: variables, kind, and each silo's number of rows.
+    """Return what is public about the data set: variables, kind, levels, and each silo's number of rows.
 
     Every silo is read and validated to the same end as in `read_folder`, one at a time: no more than one table is held.
     """
     files = silo_files(folder)
     about = read_about(folder)
-    variables: tuple[str, ...] | None = None
-    rows: dict[str, int] = {}
-    first = next(iter(files.values())).name
-    for silo, path in files.items():
-        variables, table = read_silo(path, variables, by=first)
-        rows[silo] = len(table)
+    parts = [table.schema(silo) for silo, table in _each_silo(files, about)]
     check_checksums(folder, about, checksums_of(files))
-    return Schema(variables or (), rows, kind="continuous")
+    return joint_schema(str(folder), parts, declared_levels(about))
+
+
+def _each_silo(files: Mapping[str, Path], about: Mapping[str, Any]) -> Iterator[tuple[str, Table | LabelTable]]:
+    """Read silo after silo; each must have the columns of the first."""
+    kind, declared = kind_of(files.values(), about), declared_levels(about)
+    first = next(iter(files.values())).name
+    variables: tuple[str, ...] | None = None
+    for silo, path in files.items():
+        table = read_labels(path, declared) if kind == "discrete" else read_table(path)
+        if variables is not None:
+            check_same_columns(path, table.variables, variables, first)
+        variables = variables or table.variables
+        yield silo, table
 
 
 def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     """Write `data` as a folder, whole or not at all: beside it first, then renamed. Numbers are written exactly.
 
-    Raises `BadInput` if `folder` exists and is not empty, if it cannot be written, or if what would be written could
-    not be read again (the name of a silo or a column, a constant column, a number that is not finite).
+    Discrete data are written as labels, their levels declared in `about.json`. Raises `BadInput` if `folder` exists and
+    is not empty, if it cannot be written, or if what would be written could not be read again (the name of a silo or a
+    column, a label, a constant column of numbers, a number that is not finite).
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: exists already; give a new or an empty folder")
     check_names(str(folder), data.schema.variables)
+    for name, labels in data.schema.levels.items():
+        check_labels(str(folder), name, labels)
     for silo in data.schema.silos:
         check_silo_name(folder, silo)
-        check_table(folder / f"{silo}.{form}", data.schema.variables, data.tables[silo])
+        place, table = folder / f"{silo}.{form}", data.tables[silo]
+        if data.schema.kind == "discrete":
+            check_codes(place, data.schema.variables, table, data.schema.levels)
+        else:
+            check_table(place, data.schema.variables, table)
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
@@ -155,24 +179,8 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
 def _write_files(folder: Path, data: FederatedData, form: Form) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
     for silo, path in files.items():
-        _write_table(path, data.schema.variables, data.tables[silo])
+        write_table(path, data.schema.variables, data.tables[silo], data.schema.levels)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
-    write_about(folder, data.about, files)
-
-
-def _write_table(path: Path, variables: Sequence[str], values: NDArray[Any]) -> None:
-    """Write `values` [n_rows, n_variables]; pyarrow writes the shortest text that reads back as the same number."""
-    import pyarrow  # type: ignore[import-untyped]
-    import pyarrow.csv  # type: ignore[import-untyped]
-    import pyarrow.parquet  # type: ignore[import-untyped]
-
-    columns = [pyarrow.array(np.ascontiguousarray(column)) for column in values.T]
-    table = pyarrow.Table.from_arrays(columns, names=list(variables))
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-        return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerow(variables)
-    with path.open("ab") as file:
-        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=False))
+    levels = {"levels": data.schema.levels} if data.schema.kind == "discrete" else {}
+    write_about(folder, {"kind": data.schema.kind, **data.about, **levels}, files)

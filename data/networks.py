@@ -1,7 +1,8 @@
-"""Published Gaussian networks of the bnlearn repository, ecoli70 and others, as the pgmpy wheel carries them."""
+"""Rows of published networks, Gaussian and discrete (`catalogue.py`), and of a BIF file of one's own."""
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,19 @@ import numpy as np
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from .bif import read_bif
 from .carried import carried_file
+from .catalogue import DISCRETE, GAUSSIAN
+from .discrete_network import DiscreteNetwork
+from .draw import check_counts, draw, stream
 from .federated import FederatedData, continuous
 from .generate import silo_names
+from .latent import hide
 from .sem import FloatArray, linear_sem
 
 FOLDER = "pgmpy/utils/example_models"
 REMEDY = "pip install 'pgmpy>=1.1,<1.3'"
-OPGEN_RHEIN = "R. Opgen-Rhein, K. Strimmer, BMC Systems Biology 1(37), 2007"
-GAUSSIAN = {
-    "arth150": f"Arabidopsis thaliana gene expression, 107 variables; {OPGEN_RHEIN}",
-    "ecoli70": f"Escherichia coli gene expression, 46 variables; {OPGEN_RHEIN}",
-    "magic-irri": "rice traits and genes of a MAGIC population, 64 variables; M. Scutari, ICQG 2016",
-    "magic-niab": "wheat traits and genes of a MAGIC population, 44 variables; M. Scutari et al., Genetics 198, 2014",
-}
-"""the networks by name (bnlearn Bayesian Network Repository, CC BY-SA 3.0)"""
+REPOSITORY = "bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +57,50 @@ def gaussian_network(name: str) -> GaussianNetwork:
     return GaussianNetwork(Structure(variables, weights), intercepts, variances)
 
 
-def network(name: str, silos: int, rows: int, seed: int) -> FederatedData:
-    """Draw silos of `rows` rows each from the network `name`, with its intercepts and variances, nothing scaled.
+def discrete_network(name: str) -> DiscreteNetwork:
+    """Return the discrete network `name` with its published tables, or that of a file (.bif or .bif.gz).
 
-    Each silo has a random stream of its own. The truth has the coefficients as weights. Raises `BadInput` for an
-    unknown network, silos < 1, rows < 2 or seed < 0.
+    Raises `BadInput` for an unknown name, and as `read_bif` does.
     """
-    for parameter, value, least in (("silos", silos, 1), ("rows", rows, 2), ("seed", seed, 0)):
-        if value < least:
-            raise BadInput(f"{parameter}: {value} is less than {least}")
-    model = gaussian_network(name)
-    tables = {}
-    for number, silo in enumerate(silo_names(silos)):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
-        deviations = np.sqrt(model.variances)
-        tables[silo] = linear_sem(model.truth.weights, rows, rng, intercepts=model.intercepts, deviations=deviations)
+    if name in DISCRETE:
+        return read_bif(carried_file("pgmpy", f"{FOLDER}/{name}.bif.gz", REMEDY))
+    if not _is_bif(name):
+        raise BadInput(f"network: {name!r} is not one of {', '.join(DISCRETE)}, nor a .bif file")
+    return read_bif(Path(name))
+
+
+def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> FederatedData:
+    """Draw silos of `rows` rows each from the network `name`, Gaussian or discrete, or of a BIF file of that name.
+
+    Of a Gaussian network with its intercepts and variances, nothing scaled, each silo with a random stream of its own;
+    the truth has the coefficients as weights. Of a discrete one as `draw` does. `latent` variables are hidden (`hide`).
+    Raises `BadInput` for an unknown network, silos < 1, rows < 2 or seed < 0.
+    """
+    check_counts(silos, rows, seed)
+    published = GAUSSIAN | DISCRETE
+    if name not in published and not _is_bif(name):
+        raise BadInput(f"network: {name!r} is not one of {', '.join(sorted(published))}, nor a .bif file")
     about = {
-        "kind": "continuous",
         "generator": "network",
-        "source": f"{GAUSSIAN[name]}; bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel",
-        "parameters": {"network": name, "silos": silos, "rows": rows},
+        "source": f"{published[name]}; {REPOSITORY}" if name in published else "a BIF file",
+        "parameters": {"network": Path(name).name, "silos": silos, "rows": rows},
         "seed": seed,
     }
+    if name in GAUSSIAN:
+        whole = _draw_gaussian(gaussian_network(name), silos, rows, seed, {"kind": "continuous", **about})
+    else:
+        whole = draw(discrete_network(name), silos, rows, seed, about)
+    return hide(whole, latent, stream(seed, "latent"))
+
+
+def _draw_gaussian(model: GaussianNetwork, silos: int, rows: int, seed: int, about: dict[str, Any]) -> FederatedData:
+    tables = {}
+    deviations = np.sqrt(model.variances)
+    for number, silo in enumerate(silo_names(silos)):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
+        tables[silo] = linear_sem(model.truth.weights, rows, rng, intercepts=model.intercepts, deviations=deviations)
     return FederatedData(continuous(tables, model.truth.variables), tables, model.truth, {}, about)
+
+
+def _is_bif(name: str) -> bool:
+    return name.lower().endswith((".bif", ".bif.gz"))

@@ -1,6 +1,6 @@
-"""Splitting one table among silos: equal parts, given sizes, Dirichlet-skewed sizes, or by the values of a column."""
+"""A table of somebody's, of numbers or of labels, split among silos."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,58 +9,24 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.protocol import Kind
 
+from .about import ABOUT, KINDS, declared_levels, read_about
 from .check import check_silo_name, check_table, shown
+from .draw import dealt
 from .federated import FederatedData, continuous
 from .generate import silo_names
-from .table import read_table
+from .kind import kind_of
+from .labels import LabelTable, read_labels
+from .levels import joint_schema
+from .parts import LEAST, by_column, by_sizes, dirichlet, equal, label_skew
+from .table import Table, read_table
+from .truth import read_truth
 
-LEAST = 2
-"""rows a silo must have"""
+__all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
-Parts = list[NDArray[np.intp]]
-
-
-def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts that differ by one row at most, larger parts first.
-
-    Returns the row numbers of each part. Raises `BadInput` if a silo would get fewer than two.
-    """
-    _check_silos(rows, silos)
-    sizes = [rows // silos + (number < rows % silos) for number in range(silos)]
-    return by_sizes(rows, sizes, rng)
-
-
-def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts of the given sizes. Raises `BadInput` unless they add up to `rows`."""
-    for size in sizes:
-        if size < LEAST:
-            raise BadInput(f"sizes: {size} is less than {LEAST} rows")
-    if sum(sizes) != rows:
-        raise BadInput(f"sizes: {'+'.join(map(str, sizes)) or 0} = {sum(sizes)}, but the table has {rows} rows")
-    return [np.sort(part) for part in np.split(rng.permutation(rows), np.cumsum(sizes)[:-1])]
-
-
-def dirichlet(rows: int, silos: int, concentration: float, rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts whose shares are drawn from Dirichlet(concentration, ...).
-
-    A small concentration gives one silo nearly all, a large one nearly equal parts; every silo gets two rows before the
-    rest is shared out. Raises `BadInput` for a concentration that is not positive, or too few rows.
-    """
-    if not 0 < concentration < np.inf:
-        raise BadInput(f"concentration: {concentration} is not a positive number")
-    _check_silos(rows, silos)
-    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - LEAST * silos)
-    sizes = np.floor(shares).astype(int)
-    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - LEAST * silos - sizes.sum()]
-    sizes[largest_rests] += 1
-    return by_sizes(rows, [int(size) + LEAST for size in sizes], rng)
-
-
-def by_column(labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    """Return, for every value of a column, sorted, the numbers of its rows in their order; nothing is shuffled."""
-    codes, owner = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    return {str(code): np.flatnonzero(owner == number) for number, code in enumerate(codes)}
+SKEW = 0.5
+"""the concentration of skewed labels if none is given"""
 
 
 def split_table(
@@ -70,48 +36,45 @@ def split_table(
     concentration: float | None = None,
     by: str | None = None,
     seed: int = 0,
+    skew: str | None = None,
+    kind: Kind | None = None,
+    truth: Path | None = None,
 ) -> FederatedData:
-    """Split the table in `path` (.csv, .csv.gz or .parquet) among silos; there is no truth.
+    """Split the table in `path` (.csv, .csv.gz or .parquet) among silos; `truth` is a file of the true graph, if known.
 
-    Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed), `sizes`, or `by` (a silo per
-    value of that column, which is dropped). Raises `BadInput` as `read_table` does, for a choice that is none of these,
-    and for a silo that would have fewer than two rows or a constant column.
+    Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed sizes), `silos` and `skew` (each
+    level of that column spread by Dirichlet shares of its own, discrete data only), `sizes`, or `by` (a silo per value
+    of that column, which is dropped). The kind of data is the given one, else that of the federated data set that the
+    table is a silo of, with its levels, else what it looks like. Raises `BadInput` as `read_table` or `read_labels` do,
+    for a choice that is none of these, and for a silo that would have fewer than two rows or, of numbers, a constant
+    column.
     """
-    given = [silos is not None, sizes is not None, by is not None]
-    if sum(given) != 1 or (concentration is not None and silos is None):
-        raise BadInput("split: give one of silos (with or without concentration), sizes, or by")
-    if seed < 0:
-        raise BadInput(f"seed: {seed} is less than 0")
-    table = read_table(path, labels=by)
-    how = {
-        "silos": silos,
-        "sizes": list(sizes) if sizes is not None else None,
-        "concentration": concentration,
-        "by": by,
-    }
-    about: dict[str, Any] = {
-        "kind": "continuous",
-        "generator": "split",
-        "parameters": {"table": path.name} | {name: value for name, value in how.items() if value is not None},
-    }
+    _check_choice(silos, sizes, concentration, by, seed, skew, kind)
+    table = _read(path, kind, by)
+    chosen = {"silos": silos, "sizes": sizes, "concentration": concentration, "by": by, "skew": skew}
+    how = {name: value for name, value in chosen.items() if value is not None}
+    about = {"generator": "split", "parameters": {"table": path.name} | how}
+    graph = read_truth(truth, table.variables)[0] if truth is not None else None
     if by is not None:
-        return deal(table.values, table.variables, _silos_of(path, by, table.labels), None, about, str(path))
+        return _give(path, table, _silos_of(path, by, table.apart), graph, about)
     rng = np.random.default_rng(seed)
-    rows = len(table.values)
-    if sizes is not None:
-        parts = by_sizes(rows, sizes, rng)
+    if skew is not None:
+        parts = label_skew(
+            _codes_of(path, table, skew), silos or 0, SKEW if concentration is None else concentration, rng
+        )
+    elif sizes is not None:
+        parts = by_sizes(len(table), sizes, rng)
     elif concentration is not None:
-        parts = dirichlet(rows, silos or 0, concentration, rng)
+        parts = dirichlet(len(table), silos or 0, concentration, rng)
     else:
-        parts = equal(rows, silos or 0, rng)
-    named = dict(zip(silo_names(len(parts)), parts, strict=True))
-    return deal(table.values, table.variables, named, None, about | {"seed": seed}, str(path))
+        parts = equal(len(table), silos or 0, rng)
+    return _give(path, table, dict(zip(silo_names(len(parts)), parts, strict=True)), graph, about | {"seed": seed})
 
 
 def deal(
     values: NDArray[np.float64],
     variables: tuple[str, ...],
-    parts: dict[str, NDArray[np.intp]],
+    parts: Mapping[str, NDArray[np.intp]],
     truth: Structure | None,
     about: dict[str, Any],
     origin: str,
@@ -123,6 +86,57 @@ def deal(
     return FederatedData(continuous(tables, variables), tables, truth, {}, about)
 
 
+def _check_choice(
+    silos: int | None,
+    sizes: Sequence[int] | None,
+    concentration: float | None,
+    by: str | None,
+    seed: int,
+    skew: str | None,
+    kind: str | None,
+) -> None:
+    given = [silos is not None, sizes is not None, by is not None]
+    if sum(given) != 1 or (silos is None and (concentration is not None or skew is not None)):
+        raise BadInput("split: give one of silos (with or without concentration), sizes, or by")
+    if seed < 0:
+        raise BadInput(f"seed: {seed} is less than 0")
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+
+
+def _read(path: Path, kind: Kind | None, by: str | None) -> Table | LabelTable:
+    """Read the table as what it is said to be, or looks like, the column `by` apart."""
+    beside = read_about(path.parent) if (path.parent / ABOUT).is_file() else {}
+    about = beside if path.name in beside.get("checksums", {}) else {}
+    if kind is not None:
+        about = {"kind": kind, "levels": about.get("levels", {}) if kind == "discrete" else {}}
+    if kind_of([path], about, by) == "discrete":
+        return read_labels(path, declared_levels(about), by)
+    return read_table(path, by)
+
+
+def _give(
+    path: Path,
+    table: Table | LabelTable,
+    parts: Mapping[str, NDArray[np.intp]],
+    truth: Structure | None,
+    about: dict[str, Any],
+) -> FederatedData:
+    if isinstance(table, Table):
+        return deal(table.values, table.variables, parts, truth, {"kind": "continuous", **about}, str(path))
+    schema = joint_schema(str(path), [table.schema("whole")], {})
+    whole = FederatedData(schema, {"whole": table.codes}, truth, {}, {"kind": "discrete", **about})
+    return dealt(whole, parts, {})
+
+
+def _codes_of(path: Path, table: Table | LabelTable, skew: str) -> NDArray[np.int64]:
+    if isinstance(table, Table):
+        raise BadInput(f"skew: {path} holds numbers; the levels of a column can be skewed in discrete data only")
+    if skew not in table.variables:
+        raise BadInput(f"{path}: column {shown(skew)} is missing; there are {', '.join(table.variables[:8])}")
+    return table.codes[:, table.variables.index(skew)]
+
+
 def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     parts = by_column(labels)
     for silo, rows in parts.items():
@@ -130,10 +144,3 @@ def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[n
         if len(rows) < LEAST:
             raise BadInput(f"{path}: column {shown(by)}: only one row has the value {shown(silo)}; a silo needs two")
     return parts
-
-
-def _check_silos(rows: int, silos: int) -> None:
-    if silos < 1:
-        raise BadInput(f"silos: {silos} is less than 1")
-    if rows < LEAST * silos:
-        raise BadInput(f"silos: {silos} silos of at least {LEAST} rows need {LEAST * silos} rows, the table has {rows}")

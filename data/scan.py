@@ -1,18 +1,23 @@
-"""A CSV file read cell by cell: its header, and where it is not the table of numbers it should be.
+"""A CSV file read cell by cell: its header, its first rows, and where it is not the table it should be.
 
-Slow, so used for the first two rows of a file, and for all of it once pandas has failed on it.
+Slow, so used for the first rows of a file, and for all of it once pandas has failed on it.
 """
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import cell_fault, check_names, shown
+
+FaultOf = Callable[[str, str], str | None]
+"""(column, cell) -> what is wrong with it, None if nothing is"""
 
 
 def read_header(path: Path) -> list[str]:
@@ -44,13 +49,34 @@ def read_header(path: Path) -> list[str]:
     return names
 
 
-def find_fault(path: Path, header: Sequence[str], labels: str | None) -> str | None:
-    """Return the line, column and value of the first fault below a good `header`; None if there is none.
+def check_apart(path: Path, header: Sequence[str], apart: str) -> None:
+    """Raise `BadInput` unless the column `apart` is there, and not alone."""
+    if apart not in header:
+        raise BadInput(f"{path}: column {shown(apart)} is missing; there are {', '.join(header[:8])}")
+    if list(header) == [apart]:
+        raise BadInput(f"{path}: no column besides {shown(apart)}")
 
-    The column `labels` may hold any text, the others must hold finite numbers.
+
+def first_rows(path: Path, count: int | None) -> list[list[str]]:
+    """Return the header and the first `count` rows below it (None: all), of those that have as many cells.
+
+    A broken file has none.
     """
     try:
-        text = _read_bytes(path).decode("utf-8-sig")
+        with _open_text(path) as file:
+            rows = [row for _, row in islice(_rows(file), None if count is None else count + 1)]
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error):
+        return []
+    return [row for row in rows if len(row) == len(rows[0])]
+
+
+def find_fault(path: Path, header: Sequence[str], fault_of: FaultOf) -> str | None:
+    """Return the line, column and value of the first fault below a good `header`; None if there is none.
+
+    `fault_of(column, cell)` says what is wrong with a cell; a row of another length is a fault, too.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         return _not_utf8(path)
     rows = _rows(StringIO(text, newline=""))
@@ -60,7 +86,7 @@ def find_fault(path: Path, header: Sequence[str], labels: str | None) -> str | N
             if len(row) != len(header):
                 return f"{path}: {_wrong_length(line, row, header)}"
             for name, cell in zip(header, row, strict=True):
-                fault = ("the cell is empty" if not cell.strip() else None) if name == labels else cell_fault(cell)
+                fault = fault_of(name, cell)
                 if fault:
                     return f"{path}: line {line}, column {shown(name)}: {fault}"
     except csv.Error as error:
@@ -96,12 +122,13 @@ def _open_text(path: Path) -> Any:
     return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file, unpacked."""
     return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
 
 
 def _not_utf8(path: Path) -> str:
-    content = _read_bytes(path)
+    content = read_bytes(path)
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:

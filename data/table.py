@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.protocol import Schema
 
 from .check import cell_fault, check_names, check_table, shown
-from .scan import find_fault, read_header
+from .scan import check_apart, find_fault, read_header
 
 # From 3.1 on pandas always reads floats exactly, and warns when it is asked to.
 EXACT: dict[str, Any] = (
@@ -23,15 +24,33 @@ EXACT: dict[str, Any] = (
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as read: `values` [n_rows, n_variables], and the labels in the one column of text, if asked for."""
+    """A table as read: `values` [n_rows, n_variables], and the text in the one column set `apart`, if asked for."""
 
     variables: tuple[str, ...]
     values: NDArray[np.float64]
-    labels: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+    def ordered(self, variables: Sequence[str]) -> NDArray[np.float64]:
+        """Return the values with the columns in the order of `variables`, which are the same."""
+        if tuple(variables) == self.variables:
+            return self.values
+        return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in variables]])
+
+    def schema(self, silo: str) -> Schema:
+        """Return what is public of this table as that of `silo`."""
+        return Schema(self.variables, {silo: len(self.values)})
+
+    def rows(self, schema: Schema) -> NDArray[np.float64]:
+        """Return the table [n_rows, n_variables] that a federation of this `schema` learns from."""
+        return self.ordered(schema.variables)
 
 
-def read_table(path: Path, labels: str | None = None) -> Table:
-    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then finite numbers; `labels` names a column of text.
+def read_table(path: Path, apart: str | None = None) -> Table:
+    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then finite numbers; `apart` names a column of text.
 
     Names lose the spaces around them; no column is taken for an index. Numbers are read exactly. Raises `BadInput`
     naming file, line, column and value: no such file, empty, not UTF-8, columns without or with the same name, a row of
@@ -40,52 +59,49 @@ def read_table(path: Path, labels: str | None = None) -> Table:
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
-        table = _read_parquet(path, labels) if path.suffix.lower() == ".parquet" else _read_csv(path, labels)
+        table = _read_parquet(path, apart) if path.suffix.lower() == ".parquet" else _read_csv(path, apart)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     check_table(path, table.variables, table.values)
     return table
 
 
-def _read_csv(path: Path, labels: str | None) -> Table:
+def _read_csv(path: Path, apart: str | None) -> Table:
     header = read_header(path)
-    _check_labels(path, header, labels)
+    if apart is not None:
+        check_apart(path, header, apart)
     try:
-        table = _read_fast(path, header, labels)
-        fault = "" if np.isfinite(table.values).all() and all(table.labels) else "a value is missing"
+        table = _read_fast(path, header, apart)
+        fault = "" if np.isfinite(table.values).all() and all(table.apart) else "a value is missing"
     except ValueError as error:
         fault = str(error).splitlines()[0]
     if fault:
-        raise BadInput(find_fault(path, header, labels) or f"{path}: not a table of numbers: {fault}")
+        found = find_fault(path, header, lambda name, cell: _text_fault(cell) if name == apart else cell_fault(cell))
+        raise BadInput(found or f"{path}: not a table of numbers: {fault}")
     return table
 
 
-def _read_fast(path: Path, header: Sequence[str], labels: str | None) -> Table:
+def _text_fault(cell: str) -> str | None:
+    return None if cell.strip() else "the cell is empty"
+
+
+def _read_fast(path: Path, header: Sequence[str], apart: str | None) -> Table:
     """Read a CSV file that is as it should be; raise ValueError on most that are not."""
     frame = pd.read_csv(
         path,
         header=0,
         names=list(header),
-        dtype={name: str if name == labels else np.float64 for name in header},
+        dtype={name: str if name == apart else np.float64 for name in header},
         keep_default_na=False,
         encoding="utf-8",
         **EXACT,
     )
-    numeric = [name for name in header if name != labels]
-    found = () if labels is None else tuple(str(label).strip() for label in frame[labels])
+    numeric = [name for name in header if name != apart]
+    found = () if apart is None else tuple(str(label).strip() for label in frame[apart])
     return Table(tuple(numeric), np.ascontiguousarray(frame[numeric].to_numpy(dtype=np.float64)), found)
 
 
-def _check_labels(path: Path, header: Sequence[str], labels: str | None) -> None:
-    if labels is None:
-        return
-    if labels not in header:
-        raise BadInput(f"{path}: column {shown(labels)} is missing; there are {', '.join(header[:8])}")
-    if list(header) == [labels]:
-        raise BadInput(f"{path}: no column besides {shown(labels)}")
-
-
-def _read_parquet(path: Path, labels: str | None) -> Table:
+def _read_parquet(path: Path, apart: str | None) -> Table:
     if path.stat().st_size == 0:
         raise BadInput(f"{path}: the file is empty")
     try:
@@ -94,10 +110,11 @@ def _read_parquet(path: Path, labels: str | None) -> Table:
         raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
     header = [str(name).strip() for name in frame.columns]
     check_names(str(path), header)
-    _check_labels(path, header, labels)
-    numeric = [name for name in header if name != labels]
+    if apart is not None:
+        check_apart(path, header, apart)
+    numeric = [name for name in header if name != apart]
     columns = [_numbers(path, name, frame.iloc[:, header.index(name)]) for name in numeric]
-    found = tuple(_text(path, labels, frame.iloc[:, header.index(labels)])) if labels is not None else ()
+    found = tuple(_text(path, apart, frame.iloc[:, header.index(apart)])) if apart is not None else ()
     return Table(tuple(numeric), np.ascontiguousarray(np.column_stack(columns)), found)
 
 

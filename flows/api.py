@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import networkx as nx
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.check import check_same_columns, check_table
 from fedbnsl.data.federated import FederatedData, continuous
-from fedbnsl.data.folder import read_folder, write_folder
+from fedbnsl.data.folder import read_folder, silo_files, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
@@ -70,19 +71,24 @@ def learn(
     engine: str = "inline",
     out: str | Path | None = None,
     allow_cyclic_truth: bool = False,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: float | None = None,
+    secure: bool = False,
     **params: Any,
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
 
     `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
-    uses this process alone. With `out` the files of a run are written there. Raises `BadInput` (a ValueError) for
-    anything that cannot be learned from.
+    uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
+    are as on the command line; a folder's privacy ledgers are kept in it, those of tables end with the call. Raises
+    `BadInput` (a ValueError) for anything that cannot be learned from.
     """
     folder = data if isinstance(data, str | Path) else None
     given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
-    settings: LearnSettings = checked(
-        LearnSettings, data=str(folder or IN_MEMORY), out=str(out) if out else None, **given
-    )
+    given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
+    given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
+    settings: LearnSettings = checked(LearnSettings, **given)
     if engine == "prefect":
         if folder is None:
             raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
@@ -90,9 +96,9 @@ def learn(
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
     tables = read_folder(Path(folder)) if folder is not None else in_memory(data)
-    job = job_inline(settings.named(), "inline", tables)
+    job = job_inline(settings.named(), uuid4().hex, tables)
     check(job, tables.schema)
-    result = run_inline(job, tables)
+    result = run_inline(job, tables, files=silo_files(Path(folder)) if folder is not None else None)
     if out is None:
         return Learned(result)
     write_outputs(result, Path(out))

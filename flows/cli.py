@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_prepare import prepare_app
+from .cli_privacy import attack_app, privacy_app
 
 app = typer.Typer(
     name="fedbnsl",
@@ -20,12 +21,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(prepare_app, name="prepare")
+app.add_typer(privacy_app, name="privacy")
+app.add_typer(attack_app, name="attack")
 
 AlgorithmOption = Annotated[str, typer.Option("--algorithm", "-a", help="One of those that `algorithms` lists.")]
 ParamOption = Annotated[
     list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the algorithm; repeat.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same result, bit for bit.")]
+EpsilonOption = Annotated[
+    float | None, typer.Option(metavar="E", help="Privacy budget ε of the run; see `privacy plan`.")
+]
+DeltaOption = Annotated[float | None, typer.Option(metavar="D", help="δ; default: 1/n² of the smallest silo.")]
+BudgetOption = Annotated[
+    float | None, typer.Option(metavar="E", help="The most ε that all runs on these rows may spend together.")
+]
+SecureOption = Annotated[bool, typer.Option("--secure", help="Mask the replies: the coordinator sees only sums.")]
 CyclicOption = Annotated[
     bool, typer.Option("--allow-cyclic-truth", help="Compare even if the true graph has a directed cycle.")
 ]
@@ -39,6 +50,10 @@ def learn(
     folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder, one file a silo.")] = None,
     algorithm: AlgorithmOption = "fed-sparse",
     param: ParamOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    budget: BudgetOption = None,
+    secure: SecureOption = False,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; default: runs/<name>.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: algorithm, data, seed, time.")] = None,
@@ -52,6 +67,7 @@ def learn(
     from . import cli_learn
 
     given = {"algorithm": algorithm, "params": pairs(param), "seed": seed, "name": name}
+    given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
     given |= {"out": str(out) if out else None, "dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
     cli_learn.learn(folder, given, engine=engine, resume=resume, verbose=verbose)
 
@@ -95,6 +111,10 @@ def serve(
     folder: Annotated[Path, typer.Argument(help="Federated data set: a folder, one file a silo.")],
     algorithm: AlgorithmOption = "fed-sparse",
     param: ParamOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    budget: BudgetOption = None,
+    secure: SecureOption = False,
     seed: SeedOption = 0,
     dask_address: AddressOption = None,
     allow_cyclic_truth: CyclicOption = False,
@@ -106,6 +126,7 @@ def serve(
     from .deploy import serve_learn
 
     given = {"algorithm": algorithm, "params": pairs(param), "seed": seed}
+    given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
     given |= {"dask_address": dask_address, "allow_cyclic_truth": allow_cyclic_truth}
     serve_learn(folder, given, deployment, cron=cron, interval=interval)
 

@@ -33,11 +33,13 @@ def learn(
 
 def learn_inline(settings: LearnSettings, data: Any, *listeners: Any) -> Finished:
     """Learn in this process from `data` and write the outputs."""
+    from fedbnsl.data.folder import silo_files
     from fedbnsl.tracking.outputs import write_outputs
 
     from .inline import job_inline, run_inline
 
-    result = run_inline(job_inline(settings, uuid4().hex), data, listeners)
+    files = silo_files(Path(settings.data))
+    result = run_inline(job_inline(settings, uuid4().hex), data, listeners, files)
     folder = Path(str(settings.out))
     return Finished(result, folder, write_outputs(result, folder))
 
@@ -63,7 +65,7 @@ def precheck(settings: LearnSettings) -> Any:
     from .inline import job_inline
     from .run import check
 
-    registry.configure(settings.algorithm, settings.params)
+    registry.configure(settings.algorithm, settings.all_params)
     if settings.dask_address is not None:
         return None
     data = read_folder(Path(settings.data))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedbnsl.algorithms.admm.personalise import EVERYONE, Server, build, learned
 from fedbnsl.algorithms.admm.personalise import Refit as RefitSettings
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.protocol import FloatArray, rounds
+from fedbnsl.algorithms.protocol import FederatedAlgorithm, FloatArray, rounds
 
 if TYPE_CHECKING:
     from .run import Job, Session
@@ -21,11 +22,20 @@ def refit(job: Job, session: Session, structure: Structure, center: bool) -> Ser
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """
-    federation = session.connect("refit", {"center": center}, f"{job.run_id}-refit")
-    algorithm = session.wrap(build(RefitSettings(center)), federation)
-    start = learned(structure, true_weights(job))
+    settings = RefitSettings(center, sum_only=job.secure)
+    federation = session.connect(job, "refit", asdict(settings), f"{job.run_id}-refit")
+    algorithm = session.wrap(build(settings), federation)
+    start = learned(structure, {} if job.secure else true_weights(job))
     (only,) = rounds(algorithm, federation, resume=(0, start))
     return None if only.lost else only.server
+
+
+def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job) -> bool:
+    """Say whether the silos may be asked about the learned weights: not where every answer must be paid for or hidden.
+
+    What a private run's silos said of their residuals would be a release that nobody paid for.
+    """
+    return algorithm.private is None and (job.secure or not algorithm.needs_secure_sum)
 
 
 def true_weights(job: Job) -> dict[str, FloatArray]:

@@ -4,6 +4,7 @@ An engine is a `Session`: the public schema, a way to get a federation for an al
 are carried out (plainly, or as Prefect tasks).
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -13,9 +14,11 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.protocol import FederatedAlgorithm, Federation, FloatArray, Round, Schema, Traffic, rounds
+from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import RunResult
 
-from .refit import errors, refit
+from .privacy import figures, privacy_spent
+from .refit import errors, may_refit, refit
 from .score import Scored, check_truth, score
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
@@ -38,6 +41,9 @@ class Job:
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
     allow_cyclic_truth: bool = False
+    secure: bool = False
+    budget: float = math.inf
+    """the most ε that all runs on a silo's rows may spend together"""
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ class Session:
     """An engine ready to run: its silos answer, and nothing has been asked of them yet."""
 
     schema: Schema
-    connect: Callable[[str, dict[str, Any], str], Federation]
-    """(algorithm, params, run id) -> a federation whose silos run that algorithm"""
+    connect: Callable[[Job, str, dict[str, Any], str], Federation]
+    """(job, algorithm, params, run id) -> a federation whose silos run that algorithm, as secure as the job asks"""
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
     """how the coordinator carries out its steps"""
     evaluate: Callable[[Work], Any] = lambda work: work()
@@ -85,7 +91,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     """
     config = check(job, session.schema)
     algorithm = registry.build(job.algorithm, config)
-    federation = session.connect(job.algorithm, job.params, job.run_id)
+    federation = session.connect(job, job.algorithm, job.params, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
@@ -99,7 +105,10 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     assert last is not None
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.algorithm), job))
-    fitted = None if last.lost else refit(job, session, scored.structure, getattr(config, "center", False))
+    fitted = None
+    if may_refit(algorithm, job) and not last.lost:
+        fitted = refit(job, session, scored.structure, getattr(config, "center", False))
+    privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,
         algorithm=job.algorithm,
@@ -114,11 +123,20 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         outcome=last.outcome or "out of rounds",
         lost=last.lost,
         rounds=tuple(rows),
-        metrics=scored.metrics | errors(fitted) | _totals(last, rows, seconds),
+        metrics=scored.metrics | errors(fitted) | _totals(last, rows, seconds) | figures(privacy, job),
         local_structures=scored.local_structures,
         refit=fitted.refit if fitted else {},
-        residual_variances=fitted.residual_variances if fitted else None,
+        residual_variances=fitted.residual_variances if fitted else known_variances(algorithm, last.server),
+        privacy=privacy,
+        secure=masked.applies(algorithm, session.schema, asked=job.secure),
     )
+
+
+def known_variances(algorithm: Algorithm, server: Any) -> tuple[float, ...] | None:
+    """Return the mean squared residuals that the server knows without asking, None if it does not."""
+    if algorithm.residual_variances is None:
+        return None
+    return tuple(float(value) for value in algorithm.residual_variances(server))
 
 
 def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
@@ -141,6 +159,14 @@ def check(job: Job, schema: Schema) -> Any:
         raise BadInput(f"{job.algorithm} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{job.algorithm} picks by the truth, and {job.dataset} has no truth.csv")
+    algorithm = registry.build(job.algorithm, config)
+    if entry.pooled and job.secure:
+        raise BadInput(f"--secure: {job.algorithm} needs all rows in one place, so there is nothing to mask")
+    masked.applies(algorithm, schema, asked=job.secure)
+    if algorithm.private is not None:
+        algorithm.private.promise(schema)
+    elif job.budget < math.inf:
+        raise BadInput(f"--budget bounds the ε of private algorithms: {job.algorithm} as asked for is not private")
     if job.truth is not None:
         check_truth(job.truth, job.allow_cyclic_truth)
     return config
@@ -169,6 +195,4 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
         "bytes_up": up,
         "bytes_down": down,
         "formula_megabytes": formula / 1e6,
-        "epsilon": None,
-        "delta": None,
     }

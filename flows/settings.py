@@ -32,6 +32,20 @@ class LearnSettings(BaseModel):
         description="Settings of the algorithm that differ from its defaults, by name.",
         examples=[{"rho1": 1000, "l1": 0.1}],
     )
+    epsilon: float | None = Field(
+        default=None, gt=0, title="ε", description="Privacy budget of the run, for the algorithms that are private."
+    )
+    delta: float | None = Field(
+        default=None, gt=0, lt=1, title="δ", description="By default 1/n², n the rows of the smallest silo."
+    )
+    budget: float | None = Field(
+        default=None, gt=0, title="Budget", description="The most ε that all runs on the same rows may spend together."
+    )
+    secure: bool = Field(
+        default=False,
+        title="Secure aggregation",
+        description="Mask the silos' replies, so that the coordinator sees only their sum.",
+    )
     seed: int = Field(default=0, ge=0, title="Seed", description="Same seed, same result, bit for bit.")
     name: str | None = Field(
         default=None,
@@ -63,6 +77,16 @@ class LearnSettings(BaseModel):
     def _known(cls, name: str) -> str:
         registry.entry(name)
         return name
+
+    @property
+    def all_params(self) -> dict[str, Value]:
+        """The parameters of the algorithm, the privacy budget among them. Raises `BadInput` where it has none."""
+        asked = {"epsilon": self.epsilon, "delta": self.delta}
+        given: dict[str, Value] = {name: value for name, value in asked.items() if value is not None}
+        if given and "epsilon" not in registry.parameter_names(self.algorithm):
+            private = [name for name in registry.ALGORITHMS if "epsilon" in registry.parameter_names(name)]
+            raise BadInput(f"--epsilon: {self.algorithm} is not private; those that are: {', '.join(private)}")
+        return {**self.params, **given}
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
         """Return the same settings with the name and the output folder filled in."""

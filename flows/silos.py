@@ -57,9 +57,13 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
         truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
         federations: list[DaskFederation] = []
 
-        def connect(algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
+        def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
             patience = Patience(settings.silo_patience)
-            federations.append(DaskFederation(client, schema, run_id, algorithm, params, settings.seed, patience))
+            federations.append(
+                DaskFederation(
+                    client, schema, run_id, algorithm, params, settings.seed, patience, job.secure, job.budget
+                )
+            )
             return federations[-1]
 
         session = Session(

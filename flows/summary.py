@@ -1,5 +1,7 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
+from fedbnsl.tracking.result import PrivacySpent
+
 from .finished import Finished
 from .listing import console, show_scores, show_structure
 from .progress import readable
@@ -22,6 +24,10 @@ def show_result(finished: Finished) -> None:
         f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
         f"{sent} sent ({formula:.3g} MB by the papers' formula)"
     )
+    if result.privacy is not None:
+        out.print(privacy_line(result.privacy), soft_wrap=True)
+    elif result.secure:
+        out.print("replies were masked: the coordinator saw their sums only; no ε is promised for these")
     if result.truth is None:
         out.print("no truth.csv, so nothing to score against")
     if "report.html" in finished.files:
@@ -29,3 +35,13 @@ def show_result(finished: Finished) -> None:
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+
+
+def privacy_line(privacy: PrivacySpent) -> str:
+    """Return what was spent, in one line; a promise that is broken says so first."""
+    if privacy.broken:
+        return f"NOT PRIVATE: {privacy.broken}"
+    return (
+        f"privacy: ε = {privacy.spent:.4g} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
+        f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
+    )

@@ -15,6 +15,7 @@ from fedbnsl.algorithms.errors import BadInput
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies (run TEXT, round INTEGER, reply BLOB NOT NULL, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS states (run TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 """
 
 
@@ -82,12 +83,24 @@ class Journal:
             db.execute("ROLLBACK")
             raise
 
+    def one_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
+        """Note that the sum over `survivors` is about to be unmasked; say whether it is the only one of this round.
+
+        The sums over two sets of silos would together tell the part of those who are in one of them only. The same sum
+        again tells nothing new.
+        """
+        names = "\n".join(survivors)
+        self._db.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?)", (run, number, names))
+        row = self._db.execute("SELECT survivors FROM sums WHERE run = ? AND round = ?", (run, number)).fetchone()
+        return bool(row[0] == names)
+
     def close(self, run: str) -> None:
         """Drop what a finished run stored."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         db.execute("DELETE FROM replies WHERE run = ?", (run,))
         db.execute("DELETE FROM states WHERE run = ?", (run,))
+        db.execute("DELETE FROM sums WHERE run = ?", (run,))
         db.execute("COMMIT")
 
 

@@ -14,6 +14,7 @@ from prefect.futures import PrefectFuture
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, SiloLost
+from fedbnsl.algorithms.secure.session import Aborted
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class Step(Generic[T]):
 
 def worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
     """Say whether a failed solve may succeed if repeated: not when the input is bad or the silo is gone."""
-    return not isinstance(getattr(state, "data", None), BadInput | SiloLost)
+    return not isinstance(getattr(state, "data", None), BadInput | SiloLost | Aborted)
 
 
 # A repeated solve is answered from the silo's journal, so a retry neither draws noise anew nor spends budget.

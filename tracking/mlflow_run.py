@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,8 @@ class RunLog:
         for name in OUTPUTS:
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
+        if result.privacy is not None:
+            self.client.log_dict(self.run_id, asdict(result.privacy), "privacy/ledger.json")
         reason = why_no_model(result)
         model = None if reason else self._log_model(result)
         self._log_tags({"model": model or f"none: {reason}"})

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -18,7 +19,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from .edges import marks
 from .picture import as_png, draw_structure
 from .report import report_html
-from .result import Metric, RunResult
+from .result import NOT_COVERED, Metric, RunResult
 
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 METRICS = (
@@ -108,6 +109,8 @@ def config(result: RunResult) -> dict[str, Any]:
         "variables": result.schema.variables,
         "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
         "about": result.about,
+        "secure": result.secure,
+        "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
     }
 

@@ -3,7 +3,7 @@
 from .edges import Category, Edge, classify
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
 from .picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
-from .result import RunResult
+from .result import NOT_COVERED, RunResult
 
 SCORES = {
     "shd": "SHD: pairs of variables joined differently",
@@ -42,7 +42,7 @@ MARKS: dict[Category, str] = {
 }
 NO_TRUTH = "There is no truth to compare with."
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
-ELSEWHERE |= {"epsilon", "delta", "adjacency"}
+ELSEWHERE |= {"epsilon", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 
 
 def report_html(result: RunResult) -> str:
@@ -67,6 +67,10 @@ def warnings(result: RunResult) -> list[str]:
     if result.outcome == "silo lost":
         who = ", ".join(result.lost) or "a silo"
         said.append(f"Silo lost: {who} stopped answering. This is the state of the last round that all silos finished.")
+    elif result.lost:
+        said.append(f"Lost on the way: {', '.join(result.lost)}. What was learned comes from the silos that stayed.")
+    if result.privacy is not None and result.privacy.broken:
+        said.append(f"NOT PRIVATE: {result.privacy.broken}.")
     if result.outcome == "out of rounds":
         said.append(
             f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
@@ -184,15 +188,26 @@ def _silos(result: RunResult) -> str:
 
 
 def _privacy(result: RunResult) -> str:
-    metrics = result.metrics
-    if metrics.get("epsilon") is None:
-        return section("Privacy", paragraph("No privacy budget was asked for: replies are exact."))
-    rows = [
-        ("ε", metrics.get("epsilon")),
-        ("δ", metrics.get("delta")),
-        ("Two data sets are neighbours if they differ by", metrics.get("adjacency")),
+    privacy = result.privacy
+    masked = "Replies were masked: the coordinator saw only their sums."
+    if privacy is None:
+        said = "No privacy budget was asked for: replies are exact."
+        return section("Privacy", paragraph(said), *([paragraph(masked)] if result.secure else []))
+    notes = [paragraph(f"NOT PRIVATE: {privacy.broken}.", "warning")] if privacy.broken else []
+    notes += [paragraph(masked)] if result.secure else []
+    rows: list[tuple[str, object]] = [
+        ("ε spent, by the silo that spent most", "∞" if privacy.broken else privacy.spent),
+        ("ε asked for", privacy.epsilon),
+        ("δ", privacy.delta),
+        ("Neighbours: two tables that differ in one row", privacy.adjacency),
+        ("Protects one record", privacy.protects),
+        ("ε of all runs on these rows, this one among them", privacy.spent_ever),
     ]
-    return section("Privacy", table(("spent by each silo", ""), rows))
+    released = table(("released", "times", "ρ (zCDP)"), [(what, times, rho) for what, times, rho in privacy.releases])
+    not_covered = paragraph("Not covered: " + "; ".join(NOT_COVERED) + ".", "soft")
+    silos = [(silo, privacy.run[silo], privacy.ever[silo]) for silo in sorted(privacy.run)]
+    ledger = table(("ledger of", "ε of this run", "ε of all runs"), silos, scrolling=len(silos) > 12)
+    return section("Privacy", *notes, table(("spent", ""), rows), released, ledger, not_covered)
 
 
 def _parameters(result: RunResult) -> str:

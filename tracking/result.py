@@ -1,5 +1,6 @@
 """What one execution of `learn` produced: everything that outputs, reports and MLflow are written from."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,43 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.protocol import Outcome, Schema
 
 Metric = float | int | bool | str | None
+
+
+@dataclass(frozen=True)
+class PrivacySpent:
+    """What a private run promised, and the ε that its silos' ledgers say it spent; `broken`: why it is no promise."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    protects: str
+    broken: str
+    run: dict[str, float]
+    """by silo, ε of this run"""
+    ever: dict[str, float]
+    """by silo, ε of all runs on its rows, this one among them"""
+    releases: tuple[tuple[str, int, float], ...]
+    """what was released, how often, and the ρ of all of that, at the silo that spent most"""
+
+    @property
+    def spent(self) -> float:
+        """The ε of the silo that spent most in this run; ∞ where nothing is promised."""
+        return math.inf if self.broken else max(self.run.values(), default=0.0)
+
+    @property
+    def spent_ever(self) -> float:
+        """The ε of the silo that spent most in all runs."""
+        return max(self.ever.values(), default=0.0)
+
+
+NOT_COVERED = (
+    "the number of rows of each silo, which is public",
+    "settings chosen by looking at the data or at other runs' results",
+    "a person whose records are in several silos, or several of whose records are in one",
+    "runs on the same rows without a privacy budget, which no ledger counts",
+    "error messages about rows that cannot be read",
+)
+"""what ε says nothing of, shown with every ε"""
 
 
 @dataclass(frozen=True)
@@ -38,3 +76,7 @@ class RunResult:
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
     residual_variances: tuple[float, ...] | None = None
     """mean squared residual of each variable given its parents, over all rows: None where it was not asked for"""
+    privacy: PrivacySpent | None = None
+    """None for a run without noise"""
+    secure: bool = False
+    """whether the coordinator saw only sums"""

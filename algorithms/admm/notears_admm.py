@@ -71,4 +71,4 @@ def _ordered(A: FloatArray, right: FloatArray, allowed: NDArray[np.bool_]) -> Fl
 
 def build(settings: NotearsAdmm) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return NOTEARS-ADMM."""
-    return consensus_admm(settings, lambda problem: closed_form(problem, settings.loops), l1_at_server=True)
+    return consensus_admm(settings, lambda problem: closed_form(problem, settings.loops), True, settings.loops)

@@ -5,7 +5,7 @@ to compare with). A silo keeps its refitted weights to itself and sends two erro
 mean squared residuals: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and for the consensus weights.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ class Refit:
 
     center: bool = False
     """subtract each silo's own column means, as in the run that learned the structure"""
+    sum_only: bool = False
+    """let the server know only the sum of the squared residuals over the silos, and no silo's errors"""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,9 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
         return Silo(silo.name, silo.rows, silo.S, weights), fit
 
     def aggregate(server: Server, replies: Replies[Fit]) -> Server:
+        if replies.total is not None:
+            rows, squares = int(replies.total[0]), replies.total[1:]
+            return replace(server, silos=("all",), rows=(rows,), residuals=squares[None, :] / rows, personal=(-1.0,))
         return Server(
             learned=server.learned,
             variables=server.variables,
@@ -153,5 +158,6 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
         broadcast_type=Learned,
         reply_type=Fit,
         max_rounds=1,
+        summand=(lambda fit: np.append(float(fit.rows), fit.rows * fit.residuals)) if settings.sum_only else None,
         kept=("weights",),
     )

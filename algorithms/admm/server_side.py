@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure
-from ..protocol import FloatArray, Replies, Schema
+from ..protocol import FloatArray, Replies, Schema, Sparse
 from .consensus_step import consensus_step, soft_threshold
 from .messages import change_between, hold_back
 from .order import forward, settled_order
@@ -24,7 +24,7 @@ from .turns import NONE, Moves, proposals, turned
 
 # Sums of changes leave rounding where an entry has gone back to zero: anything below this is zero.
 NOTHING = 1e-10
-# Rounds kept in hand for the second phase when the first one would use them all up.
+# Rounds left over for the second phase when the first one would use them all up.
 RESERVE = 15
 # From a loose start after a change of the free entries, ρ₂ tightens by this factor a round, up to what it was before.
 TIGHTEN = 1.2
@@ -112,6 +112,20 @@ def broadcast(server: Server, settings: ConsensusSettings) -> Broadcast:
     return Broadcast(change_between(server.W_known, server.W), server.rho2, scale, place, server.moves, server.relaxed)
 
 
+def sparse(server: Server) -> Sparse | None:
+    """Return where this round's summands may differ from zero: once the order has settled, in what it leaves free.
+
+    In the round that brings a new order or support, what is no longer free goes back to zero: that one is dense.
+    """
+    if not len(server.place) or server.in_phase == 0:
+        return None
+    d = len(server.variables)
+    free = (forward(server.place, d) & server.support) | np.eye(d, dtype=bool)
+    after = d * d + d  # the mean squares, sent in the first round only, lie in between
+    length = after + 1 + len(server.moves)
+    return Sparse(np.concatenate([np.flatnonzero(free), np.arange(after, length)]), length)
+
+
 def aggregate(server: Server, replies: Replies[Reply], settings: ConsensusSettings, l1: float) -> Server:
     """Return the state with the new W: 000 Eq. 5 (`l1` = 0) or 001 Eq. 3, by `consensus_step` or under the order."""
     assert replies.total is not None
@@ -164,10 +178,12 @@ def dual_update(server: Server, settings: ConsensusSettings) -> Server:
         return _settled(server, settings) if ripe or server.number >= settings.rounds - RESERVE else server
     if len(server.moves):
         return _turned(server, settings)
-    if _agreed(server, settings) and server.turns < settings.turns and server.number + RESERVE < settings.rounds:
+    if not _agreed(server, settings):
+        return server
+    if server.turns < settings.turns and server.number + RESERVE < settings.rounds:
         edges = np.abs(server.W) > WEAK * settings.threshold
         return replace(server, moves=proposals(server.place, edges))
-    if _agreed(server, settings) and server.relaxable and not server.relaxed:
+    if server.relaxable and not server.relaxed:
         return replace(server, relaxed=True, support=server.W != 0, rho2=settings.rho2_settled, in_phase=0)
     return server
 
@@ -177,8 +193,7 @@ def converged(server: Server, settings: ConsensusSettings) -> bool:
     if settings.settle:
         last = server.relaxed or not server.relaxable
         return bool(len(server.place)) and last and not len(server.moves) and _agreed(server, settings)
-    left_zero = bool(server.W.any())
-    return left_zero and server.h < settings.h_tolerance and _agreed(server, settings)
+    return bool(server.W.any()) and server.h < settings.h_tolerance and _agreed(server, settings)
 
 
 def structure(server: Server, settings: ConsensusSettings) -> Structure:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocol import FloatArray, Schema
+from ..secure.ring import FRACTION_BITS
 from .messages import Change, change_between, hold_back
 from .order import forward
 from .settings import ConsensusSettings
@@ -104,28 +105,37 @@ def open_silo(table: NDArray[np.float64], schema: Schema, silo: str, settings: C
     """Return the state before round 1 of the silo whose rows are `table` `[n_rows, n_variables]`."""
     rows = table - table.mean(axis=0) if settings.center else table
     mean_rows = sum(schema.rows.values()) / len(schema.rows)
-    S = rows.T @ rows / mean_rows
+    return open_moments(rows.T @ rows / mean_rows, len(table), settings)
+
+
+def open_moments(S: FloatArray, rows: int, settings: ConsensusSettings) -> Silo:
+    """Return the state before round 1 of a silo that knows its rows by their weighted second moments `S` alone."""
     zero = np.zeros_like(S)
     scale = np.diag(S).copy() if settings.scaled else np.ones(len(S))
-    ridge = (table.shape[1] / len(table)) ** 2
+    ridge = (len(S) / rows) ** 2
     return Silo(S, ridge, 0, zero, zero, zero, settings.rho2, scale, np.empty(0, dtype=np.int64), zero == 0)
 
 
 def local_solve(
-    silo: Silo, broadcast: Broadcast, solve: LocalSolver, l1: float, settings: ConsensusSettings
+    silo: Silo, broadcast: Broadcast, solve: LocalSolver, l1: float, loops: bool, settings: ConsensusSettings
 ) -> tuple[Silo, Reply]:
-    """Update β_p for the W just received, solve for B_p, and return the new state and the reply."""
+    """Update β_p for the W just received, solve for B_p, and return the new state and the reply.
+
+    With `loops` the diagonal of B_p is free, and only the consensus with W, where it is zero, draws it to zero.
+    """
     W = broadcast.W.put(silo.W)
     scale = broadcast.scale if len(broadcast.scale) else silo.scale
     place = broadcast.place if len(broadcast.place) else silo.place
     support = silo.support & (W != 0) if broadcast.relax else silo.support
     allowed = forward(place, len(W)) & support
+    if loops:
+        allowed |= np.eye(len(W), dtype=bool)
     price = l1_weights(0.0 if broadcast.relax else l1, scale)
     gap = silo.B - W
     beta = silo.beta + (silo.rho2 * scale)[:, None] * gap
     r = broadcast.rho2 * scale
     problem = LocalProblem(silo.S, beta - r[:, None] * W, r, price, allowed, np.where(allowed, silo.B, 0))
-    B = np.where(allowed, hold_back(silo.B, solve(problem), held(settings.hold, scale)), 0.0)
+    B = np.where(allowed, on_grid(hold_back(silo.B, solve(problem), held(settings.hold, scale))), 0.0)
     sent = scale if settings.scaled and silo.rounds == 0 else np.empty(0)
     reply = Reply(
         B=change_between(np.zeros_like(B), B - silo.B),
@@ -134,6 +144,11 @@ def local_solve(
         changes=judged(silo, place, broadcast.moves),
     )
     return Silo(silo.S, silo.ridge, silo.rounds + 1, B, beta, W, broadcast.rho2, scale, place, support), reply
+
+
+def on_grid(B: FloatArray) -> FloatArray:
+    """Return `B` in whole 2⁻³² parts: sums of changes are then exact, in the clear and as fixed-point numbers."""
+    return np.asarray(np.rint(np.ldexp(B, FRACTION_BITS)) * 2.0**-FRACTION_BITS)
 
 
 def judged(silo: Silo, place: NDArray[np.int64], moves: Moves) -> FloatArray:

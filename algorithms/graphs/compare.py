@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput
+from .compare_pag import Metrics, compare_pag
 from .cpdag import cpdag
 from .ranking import auroc, average_precision
 from .skeleton import directed_part, moral_graph, skeleton, v_structures
 from .structure import Structure
-
-Metrics = dict[str, float | None]
 
 NO_EDGE, TAIL, ARROW = 0, 1, 2
 
@@ -41,15 +40,15 @@ def compare(learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = 
       edges (`aupr`: none).
 
     Raises BadInput if the variables differ, if the truth has a directed cycle and `allow_cyclic_truth` is not set, if a
-    score is NaN, or for a PAG.
+    score is NaN. If one of the two is a PAG, the figures are those of `compare_pag`.
     """
-    if "pag" in (learned.kind, truth.kind):
-        raise BadInput("a PAG cannot be compared yet, only a DAG or a CPDAG")
     truth = _aligned(truth, learned.variables)
     cycle = truth.cycle
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])
         raise BadInput(f"truth has the cycle {path}: SHD needs a DAG (ask for it with allow_cyclic_truth)")
+    if "pag" in (learned.kind, truth.kind):
+        return compare_pag(learned, truth)
     one, other = _same_kind(learned, truth)
     return {
         **_distances(one, other),

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import find_cycle, is_acyclic
+from .pag import directed_edges
+from .pag_rules import Marks
 from .skeleton import directed_part
 
 GraphKind = Literal["dag", "cpdag", "pag"]
@@ -18,7 +20,8 @@ GraphKind = Literal["dag", "cpdag", "pag"]
 class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
-    In a CPDAG an undirected edge stands in both directions. `kind` says how to read the matrix, not that the graph is
+    In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, `weights[i, j]` being its mark at
+    j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to read the matrix, not that the graph is
     acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before thresholding,
     where there are such, for AUROC and AUPR.
     """
@@ -57,7 +60,16 @@ class Structure:
 
     @property
     def _directed(self) -> NDArray[np.bool_]:
+        if self.kind == "pag":
+            return directed_edges(self.marks)
         return self.adjacency if self.kind == "dag" else directed_part(self.adjacency)
+
+    @property
+    def marks(self) -> Marks:
+        """The end marks of a PAG, `[n_variables, n_variables]`; ValueError for another kind of graph."""
+        if self.kind != "pag":
+            raise ValueError(f"a {self.kind} has no circles: its edges are in `weights`")
+        return self.weights.astype(np.int8)
 
     def reordered(self, variables: Sequence[str]) -> "Structure":
         """Return the same graph with its variables in the order of `variables`; ValueError if these are others."""

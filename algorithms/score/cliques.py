@@ -14,6 +14,8 @@ from .families import UNKNOWN, find
 
 Ints = NDArray[np.int64]
 
+NONE = -np.inf
+"""the gain where there is no valid operator"""
 MOST_CLIQUES = 256
 """how many cliques of one pair are looked at, at most: only graphs far too dense for their data have more"""
 

@@ -12,10 +12,8 @@ there. N are the neighbours of y that are adjacent to x.
 import numpy as np
 from numba import njit
 
-from .cliques import MOST_CLIQUES, neighbours_and_parents, next_clique, open_path, score_with, start_clique
+from .cliques import MOST_CLIQUES, NONE, neighbours_and_parents, next_clique, open_path, score_with, start_clique
 from .equivalence import extension
-
-NONE = -np.inf
 
 
 @njit(cache=True)

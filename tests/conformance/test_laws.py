@@ -11,6 +11,9 @@ import pytest
 from fedbnsl.algorithms import registry, wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
+from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
+from fedbnsl.algorithms.privacy.scales import BUCKETS
+from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne
 from fedbnsl.algorithms.protocol import FederatedAlgorithm, rounds
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generate import homogeneous
@@ -18,14 +21,31 @@ from fedbnsl.data.generate import homogeneous
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 8
 
-everyone = pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
+# Besides every algorithm as it is by default, those that have a private side.
+ALSO = {"secure-sum, private": ("secure-sum", {"epsilon": 50.0})}
+# So few rows that little noise drowns them.
+LENIENT = {"dp-covariance": {"epsilon": 50.0}}
+NAMES = [*sorted(registry.ALGORITHMS), *ALSO]
+
+
+def params_of(case: str) -> tuple[str, dict[str, Any]]:
+    """Return the algorithm of `case`, and parameters that make it short and its noise repeatable."""
+    name, params = ALSO.get(case, (case, LENIENT.get(case, {})))
+    known = registry.parameter_names(name)
+    return name, params | {key: value for key, value in (("rounds", ROUNDS), ("insecure_seed", 1)) if key in known}
+
+
+def algorithm_of(case: str, **other: Any) -> Algorithm:
+    name, params = params_of(case)
+    return registry.build(name, registry.configure(name, params | other))
+
+
+everyone = pytest.mark.parametrize("name", NAMES)
 iterative = pytest.mark.parametrize(
-    "name", [name for name in sorted(registry.ALGORITHMS) if registry.build(name, registry.configure(name, {})).kept]
+    "name", [name for name in sorted(registry.ALGORITHMS) if hasattr(registry.entry(name).config, "rho2")]
 )
-
-
-def algorithm_of(name: str) -> Algorithm:
-    return registry.build(name, registry.configure(name, {"rounds": ROUNDS}))
+masked = pytest.mark.parametrize("name", [name for name in NAMES if algorithm_of(name).summand is not None])
+private = pytest.mark.parametrize("name", [name for name in NAMES if algorithm_of(name).private is not None])
 
 
 def tables(silos: int = 3, rows: int = 80, variables: int = 5, seed: int = 5) -> dict[str, np.ndarray]:
@@ -105,7 +125,9 @@ class TestEveryAlgorithm:
             assert seen
             assert not any(rows in shape or rows * 5 in shape for shape in seen)
             shapes.append(max((int(np.prod(shape)) for shape in seen), default=0))
-        assert max(shapes) <= 5 * 5
+        all_tests = 10 * 2**3 * 5  # 10 pairs, the subsets of the other 3, at most 5 numbers a test
+        private = 5 * BUCKETS if algorithm_of(name).private else 5 * 5
+        assert max(shapes) <= (all_tests if "cit-voting" in name else private)
 
     def test_the_order_of_the_rows_does_not_matter(self, name: str) -> None:
         given = tables()
@@ -137,12 +159,104 @@ class TestEveryAlgorithm:
         assert replies.total is not None
 
     def test_settings_out_of_range_are_refused_with_the_value(self, name: str) -> None:
-        with pytest.raises(BadInput, match=r"rounds is 0: it must be 1 or more"):
-            registry.configure(name, {"rounds": "0"})
-        with pytest.raises(BadInput, match=r"parameter rounds of .* is 'many': it must be a whole number"):
-            registry.configure(name, {"rounds": "many"})
+        name, _ = params_of(name)
+        counted = next(key for key in ("rounds", "most_parents") if key in registry.parameter_names(name))
+        with pytest.raises(BadInput, match=rf"{counted} is 0: it must be 1 or more"):
+            registry.configure(name, {counted: "0"})
+        with pytest.raises(BadInput, match=rf"parameter {counted} of .* is 'many': it must be a whole number"):
+            registry.configure(name, {counted: "many"})
         with pytest.raises(BadInput, match=rf"unknown parameter 'lambda' of {name}: there are "):
             registry.configure(name, {"lambda": "1"})
+
+
+@masked
+class TestSecureAggregation:
+    """Laws of the algorithms whose server needs only a sum."""
+
+    def test_masks_change_nothing_that_is_learned(self, name: str) -> None:
+        algorithm = algorithm_of(name)
+        plain = run(name, federate(tables()))[-1].server
+        hidden = run(name, federate(tables(), secure=True))[-1].server
+        np.testing.assert_allclose(algorithm.structure(hidden).weights, algorithm.structure(plain).weights, atol=1e-6)
+
+    def test_entries_that_the_server_knows_to_be_zero_are_not_sent(self, name: str) -> None:
+        algorithm = algorithm_of(name)
+        for one in rounds(algorithm, federate(tables(), secure=True)):
+            sparse = algorithm.sparse(one.server)
+            assert sparse is None or (np.diff(sparse.positions) > 0).all()
+
+    def test_one_silo_cannot_hide_in_a_sum(self, name: str) -> None:
+        if algorithm_of(name).needs_secure_sum:
+            pytest.skip("a private one may be alone; it then needs no masks")
+        with pytest.raises(BadInput, match="there is one silo"):
+            run(name, federate(tables(silos=1), secure=True))
+
+
+@private
+class TestPrivate:
+    """Laws of the algorithms that promise an ε."""
+
+    def test_what_is_charged_is_what_was_promised(self, name: str) -> None:
+        federation = federate(tables())
+        algorithm = algorithm_of(name, insecure_seed=-1)
+        list(rounds(algorithm, federation))
+        assert algorithm.private is not None
+        promise = algorithm.private.promise(federation.schema)
+        for charges in federation.charges().values():
+            assert 0.9 * promise.cost.rho < total(Cost(c.rho, ReplaceOne) for c in charges).rho <= promise.cost.rho
+            assert spent(charges, promise.delta) <= promise.epsilon
+
+    def test_the_price_does_not_depend_on_the_rows(self, name: str) -> None:
+        algorithm = algorithm_of(name)
+        private = algorithm.private
+        assert private is not None
+        prices = []
+        for seed in (1, 2):
+            federation = federate(tables(seed=seed))
+            server = algorithm.open_server(federation.schema)
+            seen = [replace(server, scales=np.ones(5)) if hasattr(server, "scales") else server, server]
+            state = algorithm.open_silo(
+                federation.tables["silo-1"], federation.schema, "silo-1", silo_generator(0, "a")
+            )
+            prices.append([private.releases(state, algorithm.broadcast(one)) for one in seen])
+        assert prices[0] == prices[1]
+        assert all(prices[0])
+
+    def test_noise_is_not_repeated_unless_it_is_asked_for_by_name(self, name: str) -> None:
+        def learned(**other: Any) -> bytes:
+            return wire.encode(list(rounds(algorithm_of(name, **other), federate(tables())))[-1].server)
+
+        assert learned(insecure_seed=1) == learned(insecure_seed=1)
+        assert learned(insecure_seed=-1) != learned(insecure_seed=-1)
+
+    def test_seeded_noise_is_never_called_private(self, name: str) -> None:
+        federation = federate(tables())
+        algorithm = algorithm_of(name)
+        list(rounds(algorithm, federation))
+        assert algorithm.private is not None
+        assert "known seed" in algorithm.private.promise(federation.schema).broken
+        assert all(np.isinf(c.rho) for charges in federation.charges().values() for c in charges)
+
+    def test_a_budget_already_spent_refuses_before_any_noise(self, name: str) -> None:
+        federation = federate(tables())
+        federation.budget = Budget(1e-3)
+        states: list[Any] = []
+        algorithm = algorithm_of(name, insecure_seed=-1)
+        watched = replace(algorithm, local_solve=lambda state, ask: states.append(state))
+        with pytest.raises(Overspent, match="refused before any noise was drawn"):
+            list(rounds(watched, federation))
+        assert states == []
+        assert all(charges == () for charges in federation.charges().values())
+
+    @pytest.mark.parametrize("params", [{"epsilon": -1}, {"delta": 1.0}, {"delta": -0.1}, {"epsilon": "nan"}])
+    def test_a_budget_that_means_nothing_is_refused(self, name: str, params: dict[str, Any]) -> None:
+        with pytest.raises(BadInput, match=next(iter(params))):
+            algorithm_of(name, **params)
+
+    def test_a_silo_of_one_row_is_refused_by_name(self, name: str) -> None:
+        given = tables() | {"tiny": np.ones((1, 5))}
+        with pytest.raises(BadInput, match="silo tiny has 1 row"):
+            list(rounds(algorithm_of(name), federate(given)))
 
 
 @iterative

@@ -105,7 +105,7 @@ def test_text_that_is_not_utf8(tmp_path, content, message):
     [
         ({"x": [1, 2, 3], "y": [1.0, None, 2.0]}, "row 2, column 'y': the cell is empty or not a number"),
         ({"x": [1, 2, 3], "y": ["1", "two", "3"]}, "row 2, column 'y': 'two' is not a number"),
-        ({"x": [1, 2, 3], "y": [True, False, True]}, "row 1, column 'y': 'True' is not a number"),
+        ({"x": [1.5, 2, 3], "y": [True, False, True]}, "row 1, column 'y': 'True' is not a number"),
         ({"x": [1, 2, 3], "y": [1.0, 2.0, float("inf")]}, "row 3, column 'y': inf is not finite"),
         ({"x": [1, 2, 3], "y": [4, 4, 4]}, "column 'y': constant, every row is 4.0"),
         ({"x": [1], "y": [4]}, "only one row; at least two are needed"),
@@ -169,12 +169,12 @@ TRUTHS = {
     ),
     "no target": (
         "source,weight\nx,1\n",
-        "line 1: column 'target' is missing; a graph needs source,target[,weight][,lag]",
+        "line 1: column 'target' is missing; a graph needs source,target[,weight][,type][,lag]",
     ),
     "empty target": ("source,target\nx,\n", "line 2, column 'target': the cell is empty"),
     "another column": (
         "source,target,wieght\nx,y,1\n",
-        "line 1: column 'wieght' is not one of source, target, weight, lag, weight:<silo>",
+        "line 1: column 'wieght' is not one of source, target, weight, type, lag, weight:<silo>",
     ),
     "another silo": ("source,target,weight,weight:b\nx,y,1,1\n", "line 1: column 'weight:b': there is no silo 'b'"),
     "silo's weight": ("source,target,weight:a\nx,y,one\n", "line 2, column 'weight:a': 'one' is not a number"),
@@ -196,7 +196,7 @@ def test_a_fault_of_the_truth(tmp_path, fault):
     [
         ("{", "line 1: not JSON: Expecting property name enclosed in double quotes"),
         ("[]", "not a JSON object with keys such as 'kind'"),
-        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous"),
+        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous, discrete"),
         ('{"checksums": 3}', "checksums: not a JSON object"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.carried import carried_file
-from fedbnsl.data.sachs import CONDITIONS, EDGES, PROTEINS, TRUTHS, sachs, sachs_table, sachs_truth
+from fedbnsl.data.sachs import CONDITIONS, EDGES, PROTEINS, TRUTHS, discrete_sachs, sachs, sachs_table, sachs_truth
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "sachs"
 
@@ -125,3 +125,28 @@ def test_a_table_that_is_not_installed_says_how_to_get_it(monkeypatch):
 def test_a_package_that_is_not_installed():
     with pytest.raises(BadInput, match="x of the package no-such-package-at-all is not installed: do something"):
         carried_file("no-such-package-at-all", "x", "do something")
+
+
+def test_discrete_rows_are_those_of_the_published_network_for_any_number_of_silos():
+    def rows(silos):
+        data = discrete_sachs(silos)
+        sizes = list(data.schema.rows.values())
+        assert len(sizes) == silos
+        assert max(sizes) - min(sizes) <= 1
+        table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
+        return table[np.lexsort(table.T)]
+
+    assert rows(2).shape == (853, 11)
+    assert all(np.array_equal(rows(2), rows(silos)) for silos in (4, 8, 64))
+    data = discrete_sachs(3, seed=1)
+    assert set(data.truth.to_networkx().edges) == set(sachs_truth("17").to_networkx().edges)
+    assert data.schema.levels["Akt"] == ("LOW", "AVG", "HIGH")
+    assert not np.array_equal(data.tables["silo-1"], discrete_sachs(3).tables["silo-1"])
+    with pytest.raises(BadInput, match="silos: 500 silos of at least 2 rows need 1000 rows, the table has 853"):
+        discrete_sachs(500)
+
+
+@needs_shared
+def test_the_discrete_network_has_the_published_graph():
+    published = json.loads((SHARED / "truth_17_bnlearn.json").read_text())
+    assert {tuple(edge) for edge in published["edges"]} == set(discrete_sachs().truth.to_networkx().edges)

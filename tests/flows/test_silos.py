@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -60,9 +61,15 @@ def test_no_scheduler_is_bad_input():
 @pytest.fixture
 def owners(example, tmp_path):
     """Return the address of a scheduler and the workers two owners connected to it: of silos 1 and 3, of silo 2."""
+    with connected_owners(silo_files(example), (("silo-1", "silo-3"), ("silo-2",)), tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def connected_owners(files, hosts, tmp_path):
+    """Yield the address of a scheduler, and for each of `hosts` the process of a worker that hosts those silos."""
     from distributed import LocalCluster
 
-    files = silo_files(example)
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with LocalCluster(n_workers=0, **quiet) as cluster, (tmp_path / "log").open("w") as log:
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-dashboard"]
@@ -72,7 +79,7 @@ def owners(example, tmp_path):
                 [*worker, *(word for silo in silos for word in ("--silo", f"{silo}={files[silo]}"))],
                 **{"stdout": log, "stderr": log, "cwd": tmp_path, "start_new_session": True},
             )
-            for silos in (("silo-1", "silo-3"), ("silo-2",))
+            for silos in hosts
         ]
         yield cluster.scheduler_address, children
         for child in children:

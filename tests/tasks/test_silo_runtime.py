@@ -39,7 +39,7 @@ class Runtime:
     def __init__(self, schema, call, crash_before=()):
         self.schema, self.call, self.crash_before = schema, call, crash_before
 
-    def exchange(self, algorithm, number, broadcast):
+    def exchange(self, algorithm, number, broadcast, sparse=None):
         if number in self.crash_before:
             forget_all()
         packed = wire.encode(broadcast)

@@ -1,0 +1,85 @@
+"""Count tables: how often each combination of levels of a set of variables occurs, as a silo counts and sends it.
+
+A table over a set of variables serves every test on it, (x, y | z) with {x, y} ∪ z that set, so a level's tests need
+each set once. Tables are dense, in mixed radix over the cardinalities (which are public), the last variable running
+fastest: every silo's numbers stand in the same places, and their sum is the table of all rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .subsets import PAD, Tests
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Which tables answer a list of tests."""
+
+    sets: NDArray[np.int16]
+    """of variables, `[n_sets, size]`, each sorted and filled up with -1"""
+    table_of: NDArray[np.int64]
+    """the number of each test's table, `[n_tests]`"""
+
+
+def tables_for(tests: Tests, d: int) -> Tables:
+    """Return the tables that answer `tests` on `d` variables, in lexicographic order, each set once."""
+    if not len(tests):
+        return Tables(tests, np.empty(0, np.int64))
+    filled = np.sort(np.where(tests == PAD, d, tests), axis=1).astype(np.int16)
+    if (d + 1.0) ** filled.shape[1] < 2.0**63:
+        key = filled @ (d + 1) ** np.arange(filled.shape[1] - 1, -1, -1, dtype=np.int64)
+        _, first, table_of = np.unique(key, return_index=True, return_inverse=True)
+        sets = filled[first]
+    else:
+        sets, table_of = np.unique(filled, axis=0, return_inverse=True)
+    return Tables(np.where(sets == d, np.int16(PAD), sets), table_of.ravel())
+
+
+def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each table begins, and at the end how many cells there are in all, `[n_sets + 1]`."""
+    sizes = np.where(sets == PAD, 1, cardinalities[sets]).prod(axis=1)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def count(
+    columns: NDArray[np.int16], cardinalities: NDArray[np.int64], sets: NDArray[np.int16]
+) -> NDArray[np.unsignedinteger]:
+    """Return the tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
+
+    The numbers are of the smallest type that holds the number of rows, which is public.
+    """
+    begins = offsets(sets, cardinalities)
+    counts = np.zeros(begins[-1], np.uint32)
+    _count(columns, cardinalities, sets, begins, counts)
+    return counts.astype(np.min_scalar_type(max(columns.shape[1], 256)))
+
+
+@njit(cache=True)
+def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sets come in lexicographic order, so all but the last variable of a set often are those of the set before."""
+    n = columns.shape[1]
+    prefix = np.zeros(n, np.int32)
+    last = np.full(sets.shape[1], -2, np.int16)
+    for s in range(len(sets)):
+        size = sets.shape[1]
+        while size > 0 and sets[s, size - 1] < 0:
+            size -= 1
+        same = True
+        for t in range(sets.shape[1] - 1):
+            if last[t] != (sets[s, t] if t < size - 1 else -2):
+                same = False
+        if not same:
+            prefix[:] = 0
+            for t in range(size - 1):
+                radix, column = np.int32(cardinalities[sets[s, t]]), columns[sets[s, t]]
+                for r in range(n):
+                    prefix[r] = prefix[r] * radix + column[r]
+            last[:] = -2
+            last[: size - 1] = sets[s, : size - 1]
+        radix, column = np.int32(cardinalities[sets[s, size - 1]]), columns[sets[s, size - 1]]
+        table = counts[begins[s] : begins[s + 1]]
+        for r in range(n):
+            table[prefix[r] * radix + column[r]] += 1

@@ -1,0 +1,99 @@
+"""From separating sets to a CPDAG: colliders, and Meek's rules, in a way the order of the variables cannot change.
+
+Colombo & Maathuis 2014, §4.2-4.3: a triple whose separating sets disagree is ambiguous and no rule draws on it; an edge
+that two conclusions direct against each other stays undirected. All edges that the rules direct in the same sweep are
+directed at once.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graphs.skeleton import VStructure
+from ..graphs.unshielded import unshielded_triples
+from .search import Search, separating_sets
+from .settings import Orientation
+
+DOUBT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
+"""the share of separating sets that may speak against a conclusion"""
+
+
+@dataclass(frozen=True)
+class Triples:
+    """The unshielded triples (i, k, j), i < j, that are colliders, and those of which one cannot tell."""
+
+    colliders: frozenset[VStructure]
+    ambiguous: frozenset[VStructure]
+
+
+def classify(search: Search, orientation: Orientation) -> Triples:
+    """Return what the separating sets say of each unshielded triple (i, k, j): a collider is in none of them.
+
+    "sepset" asks the set found first (Spirtes et al. 2000). The others ask all sets found: if few of them hold k it is
+    a collider, if few do not it is none, else the triple is ambiguous. Few are, for "conservative", none; for
+    "majority", less than half; for "clear", not more than a fifth.
+    """
+    sets = separating_sets(search)
+    colliders, ambiguous = set(), set()
+    for i, k, j in unshielded_triples(search.joined):
+        separate = sets[i, j][:1] if orientation == "sepset" else sets[i, j]
+        share = sum(k in given for given in separate) / len(separate)
+        if share == 0.5 or DOUBT[orientation] < share < 1 - DOUBT[orientation]:
+            ambiguous.add((i, k, j))
+        elif share < 0.5:
+            colliders.add((i, k, j))
+    return Triples(frozenset(colliders), frozenset(ambiguous))
+
+
+def orient(joined: NDArray[np.bool_], triples: Triples) -> NDArray[np.bool_]:
+    """Return the CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules 1 to 3.
+
+    Meek 1995 has a fourth rule, for background knowledge; there is none here.
+    """
+    heads = np.zeros_like(joined)
+    for i, k, j in triples.colliders:
+        heads[i, k] = heads[j, k] = True
+    unclear = np.zeros((len(joined),) * 3 if triples.ambiguous else (0, 0, 0), dtype=np.bool_)
+    for i, k, j in triples.ambiguous:
+        unclear[i, k, j] = unclear[j, k, i] = True
+    settled = heads | heads.T
+    directed = heads & ~heads.T
+    while True:
+        heads = _meek_sweep(joined, directed, unclear) & joined & ~settled
+        if not heads.any():
+            return directed | (joined & ~directed.T & ~directed)
+        settled |= heads | heads.T
+        directed |= heads & ~heads.T
+
+
+def _meek_sweep(
+    joined: NDArray[np.bool_], directed: NDArray[np.bool_], unclear: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which undirected edges i — j a rule directs i → j."""
+    lines = joined & ~directed & ~directed.T
+    heads = np.zeros_like(joined)
+    for i, j in np.argwhere(lines):
+        into_i, out_of_i = directed[:, i], directed[i]
+        ends = into_i & ~joined[j]
+        ends[j] = False
+        if len(unclear):
+            ends = ends & ~unclear[:, i, j]
+        heads[i, j] = ends.any() or (out_of_i & directed[:, j]).any() or _rule_3(joined, directed, lines, unclear, i, j)
+    return heads
+
+
+def _rule_3(
+    joined: NDArray[np.bool_],
+    directed: NDArray[np.bool_],
+    lines: NDArray[np.bool_],
+    unclear: NDArray[np.bool_],
+    i: int,
+    j: int,
+) -> bool:
+    """Say whether i — k → j and i — m → j, with k and m not joined and i certainly not a collider between them."""
+    between = np.flatnonzero(lines[i] & directed[:, j])
+    return any(
+        not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
+    )

@@ -1,0 +1,43 @@
+"""PC and FCI: what to search for, and the graph that follows from what was found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..graphs.pag import orient_pag
+from ..graphs.structure import Structure
+from .orientation import classify, orient
+from .possible_d_sep import possible_d_sep
+from .search import Pools, Search, separating_sets
+from .settings import Orientation
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A constraint-based algorithm: the stages of its search are a matter of `pools`, the rest is its orientation."""
+
+    kind: Literal["cpdag", "pag"]
+    pools: Pools | None
+    """the possible-d-sep sets, where latent variables are reckoned with"""
+    graph: Callable[[Search, tuple[str, ...], Orientation], Structure]
+    """(search, variables, how colliders are told) -> the graph, also of an unfinished search"""
+
+
+def _cpdag(search: Search, variables: tuple[str, ...], orientation: Orientation) -> Structure:
+    edges = orient(search.joined, classify(search, orientation))
+    return Structure(variables, edges.astype(np.float64), "cpdag")
+
+
+def _pag(search: Search, variables: tuple[str, ...], orientation: Orientation) -> Structure:
+    triples = classify(search, orientation)
+    first = {pair: sets[0] for pair, sets in separating_sets(search).items()}
+    marks = orient_pag(search.joined, triples.colliders, first, triples.ambiguous)
+    return Structure(variables, marks.astype(np.float64), "pag")
+
+
+PC = Procedure("cpdag", None, _cpdag)
+"""PC-stable (Colombo & Maathuis 2014) -> CPDAG"""
+FCI = Procedure("pag", possible_d_sep, _pag)
+"""FCI-stable with possible-d-sep (ibid.; Spirtes et al. 2000) and all of Zhang's rules -> PAG"""

@@ -1,0 +1,21 @@
+"""What independence tests answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..protocol import FloatArray
+from .subsets import Tests
+
+
+@dataclass(frozen=True)
+class Results:
+    """Per test, `[n_tests]`: the p-value of independence, and how strong the dependence is, in units that compare.
+
+    A vote or an oracle has no p-value: it gives 1 for independent, 0 for dependent.
+    """
+
+    p: FloatArray
+    strength: FloatArray
+
+
+Answer = Callable[[Tests], Results]

@@ -1,0 +1,264 @@
+"""The search for separating sets, a state that asks tests and is told their results (PC-stable, FCI).
+
+Level by level of the conditioning sets' size, every pair that is still joined is tested given subsets of the pools of
+its two ends, and is separated by the first set that makes it independent. A stage says what the pools are:
+
+- "skeleton": the variables joined to each end when the level began (Colombo & Maathuis 2014, Algorithm 4.1);
+- "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables;
+- "colliders": nothing is separated any more; all sets that separate the ends of unshielded triples are looked for
+  (ibid., §4.2: conservative and majority rule).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocol import FloatArray
+from .biconnected import biconnected
+from .results import Answer, Results
+from .settings import ConstraintSettings
+from .subsets import PAD, Draw, Tests, next_tests
+
+Pools = Callable[["Search"], NDArray[np.bool_]]
+"""the search at the end of the skeleton -> the possible-d-sep set of each variable, `[d, d]` by rows"""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where a search stands; all it needs to go on. `d` is the number of variables."""
+
+    stage: str
+    level: int
+    joined: NDArray[np.bool_]
+    """pairs not separated so far, `[d, d]`, symmetric"""
+    pools: NDArray[np.bool_]
+    """where each variable's conditioning sets are drawn from on this level, `[d, d]` by rows"""
+    tried: NDArray[np.bool_]
+    """sets within these rows have been tried before"""
+    asked: NDArray[np.int64]
+    """how many conditioning sets of this level each pair (i < j) has been through, `[d, d]`"""
+    strength: FloatArray
+    """how strongly two variables depend on each other, given nothing, `[d, d]`"""
+    separators: Tests
+    """the tests that found independence: first of all, for each separated pair, the one that separated it"""
+    p: FloatArray
+    """their p-values"""
+    tests: Tests
+    """what is asked now; empty when all is done"""
+    deepest: int = 0
+    """the largest conditioning set tried"""
+    made: int = 0
+    """tests made"""
+    left_out: int = 0
+    """tests not made for want of rows"""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to ask."""
+        return not len(self.tests)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search of PC or FCI consists of."""
+
+    stages: tuple[str, ...]
+    depth: int
+    """largest conditioning set; -1 for any"""
+    cells: int
+    """cells of tables per exchange, about"""
+    alpha: float
+    cardinalities: NDArray[np.int64]
+    """of the variables; ones where no tables are counted"""
+    most_sets: int
+    """conditioning sets of one size for a pair"""
+    most_cells: float
+    """larger tables are not asked for"""
+    possible_d_sep: Pools | None = None
+
+
+def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: int, pools: Pools | None) -> Plan:
+    """Return the plan of PC, or with possible-d-sep `pools` that of FCI."""
+    stages = ["skeleton"]
+    if pools is not None:
+        stages.append("possible-d-sep")
+    if settings.orientation != "sepset":
+        stages.append("colliders")
+    most = rows / settings.rows_per_cell if settings.rows_per_cell else np.inf
+    return Plan(
+        (*stages, "done"),
+        settings.depth,
+        settings.cells,
+        settings.alpha,
+        cardinalities,
+        settings.most_sets or np.iinfo(np.int64).max,
+        most,
+        pools,
+    )
+
+
+def start(the: Plan) -> Search:
+    """Return the search with all pairs joined and the tests of its first exchange."""
+    d = len(the.cardinalities)
+    all_pairs = ~np.eye(d, dtype=np.bool_)
+    none = np.zeros((d, d), dtype=np.bool_)
+    no_tests = np.empty((0, 2), np.int16)
+    zeros = np.zeros((d, d))
+    search = Search(
+        "skeleton", 0, all_pairs, all_pairs, none, zeros.astype(np.int64), zeros, no_tests, np.empty(0), no_tests
+    )
+    return ask(the, search)
+
+
+def step(the: Plan, search: Search, results: Results) -> Search:
+    """Return the search after the `results` of its tests, with the next tests to make."""
+    return ask(the, absorb(the, search, results))
+
+
+def run(the: Plan, answer: Answer) -> Search:
+    """Return the finished search, all of whose tests `answer` answers."""
+    search = start(the)
+    while not search.done:
+        search = step(the, search, answer(search.tests))
+    return search
+
+
+def absorb(the: Plan, search: Search, results: Results) -> Search:
+    """Return the search knowing `results`, without new tests."""
+    independent = np.flatnonzero(results.p > the.alpha)
+    joined, strength = search.joined, search.strength
+    if search.stage != "colliders":
+        pairs = search.tests[independent, :2] @ np.array([len(joined), 1])
+        independent = independent[np.unique(pairs, return_index=True)[1]]
+        joined = joined.copy()
+        x, y = search.tests[independent, :2].T
+        joined[x, y] = joined[y, x] = False
+    if search.level == 0 and search.stage == "skeleton":
+        strength = strength.copy()
+        x, y = search.tests[:, :2].T
+        strength[x, y] = strength[y, x] = results.strength
+    return replace(
+        search,
+        joined=joined,
+        strength=strength,
+        separators=stack(search.separators, search.tests[independent]),
+        p=np.concatenate([search.p, results.p[independent]]),
+        tests=search.tests[:0],
+        made=search.made + len(search.tests),
+    )
+
+
+def ask(the: Plan, search: Search) -> Search:
+    """Return the search with the tests of its next exchange, from the next level or stage on that has any.
+
+    A level that would take too many cells is asked for in parts. The stage "colliders" separates nothing, so that
+    its levels need not wait for each other and go out together.
+    """
+    while search.stage != "done":
+        more = _ask_on_this_level(the, search)
+        if len(more.tests) > len(search.tests):
+            search = more
+            if search.stage != "colliders" or cells_of(search.tests, the.cardinalities) >= the.cells:
+                break
+        else:
+            following = _next_level(the, more)
+            if following.stage != search.stage and len(search.tests):
+                break
+            search = following
+    return search
+
+
+def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
+    """Return how many cells the tables of `tests` have, shared ones counted as often as they serve."""
+    return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
+
+
+def _ask_on_this_level(the: Plan, search: Search) -> Search:
+    pairs = np.argwhere(np.triu(_pairs(search)))
+    if not len(pairs):
+        return search
+    blocks, block_of = _blocks(the, search)
+    draw = Draw(
+        search.level,
+        search.pools,
+        search.tried,
+        search.strength,
+        the.cardinalities,
+        blocks,
+        block_of,
+        the.most_sets,
+        the.most_cells,
+    )
+    asked_before = search.asked[pairs[:, 0], pairs[:, 1]]
+    tests, asked, left_out = next_tests(draw, pairs, asked_before, the.cells)
+    now = search.asked.copy()
+    now[pairs[:, 0], pairs[:, 1]] = asked
+    return replace(search, tests=stack(search.tests, tests), asked=now, left_out=search.left_out + left_out)
+
+
+def _blocks(the: Plan, search: Search) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return where the conditioning sets of each pair stay: in FCI's second stage, on the paths between its ends."""
+    if search.stage == "possible-d-sep":
+        return biconnected(search.tried)
+    return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
+
+
+def _pairs(search: Search) -> NDArray[np.bool_]:
+    """Return the pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
+    if search.stage != "colliders":
+        return search.joined
+    common = search.joined.astype(np.float32) @ search.joined.astype(np.float32) > 0
+    return common & ~search.joined & ~np.eye(len(common), dtype=np.bool_)
+
+
+def _next_level(the: Plan, search: Search) -> Search:
+    level = search.level + 1
+    following = replace(search, level=level, asked=np.zeros_like(search.asked))
+    if search.stage == "skeleton":
+        following = replace(following, pools=search.joined)
+    if _has_tests(the, following):
+        deepest = search.deepest if search.stage == "colliders" else max(level, search.deepest)
+        return replace(following, deepest=deepest)
+    return _next_stage(the, following)
+
+
+def _has_tests(the: Plan, search: Search) -> bool:
+    """Say whether conditioning sets can be as large as the level: by the pools, the depth, and the number of rows."""
+    if search.stage == "colliders":
+        return search.level <= search.deepest
+    if 0 <= the.depth < search.level:
+        return False
+    if np.sort(the.cardinalities)[: search.level + 2].prod(dtype=np.float64) > the.most_cells:
+        return False
+    sizes = search.pools.sum(axis=1)[:, None] - search.pools
+    return bool((sizes[search.joined] >= search.level).any())
+
+
+def _next_stage(the: Plan, search: Search) -> Search:
+    stage = the.stages[the.stages.index(search.stage) + 1]
+    search = replace(search, stage=stage, asked=np.zeros_like(search.asked))
+    none = np.zeros_like(search.joined)
+    if stage == "possible-d-sep":
+        assert the.possible_d_sep is not None
+        search = replace(search, level=1, pools=the.possible_d_sep(search), tried=search.joined)
+        return search if _has_tests(the, search) else _next_stage(the, search)
+    return replace(search, level=0, pools=search.joined, tried=none)
+
+
+def stack(one: Tests, other: Tests) -> Tests:
+    """Return both lists of tests as one, filled up to the larger conditioning set."""
+    width = max(one.shape[1], other.shape[1])
+    filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
+    return np.concatenate(filled)
+
+
+def separating_sets(search: Search) -> dict[tuple[int, int], list[frozenset[int]]]:
+    """Return, for each pair (i, j), i < j, the sets that separate it, the one found first at the front."""
+    found: dict[tuple[int, int], list[frozenset[int]]] = {}
+    for i, j, *given in search.separators.tolist():
+        separator = frozenset(k for k in given if k != PAD)
+        if separator not in (of_pair := found.setdefault((i, j), [])):
+            of_pair.append(separator)
+    return found

@@ -1,0 +1,1 @@
+"""Learning from second moments alone: one pooled, and perhaps private, covariance."""

@@ -1,0 +1,38 @@
+"""DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing (000 §6.3; Wang 2018).
+
+What leaves a silo: bucket counts and second moments, each noisy enough by itself; nobody needs to be trusted. With
+them out, the paper's further rounds of notears-admm tell the server nothing new: the objective Σ_p L(B; S_p) depends on
+the S_p only through their mean, so the server solves it there, with the same settings, and no more bytes are sent. The
+mean of P covariances carries the noise of √P sums: `secure-sum` does with that of one.
+"""
+
+from dataclasses import dataclass
+
+from ..admm.settings import require
+from ..privacy.shares import Shares
+from ..protocol import FederatedAlgorithm, Schema
+from .pooled import Learner
+from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
+
+
+@dataclass(frozen=True)
+class DpCovariance(SummedMoments):
+    """Settings of `dp-covariance`."""
+
+    learner: Learner = "notears-admm"
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.epsilon > 0, "epsilon", self.epsilon, "above 0")
+
+
+def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+    """Return the algorithm: two exchanges, one with a known scale."""
+    return summed_moments(settings, lambda schema: plan(settings, schema))
+
+
+def plan(settings: DpCovariance, schema: Schema) -> Shares:
+    """Return the noise that hides a silo's release by itself."""
+    return settings.shares(schema, 1, "from everyone but the silo that holds the record")

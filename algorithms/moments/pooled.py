@@ -1,0 +1,71 @@
+"""Learners that start from one pooled covariance: no rows, no rounds, no further exchange (001 §4)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..admm import fed_sparse, notears_admm
+from ..admm.settings import require
+from ..admm.silo_side import open_moments
+from ..baselines.notears_alone import Notears
+from ..graphs.structure import Structure
+from ..in_process import InProcessFederation
+from ..protocol import FederatedAlgorithm, FloatArray, Schema, rounds
+from .equal_variance import equal_variance
+
+Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm"]
+"""the last three are the consensus loop with one silo, with the settings of each"""
+
+
+@dataclass(frozen=True)
+class PooledLearner:
+    """How a structure is learned from second moments."""
+
+    learner: Learner = "equal-variance"
+    price: float = 0.12
+    """equal-variance: what a parent must explain, in units of the least variance"""
+    most_parents: int = 12
+    """equal-variance: parents a variable may have"""
+    passes: int = 10
+    """equal-variance: rounds of moves that may improve on the order"""
+    l1: float = 0.0
+    """the others: λ; 0: their own default"""
+    threshold: float = 0.3
+    """τ: weights not above it are no edges"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.price > 0, "price", self.price, "above 0")
+        require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
+        require(self.passes >= 0, "passes", self.passes, "0 or more")
+        require(self.l1 >= 0, "l1", self.l1, "0 or more")
+        require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
+
+
+CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
+    "notears": (Notears, fed_sparse.build),
+    "fed-sparse": (fed_sparse.FedSparse, fed_sparse.build),
+    "notears-admm": (notears_admm.NotearsAdmm, notears_admm.build),
+}
+
+
+def learn_from_moments(S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner) -> Structure:
+    """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`."""
+    if how.learner == "equal-variance":
+        weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
+        return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
+    kind, build = CONSENSUS[how.learner]
+    settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
+    algorithm = replace(build(settings), open_silo=lambda table, schema, silo, rng: open_moments(table, rows, settings))
+    schema = Schema(variables, {"pooled": rows})
+    *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
+    return algorithm.structure(last.server)
+
+
+def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return each variable's mean squared residual under `weights`, `[d]`, as second moments `S` have it: above 0."""
+    gap = np.eye(len(S)) - weights
+    least = 1e-6 * np.diag(S)
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), least))

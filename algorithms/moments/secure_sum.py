@@ -1,0 +1,58 @@
+"""One secure sum instead of many rounds: the silos' second moments, added up behind masks, then learned from (ours).
+
+What leaves a silo: its part of the sum, masked; nobody sees it but in the sum. Without noise the result is what pooled
+rows would give. With noise "shares" every silo adds a share, such that the shares of those silos that are sure to be in
+the sum, less the `colluders` who would know their own, are all that (ε, δ) takes: P silos hide one record with the
+noise of one, where silos that each hide their own release add P times as much.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..admm.settings import require
+from ..errors import BadInput
+from ..privacy.shares import Shares
+from ..protocol import FederatedAlgorithm, Schema
+from ..secure.session import default_threshold
+from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
+
+
+@dataclass(frozen=True)
+class SecureSum(SummedMoments):
+    """Settings of `secure-sum`."""
+
+    noise: Literal["auto", "none", "shares"] = "auto"
+    """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
+    colluders: int = 0
+    """silos that may tell the coordinator their noise; the others' shares then still suffice"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
+        if self.noise == "shares" and self.epsilon == 0:
+            raise BadInput("parameter noise is shares: give the epsilon that they are to keep")
+        if self.noise == "none" and self.epsilon > 0:
+            raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
+
+
+def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+    """Return the algorithm: one exchange without noise or with a known scale, else two."""
+    return replace(
+        summed_moments(settings, (lambda schema: plan(settings, schema)) if settings.epsilon else None),
+        needs_secure_sum=True,
+    )
+
+
+def plan(settings: SecureSum, schema: Schema) -> Shares:
+    """Return every silo's share of the noise; raises `BadInput` if no honest silo's share would be sure."""
+    silos = len(schema.rows)
+    threshold = default_threshold(silos)
+    sure = threshold - settings.colluders
+    if sure < 1:
+        raise BadInput(f"parameter colluders is {settings.colluders}: of {threshold} sure shares none would be left")
+    protects = (
+        f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
+        f"and at most {settings.colluders} of these tell the coordinator their noise"
+    )
+    return settings.shares(schema, sure, protects)

@@ -1,0 +1,209 @@
+"""The second moments of all silos in one sum, exact or private, and what is learned from them (ours).
+
+A silo answers at most two questions. Without noise only one: the upper triangle of its second moments. With noise,
+first how large each variable is (`privacy/scales.py`, skipped where the scale is known), then integer second moments
+in which every row's part is bounded (`privacy/gram.py`), both with noise on top. The server adds up and learns;
+whatever it does with a private sum is post-processing and costs no privacy. Replace-one; n_p is public.
+
+Whose noise hides a record is the algorithm's choice: a silo's own (`dp_covariance.py`), or that of all silos together,
+behind masks (`secure_sum.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..graphs.structure import Structure
+from ..privacy import gram, scales
+from ..privacy.discrete_gaussian import discrete_gaussian
+from ..privacy.ledger import Release
+from ..privacy.noise import Bits, child
+from ..privacy.private import NO_SEED, SEEDED, Private
+from ..privacy.shares import Shares, noise_shares
+from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from .pooled import PooledLearner, learn_from_moments, residual_variances
+
+# Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
+LEAST_EIGENVALUE = 1e-3
+# Exact ones that are singular (fewer rows than variables) get this share of their diagonal on top.
+FLOOR = 1e-9
+
+
+@dataclass(frozen=True)
+class SummedMoments(PooledLearner):
+    """Settings of the learners from summed, perhaps private, second moments."""
+
+    epsilon: float = 0.0
+    """ε of the whole run"""
+    delta: float = 0.0
+    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
+    clip: float = 0.6
+    """rows are drawn in to the norm √(clip·Σ s_i), in units √s_i of the variables' scales s_i"""
+    scale_share: float = 0.1
+    """share of the budget that finds the scales"""
+    known_scale: float = 0.0
+    """the root mean square to expect of every variable, if that is public; 0: found privately"""
+    insecure_seed: int = NO_SEED
+    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
+        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
+        require(self.clip > 0, "clip", self.clip, "above 0")
+        require(0 < self.scale_share < 1, "scale_share", self.scale_share, "between 0 and 1")
+        require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
+        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
+
+    def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
+        """Return the noise these settings ask for, if so many silos' shares are sure to be in what is seen."""
+        counting = 0.0 if self.known_scale else self.scale_share
+        broken = SEEDED if self.insecure_seed != NO_SEED else ""
+        return noise_shares(schema, self.epsilon, self.delta, counting, sure, protects, broken)
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows; they never change."""
+
+    table: FloatArray
+    all_rows: int
+    plan: Shares | None
+    key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the silos are to add up: bucket counts (no scales yet), or second moments in units of these scales."""
+
+    scales: FloatArray
+
+
+@dataclass(frozen=True)
+class Part:
+    """A silo's summand: float second moments, or noisy integers."""
+
+    values: NDArray[np.float64] | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the sums have come to; `S` is empty until the last one."""
+
+    variables: tuple[str, ...]
+    rows: dict[str, int]
+    scales: FloatArray
+    S: FloatArray
+    counted: int
+    """rows behind S"""
+    weights: FloatArray
+    """what was learned from S, `[d, d]`"""
+    scores: FloatArray
+
+
+Plan = Callable[[Schema], Shares]
+
+
+def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+    """Return the algorithm whose silos add the noise that `plan` says, none if there is no plan."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        return Silo(table, sum(schema.rows.values()), plan(schema) if plan else None)
+
+    def open_server(schema: Schema) -> Server:
+        if plan is not None:
+            plan(schema)
+        known = np.full(len(schema.variables), settings.known_scale) if settings.known_scale else np.empty(0)
+        nothing = np.zeros((len(schema.variables), len(schema.variables)))
+        return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
+
+    def local_solve(silo: Silo, ask: Ask) -> tuple[Silo, Part]:
+        return silo, Part(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, ask, settings.clip))
+
+    def aggregate(server: Server, replies: Replies[Part]) -> Server:
+        assert replies.total is not None
+        counted = sum(server.rows[silo] for silo in replies.silos)
+        if plan is None:
+            S = from_triangle(replies.total) * (sum(server.rows.values()) / counted)
+            return learned(server, S + FLOOR * np.diag(np.diag(S)), counted)
+        if not len(server.scales):
+            counts = replies.total.reshape(len(server.variables), -1)
+            return replace(server, scales=scales.scales(counts, server.variables))
+        R, bits = gram.radius(server.scales, settings.clip), gram.bits_for(max(server.rows.values()))
+        S = gram.covariance(replies.total, gram.units(server.scales), R, bits, counted)
+        return learned(server, gram.positive(S, server.scales, LEAST_EIGENVALUE), counted)
+
+    def learned(server: Server, S: FloatArray, counted: int) -> Server:
+        found = learn_from_moments(S, counted, server.variables, settings)
+        assert found.scores is not None
+        return replace(server, S=S, counted=counted, weights=found.weights, scores=found.scores)
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Ask(server.scales),
+        local_solve=local_solve,
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: len(server.S) > 0,
+        structure=lambda server: Structure(server.variables, server.weights, scores=server.scores),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Ask,
+        reply_type=Part,
+        max_rounds=1 if plan is None or settings.known_scale else 2,
+        summand=lambda part: part.values,
+        whole_numbers=plan is not None,
+        measures=lambda server: {"rows": float(server.counted)},
+        bears_loss=True,
+        private=private(plan, settings.insecure_seed) if plan else None,
+        residual_variances=lambda server: residual_variances(server.S, server.weights),
+    )
+
+
+def private(plan: Plan, insecure_seed: int) -> Private[Silo, Ask]:
+    """Return the promise, and what each of the two sums costs."""
+
+    def releases(silo: Silo, ask: Ask) -> tuple[Release, ...]:
+        assert silo.plan is not None
+        if len(ask.scales):
+            return (Release("second moments", silo.plan.gram_cost),)
+        return (Release("bucket counts", silo.plan.count_cost),)
+
+    return Private(
+        promise=lambda schema: plan(schema).promise,
+        releases=releases,
+        keyed=lambda silo, key: replace(silo, key=key),
+        insecure_seed=insecure_seed,
+    )
+
+
+def exact_part(silo: Silo) -> FloatArray:
+    """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
+    S = silo.table.T @ silo.table / silo.all_rows
+    return np.asarray(S[np.triu_indices(len(S))])
+
+
+def from_triangle(triangle: FloatArray) -> FloatArray:
+    """Return the symmetric matrix with this upper triangle `[d(d+1)/2]`."""
+    d = int(np.sqrt(2 * len(triangle)))
+    S = np.zeros((d, d))
+    S[np.triu_indices(d)] = triangle
+    return S + np.triu(S, 1).T
+
+
+def noisy_part(silo: Silo, plan: Shares, ask: Ask, clip: float) -> NDArray[np.int64]:
+    """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
+    bits = Bits(child(silo.key, "second moments" if len(ask.scales) else "bucket counts"))
+    if not len(ask.scales):
+        counts = scales.bucket_counts(silo.table).ravel()
+        return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
+    d = len(ask.scales)
+    parts = gram.integer_gram(silo.table, gram.units(ask.scales), gram.radius(ask.scales, clip), plan.bits)
+    for entries, variance in gram.noise_variances(d, plan.gram_variance):
+        parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
+    return parts

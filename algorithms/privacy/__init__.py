@@ -1,0 +1,1 @@
+"""Differential privacy: accounting never below the truth, exact noise, audits that try to refute a claim."""

@@ -1,0 +1,156 @@
+"""The discrete Gaussian, drawn exactly, and what is released with it: numbers on a grid, and the choice of an index.
+
+N_Z(0, σ²) gives each integer x a probability ∝ exp(−x²/(2σ²)) (Canonne, Kamath, Steinke 2020). Floating-point samples
+of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. Here
+whole arrays are drawn at once: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and where
+the float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits settle it.
+So the law is exactly the stated one, given random bits.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from .noise import Bits, exponential_coin
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+LEAST_VARIANCE, GREATEST_VARIANCE = Fraction(1, 2**80), 2**80
+ROUNDING = 2.0**-50
+"""bound on the relative error of a float e^{−γ} for the float γ, and of a 64-bit word as a float, with room to spare"""
+LEVELS = 64
+
+
+def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArray:
+    """Return `size` independent draws from N_Z(0, σ²), σ² the `variance`, `[size]`.
+
+    Algorithm 3 of Canonne, Kamath, Steinke 2020: a discrete Laplace of scale t = ⌊σ⌋ + 1 is accepted with probability
+    exp(−(|y| − σ²/t)²/(2σ²)). Raises `BadInput` unless 2⁻⁸⁰ ≤ σ² ≤ 2⁸⁰.
+    """
+    sigma2 = _exact_variance(variance)
+    scale = math.isqrt(math.floor(sigma2)) + 1
+    center, s2 = float(sigma2 / scale), float(sigma2)
+
+    def exact_gamma(y: int) -> Fraction:
+        return (abs(y) - sigma2 / scale) ** 2 / (2 * sigma2)
+
+    accepted, missing = [np.zeros(0, np.int64)], size
+    while missing > 0:
+        y = _discrete_laplace(bits, scale, 2 * missing + 16)
+        distance = np.abs(y).astype(np.float64) - center
+        gamma = distance**2 / (2 * s2)
+        error = 8 * 2.0**-53 * (gamma + np.abs(distance) / scale)  # of γ, mostly from what cancels in the distance
+        kept = y[_coins(bits, y, gamma, error, exact_gamma)]
+        accepted.append(kept[:missing])
+        missing -= len(accepted[-1])
+    return np.concatenate(accepted)
+
+
+def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
+    """Return independent integers with probabilities ∝ exp(−|y|/t), as many as `attempts` attempts give.
+
+    |y| = u + t·v: u below t by rejection, v as often as a coin of e^{−1} falls heads; a negative zero is rejected.
+    """
+    u = bits.all_below(scale, attempts).astype(np.int64)
+    gamma = u / scale
+    u = u[_coins(bits, u, gamma, 2.0**-53 * gamma, lambda number: Fraction(number, scale))]
+    v, heads = np.zeros(len(u), np.int64), np.arange(len(u))
+    while heads.size:
+        ones = np.ones(heads.size)
+        heads = heads[_coins(bits, heads, ones, 0 * ones, lambda _: Fraction(1))]
+        v[heads] += 1
+    size, sign = u + scale * v, bits.signs(len(u))
+    return (sign * size)[(size > 0) | (sign > 0)]
+
+
+def _coins(
+    bits: Bits, numbers: IntArray, gamma: FloatArray, error: FloatArray, exact: Callable[[int], Fraction]
+) -> NDArray[np.bool_]:
+    """Return for each number, whose γ is known up to `error`, whether a coin of probability e^{−γ} falls heads.
+
+    `exact` gives the true γ of a number; it is asked only where the error bound leaves the outcome open.
+    """
+    words = bits.words(len(gamma))
+    drawn, threshold = words.astype(np.float64), np.exp(-gamma) * 2.0**64
+    margin = threshold * (2 * error + ROUNDING) + drawn * ROUNDING + 2
+    heads: NDArray[np.bool_] = drawn < threshold
+    for i in np.flatnonzero(np.abs(drawn - threshold) <= margin):
+        heads[i] = exponential_coin(bits, exact(int(numbers[i])), int(words[i]))
+    return heads
+
+
+def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
+    """Return an index, each with probability ∝ exp(score/scale) exactly: Gumbel-max of that scale, without Gumbels.
+
+    A score of −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋ (or one
+    less): an index is proposed with these powers of two, which are exact, and accepted with probability 2^k·e^{−γ}, at
+    least about half. Raises `BadInput` for a score that is NaN or ∞, no score that is finite, or a scale not above 0.
+    """
+    possible = np.flatnonzero(scores > -np.inf)
+    finite = scores[possible]
+    best = finite.max(initial=-np.inf)
+    if not math.isfinite(best) or np.isnan(scores).any():
+        raise BadInput(f"scores have a NaN or a greatest one of {best}: nothing can be selected")
+    if not (math.isfinite(scale) and scale > 0):
+        raise BadInput(f"scale is {scale}: it must be above 0 and finite")
+    halvings = (best - finite) / scale * (1 / math.log(2) - 1e-9)
+    level = np.minimum(halvings, LEVELS - 1).astype(np.int64)
+    weights = [int(count) << (LEVELS - 1 - k) for k, count in enumerate(np.bincount(level, minlength=LEVELS))]
+    while True:
+        k, rest = 0, bits.below(sum(weights))
+        while rest >= weights[k]:
+            k, rest = k + 1, rest - weights[k]
+        chosen = possible[np.flatnonzero(level == k)[rest >> (LEVELS - 1 - k)]]
+        gamma = (Fraction(best) - Fraction(scores[chosen])) / Fraction(scale)
+        if exponential_coin(bits, gamma, bits.integer(), doublings=k):
+            return int(chosen)
+
+
+def on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound: float) -> FloatArray:
+    """Release `value` at a cost of at most ρ zCDP, as multiples of a power of two.
+
+    Rounding to the grid of step g may move two neighbouring values apart by another g√d, d the number of coordinates:
+    the noise is for Δ + g√d, so ρ is true of what is released. Everything about the grid comes from public numbers: Δ,
+    the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, beyond which coordinates are clamped before noise
+    is added. Raises `BadInput` if one of these is not above 0 and finite, if the value has a NaN, or if the bound is
+    over 2⁵⁰g: floats could not carry both.
+    """
+    for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
+        if not (math.isfinite(number) and number > 0):
+            raise BadInput(f"{name} is {number}: it must be above 0 and finite")
+    if np.isnan(value).any():
+        raise BadInput("the value to release has a NaN")
+    step, variance = noise_on_grid(sensitivity, rho, value.size)
+    if bound > 2.0**50 * step:
+        raise BadInput(f"bound is {bound}: too great beside noise for sensitivity {sensitivity} and rho {rho}")
+    steps = np.rint(np.clip(value, -bound, bound) / step).astype(np.int64)
+    noisy = steps + discrete_gaussian(bits, variance, value.size).reshape(value.shape)
+    released: FloatArray = np.clip(noisy, -(2**53), 2**53) * step
+    return released
+
+
+def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:
+    """Return the grid's step g, a power of two, and the noise's variance in squared steps that `on_grid` works with.
+
+    g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding costs a thousandth of the noise at most. The noise of a coordinate has
+    the standard deviation g·√variance.
+    """
+    coarsest = min(sensitivity / math.sqrt(2 * rho), 2.0**10 * sensitivity / math.sqrt(max(dimension, 1)))
+    step = 2.0 ** (math.frexp(coarsest)[1] - 21)
+    if step < sys.float_info.min:
+        raise BadInput(f"sensitivity is {sensitivity} at rho {rho}: floats have no grid that fine")
+    root = Fraction(math.isqrt(dimension << 60) + 1, 2**30)
+    enlarged = Fraction(sensitivity) / Fraction(step) + root
+    return step, math.ceil(enlarged**2 / (2 * Fraction(rho)))
+
+
+def _exact_variance(variance: int | Fraction) -> Fraction:
+    if not LEAST_VARIANCE <= variance <= GREATEST_VARIANCE:
+        raise BadInput(f"variance is {variance}: it must be from 2^-80 to 2^80")
+    return Fraction(variance)

@@ -1,0 +1,80 @@
+"""Noise shares: how much noise every silo adds so that the sum of those who answer hides any one record.
+
+A secure sum is recovered from no fewer than `threshold` silos, so that many shares are sure to be in it; those of
+colluders, who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of
+integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and what "nearly" costs is in the price.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ..errors import BadInput
+from . import gram, scales
+from .ledger import Promise
+from .zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
+
+if TYPE_CHECKING:
+    from ..protocol import Schema
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the budget comes to, from public numbers alone."""
+
+    promise: Promise
+    silos: int
+    """shares that are sure to be in a sum and unknown to who sees it"""
+    bits: int
+    """bits of a coordinate in the integer second moments"""
+    count_variance: Fraction
+    """variance of one silo's noise on each bucket count"""
+    gram_variance: Fraction
+    """variance of one silo's noise on each diagonal entry of the integer second moments; half of it on the others"""
+    count_cost: Cost[ReplaceOne]
+    gram_cost: Cost[ReplaceOne]
+
+
+def delta_for(delta: float, schema: "Schema") -> float:
+    """Return `delta`, or 1/n² for the smallest silo's n where it is 0. Raises `BadInput` for a silo of one row."""
+    least, silo = min((rows, silo) for silo, rows in schema.rows.items())
+    if least < 2:
+        raise BadInput(f"silo {silo} has {least} row: a private run takes 2 or more in every silo")
+    return delta or 1.0 / least**2
+
+
+def noise_shares(
+    schema: "Schema", epsilon: float, delta: float, counting: float, sure: int, protects: str, broken: str
+) -> Shares:
+    """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own.
+
+    `counting` is the share of the budget for the bucket counts; δ as in `delta_for`, the rest as in `Promise`.
+    """
+    d, delta = len(schema.variables), delta_for(delta, schema)
+    whole = budget(epsilon, delta, ReplaceOne)
+    bits = gram.bits_for(max(schema.rows.values()))
+    counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
+    count_variance = _share(scales.counts_sensitivity(d), whole.portion(counting), sure)
+    gram_variance = _share(gram.gram_sensitivity(bits), whole.portion(1 - counting), sure)
+    # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
+    alike = gram.gram_sensitivity(bits) / math.sqrt(2) * (1 + 1e-15)
+    return Shares(
+        promise=Promise(epsilon, delta, whole, protects, broken),
+        silos=sure,
+        bits=bits,
+        count_variance=count_variance,
+        gram_variance=gram_variance,
+        count_cost=distributed_gaussian_cost(
+            scales.counts_sensitivity(d), float(count_variance), sure, counts, ReplaceOne
+        ),
+        gram_cost=distributed_gaussian_cost(alike, float(gram_variance / 2), sure, entries, ReplaceOne),
+    )
+
+
+def _share(sensitivity: float, cost: Cost[ReplaceOne], silos: int) -> Fraction:
+    """Return the variance, in halves, of one of so many shares of noise that costs no more than `cost`."""
+    if cost.rho == 0:
+        return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
+    whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
+    return Fraction(math.ceil(2 * whole / silos) + 1, 2)

@@ -1,0 +1,252 @@
+"""What a release costs in zero-concentrated differential privacy (zCDP), and what (ε, δ) a total cost amounts to.
+
+A mechanism is ρ-zCDP if its Rényi divergence of every order α > 1 between neighbours is at most αρ (Bun and Steinke
+2016). Costs add up over everything released, each release chosen as it may be in view of those before, and are
+converted to (ε, δ) once, at the end. All numbers err on the safe side: costs and ε are rounded up, budgets down.
+"""
+
+import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Generic, TypeVar
+
+from ..errors import BadInput
+
+ULP = 2.0**-52
+
+
+class Adjacency:
+    """What neighbouring tables are; a cost means nothing without it."""
+
+    label: str
+
+
+class ReplaceOne(Adjacency):
+    """One record's values are replaced by any others; the number of rows is public."""
+
+    label = "replace-one"
+
+
+class AddRemove(Adjacency):
+    """One record is added or left out; the number of rows is private."""
+
+    label = "add-remove"
+
+
+A = TypeVar("A", bound=Adjacency)
+
+
+@dataclass(frozen=True)
+class Cost(Generic[A]):
+    """ρ of a release, for neighbours as `adjacency` says; costs of different adjacencies cannot be added or compared.
+
+    An infinite ρ is a release without any guarantee. Raises `BadInput` for a ρ that is negative or not a number.
+    """
+
+    rho: float
+    adjacency: type[A]
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a ρ that is negative or not a number."""
+        _require(self.rho >= 0, "rho", self.rho, "0 or more")
+
+    def __add__(self, other: "Cost[A]") -> "Cost[A]":
+        """Return the cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
+        self._same(other)
+        infinite = math.isinf(self.rho + other.rho)
+        return Cost(math.inf if infinite else _at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
+
+    def __mul__(self, times: int) -> "Cost[A]":
+        """Return the cost of as many such releases, rounded up."""
+        _require(times >= 0, "number of releases", times, "0 or more")
+        if times == 0 or math.isinf(self.rho):
+            return self if times else Cost(0.0, self.adjacency)
+        return Cost(_at_least(Fraction(self.rho) * times), self.adjacency)
+
+    def __lt__(self, other: "Cost[A]") -> bool:
+        """Tell whether this is the smaller ρ. Raises `TypeError` across adjacencies."""
+        self._same(other)
+        return self.rho < other.rho
+
+    def __le__(self, other: "Cost[A]") -> bool:
+        """Tell whether this ρ is no greater. Raises `TypeError` across adjacencies."""
+        self._same(other)
+        return self.rho <= other.rho
+
+    def portion(self, share: float, releases: int = 1) -> "Cost[A]":
+        """Return what each of `releases` may cost out of this `share` of the whole.
+
+        Rounded down by enough that, with shares that make 1, all of them added up one by one are within the whole.
+        """
+        _require(0 <= share <= 1, "share", share, "from 0 to 1")
+        _require(releases >= 1, "number of releases", releases, "1 or more")
+        return Cost(self.rho * share / releases * (1 - 8 * (releases + 1) * ULP), self.adjacency)
+
+    def _same(self, other: "Cost[A]") -> None:
+        if self.adjacency is not other.adjacency:
+            labels = f"{self.adjacency.label} and {other.adjacency.label}"
+            raise TypeError(f"costs for different neighbours do not mix: {labels}")
+
+
+def nothing(adjacency: type[A]) -> Cost[A]:
+    """Return the cost of releasing nothing."""
+    return Cost(0.0, adjacency)
+
+
+def adjacency_named(label: str) -> type[Adjacency]:
+    """Return the adjacency whose `label` was written down. Raises `BadInput` for an unknown one."""
+    known: dict[str, type[Adjacency]] = {kind.label: kind for kind in (ReplaceOne, AddRemove)}
+    if label not in known:
+        raise BadInput(f"adjacency is {label}: it must be one of {', '.join(known)}")
+    return known[label]
+
+
+def gaussian_cost(sensitivity: float, sigma: float, adjacency: type[A]) -> Cost[A]:
+    """Return Δ²/(2σ²), the cost of noise N(0, σ²), continuous or discrete, in every coordinate (Bun and Steinke 2016).
+
+    Δ is the ℓ₂ sensitivity of the whole vector. Discrete noise of variance parameter σ² costs the same if the vector
+    is of integers (Canonne, Kamath, Steinke 2020, Theorem 4).
+    """
+    return Cost(_half_square_of_ratio("sensitivity", sensitivity, "sigma", sigma), adjacency)
+
+
+def selection_cost(sensitivity: float, scale: float, adjacency: type[A]) -> Cost[A]:
+    """Return Δ²/(2β²), the cost of one selection with Gumbel noise of scale β on scores that each move by at most Δ.
+
+    Gumbel-max draws index i with probability ∝ exp(s_i/β). Between neighbours the log-probability of i moves by
+    (s_i − s'_i)/β minus the same log of the normalisers for all i: whatever their signs, these numbers lie within an
+    interval of length η = 2Δ/β, and an η-bounded-range mechanism is η²/8-zCDP (Cesar and Rogers 2021; 000 Theorem
+    A.4). Scores that all move the same way would cost a quarter; here they need not. One β for all scores is essential.
+    """
+    return Cost(_half_square_of_ratio("sensitivity", sensitivity, "scale", scale), adjacency)
+
+
+def distributed_gaussian_cost(
+    sensitivity: float, variance: float | Fraction, shares: int, dimension: int, adjacency: type[A]
+) -> Cost[A]:
+    """Return the cost of a vector of integers under the sum of independent discrete Gaussians, one from each silo.
+
+    Such a sum is not a discrete Gaussian, but close: with s² the `variance` of each of m `shares`, Δ the ℓ₂
+    sensitivity and d the `dimension`, ρ = min(½(Δ/(√m·s) + τ√d)², Δ²/(2ms²) + τd) for τ = 10·Σ_{k=1}^{m−1}
+    exp(−2π²s²·k/(k+1)) (Kairouz, Liu, Steinke 2021, Theorem 1 and Proposition 14, for s ≥ 1/2). Count only shares that
+    are sure to be in the sum and unknown to whoever sees it. Raises `BadInput` for s² below 1/4, m or d below 1.
+    """
+    s2 = float(variance)
+    _require(math.isfinite(s2) and s2 >= 0.25, "variance of a noise share", s2, "1/4 or more")
+    _require(math.isfinite(sensitivity) and sensitivity >= 0, "sensitivity", sensitivity, "0 or more and finite")
+    _require(shares >= 1, "number of noise shares", shares, "1 or more")
+    _require(dimension >= 1, "dimension", dimension, "1 or more")
+    tau = 10 * math.fsum(math.exp(-2 * math.pi**2 * s2 * k / (k + 1)) for k in range(1, shares))
+    alone = _at_least(Fraction(sensitivity) ** 2 / (2 * shares * Fraction(variance)))
+    shifted = (math.sqrt(2 * alone) + tau * math.sqrt(dimension)) ** 2 / 2
+    return Cost(min(shifted, alone + tau * dimension) * (1 + 16 * ULP), adjacency)
+
+
+def epsilon(cost: Cost[A], delta: float) -> float:
+    """Return an ε such that ρ-zCDP implies (ε, δ)-DP (Canonne, Kamath, Steinke 2020, Proposition 12).
+
+    ε = inf_{a>1} aρ + (ln(1/δ) − ln a)/(a − 1) + ln(1 − 1/a), at least 0. It holds for every a, so what the search
+    misses makes ε greater, never smaller; the rounding error of the sum is added on top.
+    """
+    return _epsilon(cost.rho, delta)
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    _require(0 < delta < 1, "delta", delta, "between 0 and 1")
+    if rho == 0 or math.isinf(rho):
+        return rho
+    low, high = -0.5 * math.log(rho) - 50, -0.5 * math.log(rho) + 50
+    golden = (math.sqrt(5) - 1) / 2
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
+    while high - low > 1e-8:  # the set of a with at most a given ε is an interval, so golden section finds the least
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = _epsilon_at(left, rho, delta)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = _epsilon_at(right, rho, delta)
+    return max(0.0, min(at_left, at_right))
+
+
+def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
+    """Return ε of the conversion at a = 1 + u, plus a bound on the rounding error of computing it."""
+    u = math.exp(log_u)
+    terms = ((1 + u) * rho, -math.log(delta) / u, -math.log1p(u) / u, -math.log1p(1 / u))
+    return math.fsum(terms) + 8 * ULP * math.fsum(abs(term) for term in terms)
+
+
+@cache
+def rho_for(target: float, delta: float) -> float:
+    """Return the greatest ρ, rounded down, of which `epsilon` at `delta` makes at most the `target` ε.
+
+    Raises `BadInput` for an ε that is not above 0 and finite, or a δ not between 0 and 1.
+    """
+    low = closed_form_rho(target, delta)
+    while _epsilon(low, delta) > target:
+        low /= 2
+    high = max(2 * low, sys.float_info.min)
+    while _epsilon(high, delta) <= target:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _epsilon(middle, delta) <= target else (low, middle)
+    return low
+
+
+def budget(target: float, delta: float, adjacency: type[A]) -> Cost[A]:
+    """Return the whole cost that (ε, δ) allows: `rho_for` with its adjacency."""
+    return Cost(rho_for(target, delta), adjacency)
+
+
+def closed_form_rho(target: float, delta: float) -> float:
+    """Return (√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion (000 Theorem A.2): valid, and always smaller."""
+    require_budget(target, delta)
+    length = -math.log(delta)
+    return (target / (math.sqrt(length + target) + math.sqrt(length))) ** 2 * (1 - 16 * ULP)
+
+
+def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
+    """Return σ of the Gaussian mechanism that alone is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
+
+    For a single release this needs less noise than ρ does. Raises `BadInput` as `rho_for` does, and for an ε below
+    0.001, where the library's own rounding errors are no longer covered by what is added here.
+    """
+    from dp_accounting import get_sigma_gaussian  # type: ignore[import-untyped]  # takes seconds to import
+
+    require_budget(target, delta)
+    _require(target >= 1e-3, "epsilon", target, "0.001 or more for the analytic Gaussian")
+    _require(math.isfinite(sensitivity) and sensitivity > 0, "sensitivity", sensitivity, "above 0 and finite")
+    tolerance = 1e-12
+    sigma = float(get_sigma_gaussian(target, delta, tol=tolerance))
+    return sensitivity * (sigma + 2 * tolerance) * (1 + 1e-9)
+
+
+def require_budget(target: float, delta: float) -> None:
+    """Raise `BadInput` for an ε that is not above 0 and finite, or a δ that is not between 0 and 1."""
+    _require(math.isfinite(target) and target > 0, "epsilon", target, "above 0 and finite")
+    _require(0 < delta < 1, "delta", delta, "between 0 and 1")
+
+
+def _half_square_of_ratio(above: str, numerator: float, below: str, denominator: float) -> float:
+    """Return (numerator/denominator)²/2, rounded up."""
+    _require(math.isfinite(numerator) and numerator >= 0, above, numerator, "0 or more and finite")
+    _require(math.isfinite(denominator) and denominator > 0, below, denominator, "above 0 and finite")
+    return _at_least((Fraction(numerator) / Fraction(denominator)) ** 2 / 2)
+
+
+def _at_least(exact: Fraction) -> float:
+    """Return the smallest float that is no less than `exact`."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _require(holds: bool, name: str, value: float, range_: str) -> None:
+    if not holds:
+        raise BadInput(f"{name} is {value}: it must be {range_}")

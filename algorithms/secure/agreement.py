@@ -1,0 +1,58 @@
+"""Keys that two silos share without the coordinator, and sealing what passes it (Bonawitz et al. 2017, §3.2, §3.3).
+
+X25519, HKDF-SHA256 and AES-256-GCM. Every derived key is bound to the session, to a purpose and to the silos it is for,
+so no key serves two purposes, two rounds, two attempts or two directions.
+"""
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from .. import wire
+from .session import Refused, Session
+
+PROTOCOL = "fedbnsl secure sum 1"
+# A sealing key belongs to one sender, one receiver and one session, in which it seals one message: no nonce is needed.
+NONCE = bytes(12)
+
+
+def derive(secret: bytes, session: Session, purpose: str, *silos: str, length: int = 32) -> bytes:
+    """Return `length` bytes (at most 8160) that only who knows `secret` can tell from random ones."""
+    info = wire.encode((PROTOCOL, session.digest, purpose, silos))
+    return HKDF(SHA256(), length, salt=None, info=info).derive(secret)
+
+
+def agree(private: X25519PrivateKey, public: bytes, session: Session, purpose: str, *silos: str) -> bytes:
+    """Return the 32-byte key for `purpose` between the owners of `private` and `public`.
+
+    Both sides must name `silos` in the same order. Raises `ValueError` if `public` is no usable key.
+    """
+    return derive(private.exchange(X25519PublicKey.from_public_bytes(public)), session, purpose, *silos)
+
+
+def seal(
+    private: X25519PrivateKey, public: bytes, session: Session, sender: str, receiver: str, content: bytes
+) -> bytes:
+    """Return `content` sealed by `sender`, owner of `private`, for `receiver`, owner of `public`."""
+    key = agree(private, public, session, "seal", sender, receiver)
+    return AESGCM(key).encrypt(NONCE, content, _bound_to(session, sender, receiver))
+
+
+def unseal(
+    private: X25519PrivateKey, public: bytes, session: Session, sender: str, receiver: str, sealed: bytes
+) -> bytes:
+    """Return what `sender`, owner of `public`, sealed for `receiver`, owner of `private`.
+
+    Raises `Refused`, naming both, if it was changed, or meant for another receiver or session, or not sent by `sender`.
+    """
+    try:
+        key = agree(private, public, session, "seal", sender, receiver)
+        return AESGCM(key).decrypt(NONCE, sealed, _bound_to(session, sender, receiver))
+    except (InvalidTag, ValueError):
+        raise Refused(f"{receiver} refuses the shares of {sender}: not sealed by it for {receiver} and now") from None
+
+
+def _bound_to(session: Session, sender: str, receiver: str) -> bytes:
+    return wire.encode((PROTOCOL, session.digest, sender, receiver))

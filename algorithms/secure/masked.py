@@ -1,0 +1,88 @@
+"""A round of an algorithm behind a secure sum: what a silo puts into it, and what the coordinator takes out of it."""
+
+import secrets
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import wire
+from ..errors import BadInput
+from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema, Sparse, Traffic
+from . import ring
+from .exchange import Transport, secure_sum
+from .masks import Ring
+from .session import Session, default_threshold
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+
+# Fixed-point numbers have 32 bits before and after the point; mean squares must keep their leading digits in them.
+LEAST_MEAN_SQUARE = 2.0**-16
+GREATEST_MEAN_SQUARE = 2.0**24
+
+
+def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
+    """Say whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
+
+    Raises `BadInput` where they must and cannot: with one silo, or for an algorithm that needs each reply.
+    """
+    if asked and algorithm.summand is None:
+        raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
+    if asked and len(schema.rows) < 2:
+        raise BadInput("--secure: there is one silo, so its reply would be the sum")
+    return asked or (algorithm.needs_secure_sum and len(schema.rows) > 1)
+
+
+def check_range(table: FloatArray, schema: Schema, silo: str) -> None:
+    """Raise `BadInput` for a column whose values are too small or too large for fixed-point numbers."""
+    squares = np.einsum("ki,ki->i", table, table) / len(table)
+    for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
+        raise BadInput(
+            f"silo {silo}, column '{schema.variables[j]}': its mean square of {squares[j]:.3g} does not fit the fixed-"
+            f"point numbers of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
+        )
+
+
+def new_attempt() -> int:
+    """Return a number for an attempt at a sum that no coordinator has used before: 62 bits, all of the same length."""
+    return secrets.randbits(61) | 1 << 61
+
+
+def session_of(run: str, number: int, attempt: int, schema: Schema) -> Session:
+    """Return the terms of the secure sum of round `number`; each attempt at it has keys of its own."""
+    return Session(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
+
+
+def to_ring(algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int) -> Ring:
+    """Return a silo's reply as the ring vector it adds to the sum: all of its summand, or the public positions."""
+    assert algorithm.summand is not None
+    vector = algorithm.summand(reply)
+    if sparse is not None:
+        vector = ring.gather(vector, sparse.positions)
+    if algorithm.whole_numbers:
+        return ring.encode_integers(vector, silos)
+    return ring.encode_fixed(vector, silos)
+
+
+def from_ring(algorithm: Algorithm, total: Ring, sparse: Sparse | None) -> NDArray[Any]:
+    """Return the sum of the summands, in its full length."""
+    values: NDArray[Any] = ring.decode_integers(total) if algorithm.whole_numbers else ring.decode_fixed(total)
+    return values if sparse is None else ring.scatter(values, sparse.positions, sparse.length)
+
+
+def masked_round(
+    algorithm: Algorithm, session: Session, transport: Transport, broadcast: Any, sparse: Sparse | None
+) -> tuple[Replies[Any], Traffic]:
+    """Return the sum that the silos behind `transport` gave, and what all messages took.
+
+    Raises `Aborted` if too few of them answered.
+    """
+    found = secure_sum(session, transport)
+    total = from_ring(algorithm, found.total, sparse)
+    silos = len(session.silos)
+    traffic = Traffic(
+        up=found.bytes_up,
+        down=found.bytes_down + silos * len(wire.encode(broadcast)),
+        formula=silos * algorithm.cost(broadcast) + len(found.survivors) * 8 * len(found.total),
+    )
+    return Replies(found.survivors, total=total), traffic

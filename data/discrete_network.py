@@ -1,0 +1,40 @@
+"""A Bayesian network over discrete variables: levels, parents and conditional probability tables."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.graphs.structure import Structure
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteNetwork:
+    """P(x) = Π_v P(x_v | parents of v).
+
+    `tables[v]` is [n_levels of the first parent, ..., of the last parent, n_levels of v]: its last axis sums to 1, as
+    closely as it was published. `parents[v]` are in the order of those axes.
+    """
+
+    variables: tuple[str, ...]
+    levels: dict[str, tuple[str, ...]]
+    parents: dict[str, tuple[str, ...]]
+    tables: dict[str, FloatArray]
+
+    def __post_init__(self) -> None:
+        """Refuse tables that do not fit levels and parents: a mistake of the program, not of the user."""
+        for name in self.variables:
+            shape = tuple(len(self.levels[one]) for one in (*self.parents[name], name))
+            if self.tables[name].shape != shape:
+                raise ValueError(f"{name}: a table of {self.tables[name].shape}, not {shape}")
+
+    @property
+    def truth(self) -> Structure:
+        """The DAG, every edge of weight 1."""
+        place = {name: number for number, name in enumerate(self.variables)}
+        weights = np.zeros((len(place), len(place)))
+        for name in self.variables:
+            weights[[place[parent] for parent in self.parents[name]], place[name]] = 1.0
+        return Structure(self.variables, weights)

@@ -1,0 +1,86 @@
+"""Which rows go to which silo: equal parts, given sizes, Dirichlet-skewed sizes, by a column, by skewed labels."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+
+LEAST = 2
+"""rows a silo must have"""
+
+Parts = list[NDArray[np.intp]]
+
+
+def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
+    """Shuffle `rows` rows and deal them in parts that differ by one row at most, larger parts first.
+
+    Returns the row numbers of each part. Raises `BadInput` if a silo would get fewer than two.
+    """
+    _check_silos(rows, silos)
+    sizes = [rows // silos + (number < rows % silos) for number in range(silos)]
+    return by_sizes(rows, sizes, rng)
+
+
+def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
+    """Shuffle `rows` rows and deal them in parts of the given sizes. Raises `BadInput` unless they add up to `rows`."""
+    for size in sizes:
+        if size < LEAST:
+            raise BadInput(f"sizes: {size} is less than {LEAST} rows")
+    if sum(sizes) != rows:
+        raise BadInput(f"sizes: {'+'.join(map(str, sizes)) or 0} = {sum(sizes)}, but the table has {rows} rows")
+    return [np.sort(part) for part in np.split(rng.permutation(rows), np.cumsum(sizes)[:-1])]
+
+
+def dirichlet(rows: int, silos: int, concentration: float, rng: np.random.Generator) -> Parts:
+    """Shuffle `rows` rows and deal them in parts whose shares are drawn from Dirichlet(concentration, ...).
+
+    A small concentration gives one silo nearly all, a large one nearly equal parts; every silo gets two rows before the
+    rest is shared out. Raises `BadInput` for a concentration that is not positive, or too few rows.
+    """
+    _check_concentration(concentration)
+    _check_silos(rows, silos)
+    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - LEAST * silos)
+    sizes = np.floor(shares).astype(int)
+    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - LEAST * silos - sizes.sum()]
+    sizes[largest_rests] += 1
+    return by_sizes(rows, [int(size) + LEAST for size in sizes], rng)
+
+
+def by_column(labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """Return, for every value of a column, sorted, the numbers of its rows in their order; nothing is shuffled."""
+    codes, owner = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
+    return {str(code): np.flatnonzero(owner == number) for number, code in enumerate(codes)}
+
+
+def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
+    """Deal the rows so that every level of one column, `codes` [n_rows], is spread over the silos in a way of its own.
+
+    The shares of each level are drawn from Dirichlet(concentration, ...) (Hsu, Qi, Brown 2019); every silo gets two
+    rows, whatever their levels, before the rest is dealt. A small concentration gives each level to a few silos.
+    Raises `BadInput` for a concentration that is not positive, or too few rows.
+    """
+    _check_concentration(concentration)
+    _check_silos(len(codes), silos)
+    shuffled = rng.permutation(len(codes))
+    owner = np.empty(len(codes), dtype=np.intp)
+    owner[shuffled[: LEAST * silos]] = np.tile(np.arange(silos), LEAST)
+    rest = shuffled[LEAST * silos :]
+    for level in np.unique(codes):
+        rows = rest[codes[rest] == level]
+        ends = np.cumsum(rng.dirichlet(np.full(silos, concentration)))[:-1] * len(rows)
+        owner[rows] = np.searchsorted(np.rint(ends), np.arange(len(rows)), side="right")
+    return [np.flatnonzero(owner == silo) for silo in range(silos)]
+
+
+def _check_silos(rows: int, silos: int) -> None:
+    if silos < 1:
+        raise BadInput(f"silos: {silos} is less than 1")
+    if rows < LEAST * silos:
+        raise BadInput(f"silos: {silos} silos of at least {LEAST} rows need {LEAST * silos} rows, the table has {rows}")
+
+
+def _check_concentration(concentration: float) -> None:
+    if not 0 < concentration < np.inf:
+        raise BadInput(f"concentration: {concentration} is not a positive number")

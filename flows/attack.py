@@ -1,0 +1,159 @@
+"""`fedbnsl attack reconstruct`: what an honest but curious coordinator makes of the replies it sees, and what stops it.
+
+Plays one round in this process, keeps a copy of everything that reaches the coordinator, and compares the attacker's
+guess at each silo's second moments with the truth, which only this demonstration knows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
+from fedbnsl.algorithms.protocol import FederatedAlgorithm, FloatArray, rounds
+from fedbnsl.algorithms.secure import ring
+from fedbnsl.algorithms.secure.exchange import Transport
+from fedbnsl.algorithms.secure.messages import read_vector
+from fedbnsl.algorithms.secure.session import Phase
+from fedbnsl.data.federated import FederatedData
+
+ATTACKED = "notears-admm"
+PRESET = {"preset": "paper", "rounds": "1"}
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """By silo, the relative error of the attacker's guess, and of the best guess from what is public anyway."""
+
+    protection: str
+    error: dict[str, float]
+    public: dict[str, float]
+
+
+def attack(data: FederatedData, epsilon: float) -> tuple[Attacked, ...]:
+    """Return how the attack fares on plain, masked and private replies. Raises `BadInput` for a single silo."""
+    if len(data.tables) < 2:
+        raise BadInput("the attack compares a silo with the sum of all: give a data set of 2 silos or more")
+    return (plain(data), masked(data), private(data, epsilon))
+
+
+def plain(data: FederatedData) -> Attacked:
+    """Attack round 1 of notears-admm as the papers run it: every B_p reaches the coordinator."""
+    seen: dict[str, FloatArray] = {}
+    algorithm, rho2 = attacked()
+    only = next(iter(rounds(tapped(algorithm, data, seen), federation(data))))
+    mean = from_first_reply(only.server.B_sum / len(data.tables), rho2)
+    return judged("plain replies", data, {silo: from_first_reply(B, rho2) for silo, B in seen.items()}, mean)
+
+
+def masked(data: FederatedData) -> Attacked:
+    """Attack the same round under secure aggregation: the coordinator holds masked vectors, and the sum."""
+    algorithm, rho2 = attacked()
+    d = len(data.schema.variables)
+    watched = Watched(data.schema, data.tables, secure=True)
+    only = next(iter(rounds(algorithm, watched)))
+    guesses = {}
+    for silo, vector in watched.seen.items():
+        B = ring.decode_fixed(read_vector(vector, silo))[: d * d].reshape(d, d)
+        guesses[silo] = from_first_reply(B, rho2)
+    mean = from_first_reply(only.server.B_sum / len(data.tables), rho2)
+    return judged("--secure", data, guesses, mean)
+
+
+def private(data: FederatedData, epsilon: float) -> Attacked:
+    """Look at what dp-covariance sends: each silo's second moments with enough noise."""
+    seen: dict[str, FloatArray] = {}
+    algorithm = registry.build("dp-covariance", registry.configure("dp-covariance", {"epsilon": epsilon}))
+    guesses: dict[str, FloatArray] = {}
+    for one in rounds(tapped(algorithm, data, seen), federation(data)):
+        if len(one.server.S):
+            alone = replace(one.server, S=np.empty((0, 0)))
+            for silo, part in seen.items():
+                guesses[silo] = algorithm.aggregate(alone, lone_reply(silo, part)).S
+            return judged(f"dp-covariance, ε = {epsilon:g}", data, guesses, one.server.S)
+    raise AssertionError("dp-covariance ends with a covariance")
+
+
+def lone_reply(silo: str, part: Any) -> Any:
+    """Return what the server would have got from one silo alone."""
+    from fedbnsl.algorithms.protocol import Replies
+
+    return Replies((silo,), total=part)
+
+
+def attacked() -> tuple[FederatedAlgorithm[Any, Any, Any, Any], float]:
+    """Return the algorithm under attack and its ρ₂, which is public."""
+    settings = registry.configure(ATTACKED, PRESET)
+    return registry.build(ATTACKED, settings), settings.rho2
+
+
+def federation(data: FederatedData) -> InProcessFederation:
+    """Return the silos of `data` in this process."""
+    return InProcessFederation(data.schema, data.tables)
+
+
+def tapped(
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, seen: dict[str, Any]
+) -> FederatedAlgorithm[Any, Any, Any, Any]:
+    """Return `algorithm`, with a copy of what each silo last sent put into `seen`: its B, or its summand."""
+
+    def open_silo(table: Any, schema: Any, silo: str, rng: Any) -> tuple[str, Any]:
+        return silo, algorithm.open_silo(table, schema, silo, rng)
+
+    def local_solve(named: tuple[str, Any], broadcast: Any) -> tuple[tuple[str, Any], Any]:
+        silo, state = named
+        state, reply = algorithm.local_solve(state, broadcast)
+        d = len(data.schema.variables)
+        assert algorithm.summand is not None
+        vector = algorithm.summand(reply)
+        seen[silo] = vector if algorithm.whole_numbers else vector[: d * d].reshape(d, d)
+        return (silo, state), reply
+
+    private = algorithm.private
+    if private is not None:
+        unkeyed = private
+        private = replace(
+            unkeyed,
+            releases=lambda named, broadcast: unkeyed.releases(named[1], broadcast),
+            keyed=lambda named, key: (named[0], unkeyed.keyed(named[1], key)),
+        )
+    return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private)
+
+
+@dataclass
+class Watched(InProcessFederation):
+    """A federation that keeps a copy of every masked vector on its way to the coordinator."""
+
+    def transport(self, usual: Transport) -> Transport:
+        """Put an ear to the line."""
+        self.seen: dict[str, bytes] = {}
+        return Ear(usual, self.seen)
+
+
+@dataclass
+class Ear:
+    """A transport that hears what is answered in phase "mask"."""
+
+    usual: Transport
+    seen: dict[str, bytes]
+
+    def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Pass the question on and keep the answers."""
+        answers = self.usual.ask(phase, messages)
+        if phase == "mask":
+            self.seen.update(answers)
+        return answers
+
+
+def judged(protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray) -> Attacked:
+    """Return the errors of the guesses, and of taking everyone for the mean, which the result gives away anyway."""
+    true = {silo: table.T @ table / len(table) for silo, table in data.tables.items()}
+    return Attacked(
+        protection,
+        {silo: relative_error(guesses[silo], true[silo]) for silo in sorted(true)},
+        {silo: relative_error(public, true[silo]) for silo in sorted(true)},
+    )

@@ -1,0 +1,100 @@
+"""Tables about privacy for the terminal: the plan for a budget, the ledgers of a folder, the attack."""
+
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from rich.table import Table
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.privacy.forecast import Forecast, of_moments
+from fedbnsl.algorithms.privacy.ledger import Charge, spent
+from fedbnsl.algorithms.privacy.shares import delta_for
+from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget
+from fedbnsl.algorithms.protocol import Schema
+from fedbnsl.data.folder import read_folder, read_schema, silo_files
+from fedbnsl.tasks.ledger import FileLedger, ledger_path
+from fedbnsl.tracking.result import NOT_COVERED
+
+from .attack import attack
+from .listing import console
+
+
+def show_plan(folder: Path, epsilon: float, delta: float) -> None:
+    """Print noise, expected error and smallest weight for each private algorithm, and which one to take."""
+    schema = read_schema(folder)
+    delta = delta_for(delta, schema)
+    cost = budget(epsilon, delta, ReplaceOne)
+    d, rows, silos = len(schema.variables), sum(schema.rows.values()), len(schema.rows)
+    out = console()
+    out.print(
+        f"{d} variables, {silos} silos, {rows} rows; ε = {epsilon:g}, δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, "
+        f"{ReplaceOne.label}, per record). Nothing is spent by this plan."
+    )
+    table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
+    forecasts = forecasts_for(schema, cost.rho)
+    for one, trusted in forecasts:
+        table.add_row(one.algorithm, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
+    out.print(table)
+    out.print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
+    best = forecasts[0][0] if silos > 1 else min((one for one, _ in forecasts), key=lambda one: one.weight_error)
+    out.print(f"take {best.algorithm}: fedbnsl learn {folder} --algorithm {best.algorithm} --epsilon {epsilon:g}")
+    out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
+
+
+def forecasts_for(schema: Schema, rho: float) -> list[tuple[Forecast, str]]:
+    """Return what to expect of each private algorithm with its default settings, and whom it trusts."""
+    d, rows, silos = len(schema.variables), sum(schema.rows.values()), len(schema.rows)
+    secure, local = (registry.configure(name, {}) for name in ("secure-sum", "dp-covariance"))
+    return [
+        (
+            of_moments("secure-sum", d, rows, 1, secure.clip, rho * (1 - secure.scale_share)),
+            "two thirds of the silos, not the coordinator",
+        ),
+        (of_moments("dp-covariance", d, rows, silos, local.clip, rho * (1 - local.scale_share)), "nobody"),
+    ]
+
+
+def show_ledger(folder: Path, delta: float) -> None:
+    """Print what every silo of `folder` has charged: by run, and all together."""
+    schema = read_schema(folder)
+    delta = delta_for(delta, schema)
+    ledgers = {silo: FileLedger(ledger_path(path, silo)).charges() for silo, path in silo_files(folder).items()}
+    out = console()
+    if not any(ledgers.values()):
+        out.print(f"{folder}: nothing has been spent on these rows")
+        return
+    table = Table("silo", "run", "releases", "ρ", f"ε at δ = {delta:.3g}", "what")
+    for silo, charges in ledgers.items():
+        for run in dict.fromkeys(charge.run for charge in charges):
+            _add(table, silo, run, tuple(charge for charge in charges if charge.run == run), delta)
+        _add(table, silo, "all runs", charges, delta, last=True)
+    out.print(table)
+    out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
+
+
+def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: float, *, last: bool = False) -> None:
+    kinds = Counter(charge.what for charge in charges)
+    what = ", ".join(f"{times} × {kind}" if times > 1 else kind for kind, times in kinds.items())
+    broken = {charge.broken for charge in charges} - {""}
+    epsilon = f"∞, NOT PRIVATE: {', '.join(sorted(broken))}" if broken else f"{spent(charges, delta):.4g}"
+    rho = sum(charge.rho for charge in charges)
+    table.add_row(silo, run, str(len(charges)), f"{rho:.5g}", epsilon, "" if last else what, end_section=last)
+
+
+def show_attack(folder: Path, epsilon: float) -> None:
+    """Print how close the attacker comes to each silo's second moments, under each protection."""
+    found = attack(read_folder(folder), epsilon)
+    out = console()
+    out.print(
+        "Relative error of the second moments that a curious coordinator works out for a silo, median over the silos; "
+        "beside it, that of taking the silo for the mean of all, which any result gives away."
+    )
+    table = Table("what the coordinator sees", "attacker's guess", "public guess", "the attack")
+    for one in found:
+        error, public = median(one.error.values()), median(one.public.values())
+        succeeds = error < public / 2
+        table.add_row(
+            one.protection, f"{error:.3g}", f"{public:.3g}", "lays the silo bare" if succeeds else "gains nothing"
+        )
+    out.print(table)

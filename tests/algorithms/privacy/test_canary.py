@@ -1,0 +1,83 @@
+"""A canary in a silo: whoever sees everything that is released must not tell whether it is there better than ε allows.
+
+Whole runs, with fresh noise each, on two tables that differ in one record, the worst there is. The outcomes of half of
+the runs choose what to look for, those of the other half give a lower bound on ε that holds with high confidence.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.in_process import federate
+from fedbnsl.algorithms.moments import summed
+from fedbnsl.algorithms.privacy.audit import audit
+
+EPSILON, DELTA = 1.0, 1e-3
+RUNS = 300
+D, ROWS = 3, 12
+SILOS = {"dp-covariance": 1, "secure-sum": 3}  # a release by itself, or the sum of as many as may hide it
+PARAMS = {"epsilon": EPSILON, "delta": DELTA, "known_scale": 1.0}
+HERE, GONE = np.full(D, 1e6), np.array([1e6, -1e6, 0.0])
+
+
+def tables(silos, canary):
+    rng = np.random.default_rng(0)
+    given = {f"silo-{k}": rng.normal(size=(ROWS, D)) for k in range(silos)}
+    given["silo-0"][0] = canary
+    return given
+
+
+def outcomes(name, canary):
+    """Return, of every run, what the coordinator gets to see, along the direction in which the canaries differ."""
+    algorithm = registry.build(name, registry.configure(name, PARAMS))
+    one, other = (record / np.linalg.norm(record) for record in (HERE, GONE))
+    direction = (np.outer(one, one) - np.outer(other, other)) * (2 - np.eye(D))
+    given, seen = tables(SILOS[name], canary), []
+    for _ in range(RUNS):
+        federation = federate(given)
+        replies, _ = federation.exchange(algorithm, 1, algorithm.broadcast(algorithm.open_server(federation.schema)))
+        seen.append(float(direction[np.triu_indices(D)] @ replies.total))
+    return np.array(seen)
+
+
+def bound(name):
+    return audit(outcomes(name, HERE), outcomes(name, GONE), DELTA, 0.999)
+
+
+@pytest.mark.parametrize("name", ["dp-covariance", "secure-sum"])
+def test_the_canary_is_hidden(name):
+    assert bound(name) <= EPSILON
+
+
+def noise_off(bits, variance, size):
+    """Mutant: noise of a hundredth of its variance."""
+    return np.rint(np.random.default_rng().normal(0, math.sqrt(variance) / 10, size)).astype(np.int64)
+
+
+@pytest.mark.parametrize("name", ["dp-covariance", "secure-sum"])
+def test_too_little_noise_is_caught(name, monkeypatch):
+    monkeypatch.setattr(summed, "discrete_gaussian", noise_off)
+    assert bound(name) > EPSILON
+
+
+def test_shares_that_count_on_more_silos_than_are_sure_are_caught(monkeypatch):
+    """Mutant: silos count on the shares of 300 times as many."""
+    planned = summed.SummedMoments.shares
+
+    def tenth(self, schema, sure, protects):
+        return planned(self, schema, sure, protects) if sure == 1 else planned(self, schema, 300 * sure, protects)
+
+    monkeypatch.setattr(summed.SummedMoments, "shares", tenth)
+    assert bound("secure-sum") > EPSILON
+
+
+def test_a_run_that_releases_twice_pays_twice():
+    algorithm = registry.build("dp-covariance", registry.configure("dp-covariance", PARAMS))
+    federation = federate(tables(1, np.ones(D)))
+    server = algorithm.open_server(federation.schema)
+    federation.exchange(algorithm, 1, algorithm.broadcast(server))
+    with pytest.raises(ValueError, match="refused before any noise was drawn"):
+        federation.exchange(algorithm, 2, algorithm.broadcast(replace(server)))

@@ -1,0 +1,106 @@
+import math
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.privacy.ledger import (
+    Budget,
+    Charge,
+    MemoryLedger,
+    Overspent,
+    Promise,
+    Release,
+    Request,
+    spent,
+)
+from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne, budget
+
+DELTA = 1e-6
+costs = st.floats(1e-6, 0.2)
+
+
+def promise(epsilon=1.0, broken=""):
+    return Promise(epsilon, DELTA, budget(epsilon, DELTA, ReplaceOne), "from everyone", broken)
+
+
+def request(number, rho, run="run", digest="broadcast", limit=math.inf, **promised):
+    release = Release("a number", Cost(rho, ReplaceOne))
+    return Request(run, number, digest, (release,), promise(**promised), Budget(limit))
+
+
+@given(st.lists(costs, min_size=1, max_size=30))
+def test_a_run_never_spends_more_than_it_promised_and_stops_only_when_it_would(asked):
+    ledger, allowed = MemoryLedger(), promise().cost.rho
+    for number, rho in enumerate(asked, 1):
+        before = sum(charge.rho for charge in ledger.charges())
+        try:
+            ledger.reserve(request(number, rho), b"key")
+        except Overspent:
+            assert before + rho > allowed
+            assert sum(charge.rho for charge in ledger.charges()) == before
+    assert spent(ledger.charges(), DELTA) <= 1.0 * (1 + 1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from("ab"), costs), max_size=20))
+def test_all_runs_together_stay_within_the_budget(asked):
+    ledger = MemoryLedger()
+    for number, run, rho in asked:
+        with suppress(Overspent):
+            ledger.reserve(request(number, rho, run, limit=1.5, epsilon=1.2), b"key")
+        assert spent(ledger.charges(), DELTA) <= 1.5 * (1 + 1e-6)
+
+
+def test_the_same_round_again_is_the_same_charge_and_the_same_key():
+    ledger = MemoryLedger()
+    assert ledger.reserve(request(1, 0.01), b"first") == b"first"
+    assert ledger.reserve(request(1, 0.01), b"second") == b"first"
+    assert len(ledger.charges()) == 1
+
+
+def test_the_same_round_for_another_broadcast_is_refused():
+    ledger = MemoryLedger()
+    ledger.reserve(request(1, 0.001), b"key")
+    with pytest.raises(Overspent, match="round 1 of run run was charged for another broadcast"):
+        ledger.reserve(request(1, 0.001, digest="another"), b"key")
+    assert len(ledger.charges()) == 1
+
+
+def test_a_refusal_names_round_and_figures():
+    ledger = MemoryLedger()
+    with pytest.raises(Overspent, match=r"round 7 would bring .* ρ = 5, above the 0\.0\d+ that its ε = 1 allows"):
+        ledger.reserve(request(7, 5.0), b"key")
+    with pytest.raises(Overspent, match=r"all runs on these rows have spent to ε = .*, above the budget of 0\.2"):
+        ledger.reserve(request(7, 0.01, limit=0.2), b"key")
+
+
+def test_a_broken_promise_costs_everything():
+    ledger = MemoryLedger()
+    ledger.reserve(request(1, 0.01, broken="its noise is drawn from a known seed"), b"key")
+    assert spent(ledger.charges(), DELTA) == math.inf
+    with pytest.raises(Overspent, match="ε = inf, above the budget of 100"):
+        ledger.reserve(request(1, 1e-9, run="another", limit=100.0), b"key")
+
+
+def test_no_key_is_shown():
+    charge = Charge("run", 1, "digest", "what", 0.1, DELTA, "", b"secret")
+    assert "secret" not in repr(charge)
+
+
+@given(costs, costs)
+def test_more_is_never_less(one, other):
+    small, large = sorted((one, other))
+    charge = [Charge("run", 1, "", "", rho, DELTA, "", b"") for rho in (small, large)]
+    assert spent(charge[:1], DELTA) <= spent(charge[1:], DELTA) <= spent(charge, DELTA)
+
+
+def without_a_check(charges, request, key):
+    """Mutant: a ledger that writes down but never refuses."""
+    return Charge(request.run, request.number, request.digest, "", request.cost.rho, DELTA, "", key)
+
+
+def test_a_ledger_that_never_refuses_is_caught(monkeypatch):
+    monkeypatch.setattr("fedbnsl.algorithms.privacy.ledger.decide", without_a_check)
+    with pytest.raises(AssertionError):
+        test_a_run_never_spends_more_than_it_promised_and_stops_only_when_it_would.hypothesis.inner_test([0.2, 0.2])

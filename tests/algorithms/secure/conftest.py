@@ -1,0 +1,80 @@
+"""Silos in this process that answer through bytes only, fall silent as told, and leave a transcript."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.secure.exchange import answer
+from fedbnsl.algorithms.secure.participant import Participant
+from fedbnsl.algorithms.secure.session import Session, default_threshold
+
+
+@dataclass
+class Silos:
+    """A transport. What it keeps in `transcript` is all that the coordinator ever sees."""
+
+    vectors: Mapping[str, np.ndarray]
+    silent: Mapping[str, set[str]] = field(default_factory=dict)
+    """by phase, who does not answer from then on"""
+    change: Callable[[str, str, bytes], bytes] = lambda phase, silo, question: question
+    """what happens to a question on its way"""
+    states: dict[str, Participant] = field(default_factory=dict)
+    transcript: list[tuple[str, str, bytes, bytes]] = field(default_factory=list)
+
+    def ask(self, phase, messages):
+        answers = {}
+        for silo, question in reversed(messages.items()):
+            if silo in self.silent.get(phase, ()):
+                continue
+            self.states[silo], answers[silo] = answer(
+                self._from_disk(silo),
+                phase,
+                self.change(phase, silo, question),
+                silo=silo,
+                entropy=hashlib.sha256(silo.encode()).digest(),
+                vector=lambda silo=silo: self.vectors[silo],
+            )
+            self.transcript.append((phase, silo, question, answers[silo]))
+        return answers
+
+    def _from_disk(self, silo):
+        return wire.decode(Participant, wire.encode(self.states[silo])) if silo in self.states else None
+
+    def said(self, phase):
+        return {silo: packed for when, silo, _, packed in self.transcript if when == phase}
+
+
+def names(n: int) -> tuple[str, ...]:
+    return tuple(f"silo {k:02}" for k in range(n))
+
+
+def session_of(n: int, threshold: int | None = None, round: int = 1, attempt: int = 1) -> Session:
+    return Session("run", round, attempt, names(n), threshold or default_threshold(n))
+
+
+def vectors_of(n: int, length: int = 20, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {silo: rng.integers(0, 2**64, length, dtype=np.uint64) for silo in names(n)}
+
+
+def exact_sum(vectors, silos) -> list[int]:
+    """Python integers know no overflow: the sum as the definition has it."""
+    return [sum(int(vectors[silo][i]) for silo in silos) % 2**64 for i in range(len(vectors[silos[0]]))]
+
+
+@dataclass(frozen=True)
+class Lab:
+    silos = Silos
+    names = staticmethod(names)
+    session = staticmethod(session_of)
+    vectors = staticmethod(vectors_of)
+    exact_sum = staticmethod(exact_sum)
+
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    return Lab()

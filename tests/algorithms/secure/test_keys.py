@@ -1,0 +1,135 @@
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.secure import agreement, masks
+from fedbnsl.algorithms.secure.session import Refused, Session, default_threshold
+
+SESSION = Session("run", 3, 1, ("a", "b", "c"), 2)
+OTHERS = [
+    replace(SESSION, run="ruin"),
+    replace(SESSION, round=4),
+    replace(SESSION, attempt=2),
+    replace(SESSION, silos=("a", "b", "d")),
+    replace(SESSION, threshold=3),
+]
+
+
+def private(name: str) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+
+
+def public(name: str) -> bytes:
+    return private(name).public_key().public_bytes_raw()
+
+
+def test_every_term_of_the_session_changes_every_key() -> None:
+    keys = [agreement.derive(b"secret", session, "seal", "a", "b") for session in (SESSION, *OTHERS)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_purpose_names_and_their_order_change_the_key() -> None:
+    bound = [("seal", "a", "b"), ("seal", "b", "a"), ("pairwise mask", "a", "b"), ("seal", "ab"), ("seala", "b")]
+    assert len({agreement.derive(b"secret", SESSION, *words) for words in bound}) == len(bound)
+
+
+def test_a_key_is_hkdf_by_its_definition() -> None:
+    """RFC 5869 written out with HMAC, for one block."""
+    import hmac
+
+    from fedbnsl.algorithms import wire
+
+    info = wire.encode((agreement.PROTOCOL, SESSION.digest, "seal", ("a", "b")))
+    extracted = hmac.digest(bytes(32), b"secret", "sha256")
+    assert agreement.derive(b"secret", SESSION, "seal", "a", "b") == hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def test_both_silos_get_the_same_mask_key_and_no_other_pair_does() -> None:
+    one = masks.pairwise_key(private("a"), public("b"), SESSION, "a", "b")
+    assert one == masks.pairwise_key(private("b"), public("a"), SESSION, "b", "a")
+    assert one != masks.pairwise_key(private("a"), public("c"), SESSION, "a", "c")
+    assert masks.adds("a", "b") != masks.adds("b", "a")
+
+
+def test_what_is_sealed_comes_out_for_its_receiver() -> None:
+    sealed = agreement.seal(private("a"), public("b"), SESSION, "a", "b", b"shares")
+    assert agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed) == b"shares"
+
+
+@given(st.integers(0, 22 * 8 - 1))
+def test_any_flipped_bit_of_a_sealed_message_is_found_out(bit: int) -> None:
+    sealed = bytearray(agreement.seal(private("a"), public("b"), SESSION, "a", "b", b"shares"))
+    sealed[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(Refused, match="b refuses the shares of a"):
+        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", bytes(sealed))
+
+
+@pytest.mark.parametrize("session", OTHERS)
+def test_what_was_sealed_in_another_session_is_found_out(session: Session) -> None:
+    sealed = agreement.seal(private("a"), public("b"), session, "a", "b", b"shares")
+    with pytest.raises(Refused, match="b refuses the shares of a"):
+        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
+
+
+def test_what_was_sealed_the_other_way_or_by_another_is_found_out() -> None:
+    for sender, owner, receiver in (("b", "b", "a"), ("c", "c", "b"), ("a", "c", "b")):
+        sealed = agreement.seal(private(owner), public("b"), SESSION, sender, receiver, b"shares")
+        with pytest.raises(Refused):
+            agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
+    mirrored = agreement.seal(private("b"), public("a"), SESSION, "b", "a", b"shares")
+    with pytest.raises(Refused):
+        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", mirrored)
+    with pytest.raises(Refused):
+        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", b"")
+
+
+def test_a_public_key_of_low_order_is_refused() -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the library says of it
+        agreement.agree(private("a"), bytes(32), SESSION, "seal", "a", "b")
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(0, 40))
+def test_a_mask_is_the_encrypted_counter(key: bytes, length: int) -> None:
+    counter = b"".join(block.to_bytes(16) for block in range((length + 1) // 2))
+    stream = Cipher(AES256(key), ECB()).encryptor().update(counter)
+    assert masks.keystream(key, length).tobytes() == stream[: 8 * length]
+
+
+def test_a_mask_subtracted_undoes_a_mask_added() -> None:
+    vector = np.arange(7, dtype=np.uint64)
+    masks.add(vector, bytes(32))
+    assert not np.array_equal(vector, np.arange(7))
+    masks.subtract(vector, bytes(32))
+    np.testing.assert_array_equal(vector, np.arange(7))
+
+
+@pytest.mark.parametrize(("silos", "threshold"), [(2, 2), (3, 3), (4, 3), (8, 6), (10, 7), (63, 43), (64, 43)])
+def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: int) -> None:
+    assert default_threshold(silos) == threshold
+    Session("run", 1, 1, tuple(f"{k:02}" for k in range(silos)), threshold)
+
+
+@pytest.mark.parametrize(
+    ("silos", "threshold", "complaint"),
+    [
+        (("a",), 1, "2 to 64 silos: there are 1"),
+        (tuple(f"{k:02}" for k in range(65)), 44, "there are 65"),
+        (("b", "a"), 2, "sorted: they are b, a"),
+        (("a", "a"), 2, "distinct"),
+        (("a", "b", "c", "d"), 2, "4 silos is 2: it must be 3 to 4"),
+        (("a", "b", "c"), 1, "is 1: it must be 2 to 3"),
+        (("a", "b", "c"), 4, "is 4"),
+    ],
+)
+def test_terms_that_protect_nothing_are_refused(silos: tuple[str, ...], threshold: int, complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        Session("run", 1, 1, silos, threshold)

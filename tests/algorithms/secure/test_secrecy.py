@@ -1,0 +1,293 @@
+"""What the coordinator may not learn, as laws; and defects, each planted to see that its law finds it."""
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from scipy import stats
+
+from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.secure import agreement, masks, messages, participant, shamir
+from fedbnsl.algorithms.secure.exchange import secure_sum
+from fedbnsl.algorithms.secure.messages import Revealed
+from fedbnsl.algorithms.secure.session import Aborted, Refused, Session
+
+
+def looks_uniform(vector) -> bool:
+    counts = np.bincount(vector.view(np.uint8), minlength=256)
+    by_place = [np.bincount(vector.view(np.uint8)[place::8], minlength=256) for place in range(8)]
+    return all(stats.chisquare(count).pvalue > 1e-6 for count in (counts, *by_place))
+
+
+def masked_by(silos, silo):
+    return messages.read_vector(silos.said("mask")[silo], silo)
+
+
+def sum_is_exact(lab) -> None:
+    silos = lab.silos(lab.vectors(6), {"share": {"silo 00"}, "mask": {"silo 02"}})
+    result = secure_sum(lab.session(6, 4), silos)
+    assert result.total.tolist() == lab.exact_sum(silos.vectors, result.survivors)
+
+
+def one_share_of_a_peer_is_revealed(lab) -> None:
+    silos = lab.silos(lab.vectors(5), {"mask": {"silo 02"}})
+    aborted = None
+    try:
+        secure_sum(lab.session(5, 3), silos)
+    except Aborted as reason:
+        aborted = reason
+    for answer in silos.said("unmask").values():
+        revealed = wire.decode(Revealed, answer)
+        assert not set(revealed.self_masks) & set(revealed.mask_keys)
+    assert aborted is None
+
+
+def one_set_of_survivors_is_answered(lab) -> None:
+    """Two answers that differ would hold both shares of a peer."""
+    silos = lab.silos(lab.vectors(5))
+    secure_sum(lab.session(5, 3), silos)
+    for state in silos.states.values():
+        try:
+            participant.unmask(state, (*[s for s in state.session.silos if s != state.silo][:3], state.silo))
+        except Refused:
+            continue
+        raise AssertionError(f"{state.silo} answered twice")
+
+
+def masked_vectors_are_uniform(lab) -> None:
+    silos = lab.silos({silo: np.zeros(20_000, np.uint64) for silo in lab.names(3)})
+    secure_sum(lab.session(3), silos)
+    for silo in lab.names(3):
+        assert looks_uniform(masked_by(silos, silo))
+
+
+def sessions_are_unrelated(lab) -> None:
+    """The same vectors under the same entropy, in three sessions: not even then do their masks or keys repeat."""
+    vectors = lab.vectors(3, 20_000)
+    seen = []
+    for round, attempt in ((1, 1), (2, 1), (1, 2)):
+        silos = lab.silos(vectors)
+        secure_sum(lab.session(3, round=round, attempt=attempt), silos)
+        seen.append(silos)
+    for i, one in enumerate(seen):
+        for other in seen[:i]:
+            for silo in lab.names(3):
+                assert one.said("advertise")[silo] != other.said("advertise")[silo]
+                assert looks_uniform(masked_by(one, silo) - masked_by(other, silo))
+                assert abs(np.corrcoef(masked_by(one, silo) / 2**64, masked_by(other, silo) / 2**64)[0, 1]) < 0.05
+
+
+def seals_hide_the_shares(lab) -> None:
+    session, silos = up_to_phase_three(lab)
+    seen = b"".join(question + answer for _, _, question, answer in silos.transcript)
+    for receiver, state in silos.states.items():
+        for sender in set(session.silos) - {receiver}:
+            assert state.shares[sender][:33] not in seen
+            assert state.shares[sender][33:] not in seen
+
+
+def seals_have_a_direction(lab) -> None:
+    """What a silo sealed for a peer is not taken, sent back to it, for what that peer sealed for it."""
+    opened = {silo: participant.advertise(lab.session(3), silo, silo.encode().ljust(32)) for silo in lab.names(3)}
+    keys = {silo: packed for silo, (_, packed) in opened.items()}
+    state, sealed = participant.share(opened["silo 00"][0], keys)
+    try:
+        participant.mask(state, sealed, np.zeros(1, np.uint64))
+    except Refused:
+        return
+    raise AssertionError("a silo took its own shares for its peers'")
+
+
+def up_to_phase_three(lab):
+    session = lab.session(4)
+    silos = lab.silos(lab.vectors(4), {"unmask": set(session.silos)})
+    with pytest.raises(Aborted):
+        secure_sum(session, silos)
+    return session, silos
+
+
+def late_vector_stays_hidden(lab) -> None:
+    """A vector that arrives after its silo was given up: its pairwise masks are known by then, its self-mask is not."""
+    late, session = "silo 03", lab.session(4)
+
+    class Late(lab.silos):
+        def ask(self, phase, questions):
+            answers = super().ask(phase, questions)
+            return {silo: packed for silo, packed in answers.items() if (phase, silo) != ("mask", late)}
+
+    silos = Late(lab.vectors(4))
+    assert late not in secure_sum(session, silos).survivors
+    answers = {silo: wire.decode(Revealed, packed) for silo, packed in silos.said("unmask").items()}
+    key = shamir.combine({session.point(silo): answer.mask_keys[late] for silo, answer in answers.items()})
+    vector = masked_by(silos, late)
+    for peer in answers:
+        public = messages.public_keys(silos.said("advertise")[peer], peer).mask
+        pairwise = masks.pairwise_key(X25519PrivateKey.from_private_bytes(key), public, session, late, peer)
+        (masks.subtract if masks.adds(late, peer) else masks.add)(vector, pairwise)
+    assert not np.any(vector == silos.vectors[late])
+
+
+def too_few_silos_know_no_secret(lab) -> None:
+    """All that t - 1 silos hold together gives neither secret of another."""
+    session, silos = up_to_phase_three(lab)
+    victim, colluding = "silo 03", session.silos[: session.threshold - 1]
+    public = messages.public_keys(silos.said("advertise")[victim], victim)
+    for fewer in range(1, len(colluding) + 1):
+        held = {session.point(silo): silos.states[silo].shares[victim] for silo in colluding[:fewer]}
+        assert commitment_of({point: both[:33] for point, both in held.items()}, session, victim) != public.commitment
+        assert public_of({point: both[33:] for point, both in held.items()}) != public.mask
+
+
+def commitment_of(shares, session, silo):
+    try:
+        return masks.commitment(shamir.combine(shares), session, silo)
+    except ValueError:
+        return None
+
+
+def public_of(shares):
+    try:
+        return X25519PrivateKey.from_private_bytes(shamir.combine(shares)).public_key().public_bytes_raw()
+    except ValueError:
+        return None
+
+
+def transcript_holds_no_vector(lab) -> None:
+    """No entry of any vector does the coordinator see, nor does one come out when a known self-mask is taken off."""
+    session, silos = lab.session(4, 3), lab.silos(lab.vectors(4), {"mask": {"silo 01"}})
+    secure_sum(session, silos)
+    seen = b"".join(question + answer for *_, question, answer in silos.transcript)
+    answers = {silo: wire.decode(Revealed, packed) for silo, packed in silos.said("unmask").items()}
+    for silo, vector in silos.vectors.items():
+        assert not any(entry.tobytes() in seen for entry in vector)
+        if silo in silos.said("mask"):
+            seed = shamir.combine({session.point(who): answer.self_masks[silo] for who, answer in answers.items()})
+            own = masks.keystream(masks.self_key(seed, session, silo), len(vector))
+            assert not np.any(masked_by(silos, silo) - own == vector)
+
+
+LAWS = (
+    sum_is_exact,
+    one_share_of_a_peer_is_revealed,
+    one_set_of_survivors_is_answered,
+    masked_vectors_are_uniform,
+    sessions_are_unrelated,
+    seals_hide_the_shares,
+    seals_have_a_direction,
+    late_vector_stays_hidden,
+    too_few_silos_know_no_secret,
+    transcript_holds_no_vector,
+)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_it_holds_that(lab, law) -> None:
+    law(lab)
+
+
+def reveals_both_shares(patch) -> None:
+    patch.setattr(
+        participant,
+        "reveal",
+        lambda shares, survivors: Revealed(
+            {peer: both[:33] for peer, both in shares.items()}, {peer: both[33:] for peer, both in shares.items()}
+        ),
+    )
+
+
+def answers_any_survivors(patch) -> None:
+    honest = participant.unmask
+
+    def unmask(state, survivors):
+        after, revealed = honest(state, survivors) if state.done == "mask" else (state, state.revealed)
+        return after, revealed
+
+    patch.setattr(participant, "unmask", unmask)
+
+
+def one_silo_has_the_wrong_sign(patch) -> None:
+    patch.setattr(masks, "adds", lambda silo, peer: (silo < peer) != (silo == "silo 03"))
+
+
+def the_pair_adds_on_both_sides(patch) -> None:
+    patch.setattr(masks, "adds", lambda silo, peer: True)
+
+
+def keys_are_not_bound_to_the_session(patch) -> None:
+    patch.setattr(Session, "digest", b"always the same")
+
+
+def keys_are_bound_to_the_round_but_not_to_the_attempt(patch) -> None:
+    patch.setattr(Session, "digest", property(lambda session: str((session.run, session.round)).encode()))
+
+
+def the_polynomial_has_too_low_a_degree(patch) -> None:
+    honest = shamir.split
+    patch.setattr(shamir, "split", lambda secret, t, n, random: honest(secret, t - 1, n, random[:-64]))
+
+
+def the_polynomial_is_constant(patch) -> None:
+    patch.setattr(shamir, "split", lambda secret, t, n, random: (b"\0" + secret,) * n)
+
+
+def the_self_mask_is_missing(patch) -> None:
+    no_mask_for(patch, "self_key")
+
+
+def the_pairwise_masks_are_missing(patch) -> None:
+    no_mask_for(patch, "pairwise_key")
+
+
+def no_mask_for(patch, key) -> None:
+    honest = masks.keystream
+    patch.setattr(masks, key, lambda *_: b"none")
+    patch.setattr(masks, "keystream", lambda key, n: np.zeros(n, np.uint64) if key == b"none" else honest(key, n))
+
+
+def masks_have_half_the_bits(patch) -> None:
+    honest = masks.keystream
+    patch.setattr(masks, "keystream", lambda key, n: honest(key, n) & np.uint64(2**32 - 1))
+
+
+def shares_are_not_sealed(patch) -> None:
+    patch.setattr(participant, "seal", lambda private, public, session, sender, receiver, content: content)
+    patch.setattr(participant, "unseal", lambda private, public, session, sender, receiver, sealed: sealed)
+
+
+def seals_know_no_direction(patch) -> None:
+    honest = agreement.derive
+
+    def derive(secret, session, purpose, *silos, length=32):
+        return honest(secret, session, purpose, *sorted(silos), length=length)
+
+    patch.setattr(agreement, "derive", derive)
+    patch.setattr(agreement, "_bound_to", lambda session, sender, receiver: b"")
+
+
+MUTANTS = [
+    (reveals_both_shares, one_share_of_a_peer_is_revealed),
+    (answers_any_survivors, one_set_of_survivors_is_answered),
+    (one_silo_has_the_wrong_sign, sum_is_exact),
+    (the_pair_adds_on_both_sides, sum_is_exact),
+    (keys_are_not_bound_to_the_session, sessions_are_unrelated),
+    (keys_are_bound_to_the_round_but_not_to_the_attempt, sessions_are_unrelated),
+    (the_polynomial_has_too_low_a_degree, too_few_silos_know_no_secret),
+    (the_polynomial_is_constant, too_few_silos_know_no_secret),
+    (the_self_mask_is_missing, late_vector_stays_hidden),
+    (the_pairwise_masks_are_missing, transcript_holds_no_vector),
+    (masks_have_half_the_bits, masked_vectors_are_uniform),
+    (shares_are_not_sealed, seals_hide_the_shares),
+    (seals_know_no_direction, seals_have_a_direction),
+]
+
+
+@pytest.mark.parametrize(("mutant", "law"), MUTANTS)
+def test_the_law_finds_the_defect(lab, monkeypatch, mutant, law) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        law(lab)
+
+
+def test_the_coordinator_too_refuses_both_shares_of_a_peer(lab, monkeypatch) -> None:
+    reveals_both_shares(monkeypatch)
+    with pytest.raises(Aborted, match="silo 00 revealed other shares than it was asked for"):
+        secure_sum(lab.session(3), lab.silos(lab.vectors(3)))
