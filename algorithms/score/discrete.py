@@ -1,11 +1,12 @@
 """BDeu and BIC of discrete families, each from the counts of one family alone (both are decomposable).
 
 BDeu: Heckerman, Geiger & Chickering 1995, with the equivalent sample size spread evenly over the q states of the
-parents and the r levels of the child; every state that does not occur contributes nothing. On top of it the structure
-prior of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
+parents and the r levels of the child; a state that does not occur contributes nothing. On top of it the structure prior
+of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,76 +17,101 @@ from .counts import DENSE, count_cells, count_occurring
 from .families import Batch
 from .settings import ScoreSettings
 
-
-def score_rows(
-    columns: NDArray[np.int32], arities: NDArray[np.int64], batch: Batch, settings: ScoreSettings
-) -> FloatArray:
-    """Return the score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
-    bdeu, weight, prior = weights_of(settings, len(arities), columns.shape[1])
-    return np.asarray(_score_rows(columns, arities, batch.first, batch.members, bdeu, weight, prior))
+TOO_WIDE = -1e100
+"""the score of a family that is not considered"""
 
 
-def weights_of(settings: ScoreSettings, d: int, n: int) -> tuple[bool, float, FloatArray]:
-    """Return what `score_cells` needs: whether BDeu is meant, its sample size or BIC's ½ ln n, and the structure prior.
+class Criterion(NamedTuple):
+    """What compiled code needs to score a family from its counts."""
 
-    The prior is listed by the number of parents: k ln p + (d − 1 − k) ln(1 − p), with p = expected_parents / (d − 1), at
-    most ½; 0 parents expected means no prior. It adds −ln(1/p − 1) for each parent.
+    bdeu: bool
+    """else BIC"""
+    weight: float
+    """BDeu's equivalent sample size, or BIC's ½ ln n"""
+    prior: FloatArray
+    """ln of the structure prior by the number of parents, `[d]`"""
+
+
+def criterion(settings: ScoreSettings, d: int, n: int) -> Criterion:
+    """Return the criterion for `n` rows of `d` variables.
+
+    The prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½; each
+    parent costs ln(1/p − 1). BIC has none.
     """
+    if settings.score == "bic":
+        return Criterion(False, 0.5 * math.log(n), np.zeros(d))
     p = min(settings.expected_parents / max(d - 1, 1), 0.5)
     k = np.arange(d)
-    prior = k * math.log(p) + (d - 1 - k) * math.log1p(-p) if p > 0 else np.zeros(d)
-    bdeu = settings.score == "bdeu"
-    return bdeu, settings.ess if bdeu else 0.5 * math.log(n), prior
+    return Criterion(True, settings.ess, k * math.log(p) + (d - 1 - k) * math.log1p(-p) if p > 0 else np.zeros(d))
+
+
+def score_rows(
+    columns: NDArray[np.int32],
+    arities: NDArray[np.int64],
+    batch: Batch,
+    settings: ScoreSettings,
+    most_cells: float = math.inf,
+) -> FloatArray:
+    """Return the score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
+    by = criterion(settings, len(arities), columns.shape[1])
+    return np.asarray(_score_rows(columns, arities, batch.first, batch.members, by, float(most_cells)))
 
 
 @njit(cache=True)
-def _score_rows(columns, arities, first, members, bdeu, weight, prior):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _score_rows(columns, arities, first, members, by, most_cells):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     scores = np.empty(len(first) - 1)
     codes = np.empty(columns.shape[1], np.int32)
     cells = np.empty(DENSE, np.int32)
     for m in range(len(scores)):
         child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
         variables = np.append(parents, child)
-        states = 1.0
-        for v in parents:
-            states *= arities[v]
-        if states * arities[child] <= DENSE:
-            size = np.int64(states) * arities[child]
-            count_cells(columns, arities, variables, cells[:size], codes)
-            own = score_cells(cells[:size], arities[child], states, bdeu, weight)
+        r, q = arities[child], states_of(arities, parents)
+        if q * r > most_cells:
+            scores[m] = TOO_WIDE
+        elif q * r <= DENSE:
+            count_cells(columns, arities, variables, cells[: int(q * r)], codes)
+            scores[m] = score_cells(cells[: int(q * r)], r, q, by) + by.prior[len(parents)]
         else:
             state, _, count = count_occurring(columns, arities, variables)
-            own = score_occurring(state, count, len(count), arities[child], states, bdeu, weight)
-        scores[m] = own + prior[len(parents)]
+            scores[m] = score_occurring(state, count, r, q, by) + by.prior[len(parents)]
     return scores
 
 
 @njit(cache=True)
-def score_cells(cells, r, q, bdeu, weight):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last."""
-    occurring = np.flatnonzero(cells)
-    return score_occurring(occurring // r, cells[occurring], len(occurring), r, q, bdeu, weight)
+def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how many joint states `variables` have, as a float: there may be more than an integer holds."""
+    states = 1.0
+    for v in variables:
+        states *= arities[v]
+    return states
 
 
 @njit(cache=True)
-def score_occurring(state, count, size, r, q, bdeu, weight):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def score_cells(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last."""
+    occurring = np.flatnonzero(cells)
+    return score_occurring(occurring // r, cells[occurring], r, q, by)
+
+
+@njit(cache=True)
+def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the score from the counts above zero, in ascending order of the parents' `state`, whose number is q."""
     total = 0.0
     at = 0
-    while at < size:
+    while at < len(state):
         end, n = at, 0
-        while end < size and state[end] == state[at]:
+        while end < len(state) and state[end] == state[at]:
             n += count[end]
             end += 1
-        if bdeu:
-            total -= _rising(weight / q, n)
+        if by.bdeu:
+            total -= _rising(by.weight / q, n)
             for cell in range(at, end):
-                total += _rising(weight / (q * r), count[cell])
+                total += _rising(by.weight / (q * r), count[cell])
         else:
             for cell in range(at, end):
                 total += count[cell] * math.log(count[cell] / n)
         at = end
-    return total if bdeu else total - weight * q * (r - 1)
+    return total if by.bdeu else total - by.weight * q * (r - 1)
 
 
 @njit(cache=True)

@@ -56,10 +56,10 @@ class Families:
         return Families(*(array.copy() for array in self.tables))
 
     def with_scores(self, scores: FloatArray) -> "Families":
-        """Put down the scores of all that was wanted, in that order."""
-        families, scored, _ = self.used
-        self.score[scored:families] = scores
-        self.used[1] = families
+        """Put down the scores of what was wanted, or of the first of it, in that order."""
+        scored = self.used[1]
+        self.score[scored : scored + len(scores)] = scores
+        self.used[1] += len(scores)
         return self
 
     def grown(self) -> "Families":

@@ -17,16 +17,20 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..protocol import FloatArray
+from .cliques import NONE
 from .equivalence import class_of
-from .families import Batch, Families, no_families
-from .operators import DELETE, GROW, INSERT, NONE, TURN, best_operator, moved, refresh
+from .families import Batch, Families
+from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, best_operator, moved, refresh
 
 CHICKERING = (INSERT, DELETE)
 WITH_TURNS = (INSERT, DELETE, TURN)
-CONSTRAINED = (GROW, DELETE)
+WARY = (WARY_INSERT, DELETE)
 BACKWARD = (DELETE,)
 LEAST = 1e-9
 """a gain not above it is rounding"""
+
+Scores = Callable[[Batch], FloatArray]
+"""families -> their scores"""
 
 
 @dataclass(frozen=True)
@@ -57,24 +61,37 @@ def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) 
     return Search(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
 
 
-def advance(search: Search, families: Families) -> Search:
-    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full."""
+def advance(search: Search, families: Families, ahead: int = 0) -> Search:
+    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
+
+    With `ahead`, scores that the next so many moves may need are wanted along with those it waits for.
+    """
     gain, stale = search.gain.copy(), search.stale.copy()
     search = replace(search, gain=gain, stale=stale)
     while not search.done:
         kind = search.plan[search.phase]
         if refresh(kind, search.graph, stale, gain, families.tables):
+            _look_ahead(search, families, ahead)
             return search
-        x, y, most, clique = best_move(kind, search.graph, gain, families.tables)
-        if most <= LEAST or (kind in (INSERT, GROW) and search.limit == 0):
+        move = best_move(kind, search.graph, gain, families.tables)
+        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
             stale[:] = True
             search = _next_phase(search)
-            continue
-        graph = moved(kind, search.graph, x, y, clique)
-        make_stale(kind, search.graph, graph, stale)
-        limit = search.limit - 1 if kind in (INSERT, GROW) else search.limit
-        search = replace(search, graph=graph, limit=limit, moves=search.moves + 1)
+        else:
+            search = _applied(search, kind, move)
     return search
+
+
+Move = tuple[int, int, float, NDArray[np.int64]]
+
+
+def _applied(search: Search, kind: int, move: Move) -> Search:
+    """Return the search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
+    x, y, _, clique = move
+    graph = moved(kind, search.graph, x, y, clique)
+    make_stale(kind, search.graph, graph, search.stale)
+    limit = search.limit - 1 if kind in NEW_EDGE else search.limit
+    return replace(search, graph=graph, limit=limit, moves=search.moves + 1)
 
 
 def _next_phase(search: Search) -> Search:
@@ -85,9 +102,23 @@ def _next_phase(search: Search) -> Search:
     return replace(search, phase=phase)
 
 
-def finish(
-    search: Search, families: Families, scores: Callable[[Batch], FloatArray]
-) -> tuple[NDArray[np.bool_], Families]:
+def _look_ahead(search: Search, families: Families, moves: int) -> None:
+    """Put down as wanted what the search needs if its next moves are the best of those that it has scores for."""
+    search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
+    kind = search.plan[search.phase]
+    for _ in range(moves):
+        known = np.where(search.stale, NONE, search.gain)
+        move = best_move(kind, search.graph, known, families.tables)
+        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
+            break
+        search = _applied(search, kind, move)
+        refresh(kind, search.graph, search.stale, search.gain, families.tables)
+    after = _next_phase(search)
+    if moves and not after.done:
+        refresh(after.plan[after.phase], search.graph, np.ones_like(search.stale), search.gain, families.tables)
+
+
+def finish(search: Search, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
     """Return the CPDAG the search ends in, with `scores` to score families, and all families known by then."""
     while True:
         search = advance(search, families)
@@ -96,12 +127,7 @@ def finish(
         families = answered(families, scores)
 
 
-def ges(dag: NDArray[np.bool_], scores: Callable[[Batch], FloatArray], turning: bool = False) -> NDArray[np.bool_]:
-    """Return the CPDAG that GES finds from `dag`, with `scores` to score families."""
-    return finish(search_from(dag, WITH_TURNS if turning else CHICKERING), no_families(), scores)[0]
-
-
-def answered(families: Families, scores: Callable[[Batch], FloatArray]) -> Families:
+def answered(families: Families, scores: Scores) -> Families:
     """Return `families` with all that is wanted scored, and room for more where there was none."""
     families = families.with_scores(scores(families.wanted))
     return families.grown() if families.full else families

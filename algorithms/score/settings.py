@@ -1,4 +1,4 @@
-"""The settings of the score, shared by all algorithms that search by it."""
+"""The settings that the score-based algorithms share."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,9 +15,24 @@ class ScoreSettings:
     ess: float = 1.0
     """equivalent sample size of BDeu"""
     expected_parents: float = 1.0
-    """structure prior: how many parents a variable is expected to have; 0: no prior"""
+    """structure prior of BDeu: how many parents a variable is expected to have; 0: no prior"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.ess > 0, "ess", self.ess, "above 0")
         require(self.expected_parents >= 0, "expected_parents", self.expected_parents, "0 or more")
+
+
+@dataclass(frozen=True)
+class SearchSettings(ScoreSettings):
+    """Settings of a search over all rows, pooled or by sums: the two find the same, because both have all of these."""
+
+    turning: bool = True
+    """GES: turn edges, too, and begin again until nothing changes"""
+    most_cells: int = 1 << 15
+    """families whose table of counts has more cells are not considered: a few rows in each say nothing"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.most_cells >= 1, "most_cells", self.most_cells, "1 or more")
