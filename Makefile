@@ -41,6 +41,7 @@ contracts: types
 
 bench: setup
 	$(BIN)/python benchmarks/continuous.py
+	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/orchestration.py
 
 ui: setup

@@ -11,6 +11,7 @@ from .constraint import cit_vote, fed_pc, graph_vote
 from .constraint.settings import ConstraintSettings
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
+from .privacy import dp_fed_sparse
 from .protocol import FederatedAlgorithm, Kind
 from .score import fed_ges, one_shot, secure_search
 
@@ -75,6 +76,14 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
         config=secure_sum.SecureSum,
         build=secure_sum.build,
+    ),
+    "dp-fed-sparse": Entry(
+        summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 5; the order from equal error variances is ours",
+        leaves="noisy bucket counts once; the weights that its noisy steps changed and d noisy residual sizes a round",
+        config=dp_fed_sparse.DpFedSparse,
+        build=dp_fed_sparse.build,
+        presets=dp_fed_sparse.PRESETS,
     ),
     "dp-covariance": Entry(
         summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",

@@ -78,7 +78,8 @@ def over_seeds(
 ) -> list[Measured]:
     """Learn once a seed from `make(seed)`, on one BLAS thread; the compiled code is warmed up first."""
     with threadpool_limits(1):
-        learn(name, params | {"rounds": 3}, make(seeds[0]), 0)
+        few = {"rounds": 3} if "rounds" in registry.parameter_names(name) else {}
+        learn(name, params | few, make(seeds[0]), 0)
         return [learn(name, params, make(seed), seed)[1] for seed in seeds]
 
 

@@ -28,7 +28,7 @@ AlgorithmOption = Annotated[str, typer.Option("--algorithm", "-a", help="One of 
 ParamOption = Annotated[
     list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the algorithm; repeat.")
 ]
-SeedOption = Annotated[int, typer.Option(help="Same seed, same result, bit for bit.")]
+SeedOption = Annotated[int, typer.Option(help="Same seed, same result, bit for bit; private noise has no seed.")]
 EpsilonOption = Annotated[
     float | None, typer.Option(metavar="E", help="Privacy budget ε of the run; see `privacy plan`.")
 ]

@@ -7,7 +7,9 @@ from statistics import median
 from rich.table import Table
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.privacy.forecast import Forecast, of_moments
+from fedbnsl.algorithms.moments import dp_covariance, secure_sum
+from fedbnsl.algorithms.moments.summed import noise_level
+from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
 from fedbnsl.algorithms.privacy.ledger import Charge, spent
 from fedbnsl.algorithms.privacy.shares import delta_for
 from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget
@@ -32,27 +34,30 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
         f"{ReplaceOne.label}, per record). Nothing is spent by this plan."
     )
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
-    forecasts = forecasts_for(schema, cost.rho)
+    forecasts = forecasts_for(schema, epsilon, delta)
     for one, trusted in forecasts:
         table.add_row(one.algorithm, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
     out.print(table)
+    out.print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
     out.print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
     best = forecasts[0][0] if silos > 1 else min((one for one, _ in forecasts), key=lambda one: one.weight_error)
     out.print(f"take {best.algorithm}: fedbnsl learn {folder} --algorithm {best.algorithm} --epsilon {epsilon:g}")
     out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
 
 
-def forecasts_for(schema: Schema, rho: float) -> list[tuple[Forecast, str]]:
+def forecasts_for(schema: Schema, epsilon: float, delta: float) -> list[tuple[Forecast, str]]:
     """Return what to expect of each private algorithm with its default settings, and whom it trusts."""
     d, rows, silos = len(schema.variables), sum(schema.rows.values()), len(schema.rows)
-    secure, local = (registry.configure(name, {}) for name in ("secure-sum", "dp-covariance"))
-    return [
-        (
-            of_moments("secure-sum", d, rows, 1, secure.clip, rho * (1 - secure.scale_share)),
-            "two thirds of the silos, not the coordinator",
-        ),
-        (of_moments("dp-covariance", d, rows, silos, local.clip, rho * (1 - local.scale_share)), "nobody"),
-    ]
+    found = []
+    for name, plan, trusted in (
+        ("secure-sum", secure_sum.plan, "two thirds of the silos, not the coordinator"),
+        ("dp-covariance", dp_covariance.plan, "nobody"),
+    ):
+        settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
+        noise = noise_level(plan(settings, schema), d, silos, rows, settings.clip)
+        found.append((forecast(name, d, rows, noise), trusted))
+    steps = registry.build("dp-fed-sparse", registry.configure("dp-fed-sparse", {"epsilon": epsilon, "delta": delta}))
+    return [*found, (forecast("dp-fed-sparse", d, rows, steps.open_server(schema).noise), "nobody")]
 
 
 def show_ledger(folder: Path, delta: float) -> None:

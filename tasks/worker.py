@@ -3,8 +3,9 @@
     dask worker tcp://coordinator:8786 --nthreads 1 --resources "silo:hospital-a=1" \
         --preload fedbnsl.tasks.worker --silo hospital-a=/data/hospital-a.csv
 
-`--silo` may be repeated; the resource `silo:NAME` is announced for each, whether or not `--resources` names it. The
-path stays in this process.
+`--budget E` bounds the ε that all runs on these rows may spend together, whatever a coordinator asks for. `--silo` may
+be repeated; the resource `silo:NAME` is announced for each, whether or not `--resources` names it. The path stays in
+this process.
 """
 
 import os
@@ -39,10 +40,13 @@ def hosted(pairs: tuple[str, ...]) -> dict[str, Path]:
 
 @click.command()
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
-def dask_setup(worker: Any, silos: tuple[str, ...]) -> None:
+@click.option("--budget", type=click.FloatRange(0, min_open=True), help="The most ε that all runs may spend together.")
+def dask_setup(worker: Any, silos: tuple[str, ...], budget: float | None) -> None:
     """Host the silos: called by Dask when the worker starts, before it tells the scheduler what it has."""
     os.environ.update(THREADS)
     silo_runtime.HOSTED.update(hosted(silos))
+    if budget is not None:
+        silo_runtime.BUDGETS.update(dict.fromkeys(silo_runtime.HOSTED, budget))
     for silo in silo_runtime.HOSTED:
         worker.state.total_resources.setdefault(resource(silo), 1)
         worker.state.available_resources.setdefault(resource(silo), 1)

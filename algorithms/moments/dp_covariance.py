@@ -20,6 +20,7 @@ class DpCovariance(SummedMoments):
     """Settings of `dp-covariance`."""
 
     learner: Learner = "notears-admm"
+    l1: float = 0.1
     epsilon: float = 1.0
 
     def __post_init__(self) -> None:

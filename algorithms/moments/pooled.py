@@ -24,8 +24,8 @@ class PooledLearner:
     """How a structure is learned from second moments."""
 
     learner: Learner = "equal-variance"
-    price: float = 0.12
-    """equal-variance: what a parent must explain, in units of the least variance"""
+    price: float = 0.0
+    """equal-variance: what a parent must explain, in units of the least variance; 0: by the rows and the noise"""
     most_parents: int = 12
     """equal-variance: parents a variable may have"""
     passes: int = 10
@@ -37,7 +37,7 @@ class PooledLearner:
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        require(self.price > 0, "price", self.price, "above 0")
+        require(self.price >= 0, "price", self.price, "0 or more")
         require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
         require(self.passes >= 0, "passes", self.passes, "0 or more")
         require(self.l1 >= 0, "l1", self.l1, "0 or more")
@@ -54,7 +54,7 @@ CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any
 def learn_from_moments(S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner) -> Structure:
     """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`."""
     if how.learner == "equal-variance":
-        weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
+        weights = equal_variance(S, how.price or exact_price(len(S), rows), how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     kind, build = CONSENSUS[how.learner]
     settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
@@ -62,6 +62,11 @@ def learn_from_moments(S: FloatArray, rows: int, variables: tuple[str, ...], how
     schema = Schema(variables, {"pooled": rows})
     *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
     return algorithm.structure(last.server)
+
+
+def exact_price(d: int, rows: int) -> float:
+    """Return the price of a parent where S has only sampling error: above what the best of d explains by chance."""
+    return max(0.05, 3 * float(np.log(d)) / rows)
 
 
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:

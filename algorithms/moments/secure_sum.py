@@ -51,8 +51,9 @@ def plan(settings: SecureSum, schema: Schema) -> Shares:
     sure = threshold - settings.colluders
     if sure < 1:
         raise BadInput(f"parameter colluders is {settings.colluders}: of {threshold} sure shares none would be left")
+    telling = f"at most {settings.colluders} of these tell" if settings.colluders else "none of these tells"
     protects = (
         f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
-        f"and at most {settings.colluders} of these tell the coordinator their noise"
+        f"and {telling} the coordinator its noise"
     )
     return settings.shares(schema, sure, protects)

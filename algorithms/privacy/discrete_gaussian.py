@@ -52,6 +52,19 @@ def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArr
     return np.concatenate(accepted)
 
 
+def discrete_laplace(bits: Bits, scale: int, size: int) -> IntArray:
+    """Return `size` independent integers with probabilities ∝ exp(−|y|/`scale`), `[size]`.
+
+    Raises `BadInput` for a scale that is not from 1 to 2⁴⁸.
+    """
+    if not 1 <= scale <= 2**48:
+        raise BadInput(f"scale is {scale}: it must be from 1 to 2^48")
+    drawn = np.zeros(0, np.int64)
+    while len(drawn) < size:
+        drawn = np.concatenate([drawn, _discrete_laplace(bits, scale, 2 * (size - len(drawn)) + 16)])
+    return drawn[:size]
+
+
 def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
     """Return independent integers with probabilities ∝ exp(−|y|/t), as many as `attempts` attempts give.
 

@@ -137,7 +137,9 @@ def decide(charges: tuple[Charge, ...], request: Request, key: bytes) -> Charge:
             return charge
     run = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run == request.run) + request.cost
     _refuse_over(run, request.promise.cost, request)
-    _refuse_over_budget(total(Cost(charge.rho, ReplaceOne) for charge in charges) + request.cost, request)
+    others = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run != request.run)
+    # The run is held to the budget with all it may yet spend: better refused in its first round than in its last.
+    _refuse_over_budget(others + max(run, request.promise.cost), request)
     what = "; ".join(release.what for release in request.releases)
     promise = request.promise
     return Charge(
@@ -169,6 +171,6 @@ def _refuse_over_budget(cost: Cost[ReplaceOne], request: Request) -> None:
     after = epsilon(cost, request.promise.delta)
     if after > request.budget.epsilon * (1 + ROUNDING):
         raise Overspent(
-            f"round {request.number} would bring what all runs on these rows have spent to ε = {after:.4g}, above the "
-            f"budget of {request.budget.epsilon:g}: refused before any noise was drawn"
+            f"round {request.number}: with what this run may spend, all runs on these rows come to ε = {after:.4g}, "
+            f"above the budget of {request.budget.epsilon:g}: refused before any noise was drawn"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import BadInput
 from . import gram, scales
 from .ledger import Promise
-from .zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
+from .zcdp import Cost, ReplaceOne, distributed_gaussian_cost
 
 if TYPE_CHECKING:
     from ..protocol import Schema
@@ -44,15 +44,12 @@ def delta_for(delta: float, schema: "Schema") -> float:
     return delta or 1.0 / least**2
 
 
-def noise_shares(
-    schema: "Schema", epsilon: float, delta: float, counting: float, sure: int, protects: str, broken: str
-) -> Shares:
+def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int) -> Shares:
     """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own.
 
-    `counting` is the share of the budget for the bucket counts; δ as in `delta_for`, the rest as in `Promise`.
+    `counting` is the share of the promised budget for the bucket counts.
     """
-    d, delta = len(schema.variables), delta_for(delta, schema)
-    whole = budget(epsilon, delta, ReplaceOne)
+    d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
     counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
     count_variance = _share(scales.counts_sensitivity(d), whole.portion(counting), sure)
@@ -60,7 +57,7 @@ def noise_shares(
     # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
     alike = gram.gram_sensitivity(bits) / math.sqrt(2) * (1 + 1e-15)
     return Shares(
-        promise=Promise(epsilon, delta, whole, protects, broken),
+        promise=promise,
         silos=sure,
         bits=bits,
         count_variance=count_variance,

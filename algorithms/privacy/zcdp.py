@@ -10,9 +10,11 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from ..errors import BadInput
+
+Accounting = Literal["zcdp", "papers"]
 
 ULP = 2.0**-52
 
@@ -197,9 +199,10 @@ def rho_for(target: float, delta: float) -> float:
     return low
 
 
-def budget(target: float, delta: float, adjacency: type[A]) -> Cost[A]:
-    """Return the whole cost that (ε, δ) allows: `rho_for` with its adjacency."""
-    return Cost(rho_for(target, delta), adjacency)
+def budget(target: float, delta: float, adjacency: type[A], accounting: Accounting = "zcdp") -> Cost[A]:
+    """Return the whole cost that (ε, δ) allows, by `rho_for`, or by the papers' `closed_form_rho`."""
+    rho = rho_for(target, delta) if accounting == "zcdp" else closed_form_rho(target, delta)
+    return Cost(rho, adjacency)
 
 
 def closed_form_rho(target: float, delta: float) -> float:

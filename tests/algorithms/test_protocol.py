@@ -86,7 +86,7 @@ def test_a_lost_silo_ends_the_run_with_the_last_finished_round() -> None:
     class Losing:
         schema = federation.schema
 
-        def exchange(self, algorithm: Any, number: int, broadcast: Any) -> Any:
+        def exchange(self, algorithm: Any, number: int, broadcast: Any, sparse: Any = None) -> Any:
             if number == 2:
                 raise SiloLost(("b",), "its worker died")
             return whole(algorithm, number, broadcast)

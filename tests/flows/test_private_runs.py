@@ -133,11 +133,14 @@ def test_what_cannot_be_private_is_refused_in_one_line(capsys, four, tmp_path, w
     assert not (tmp_path / "out").exists()
 
 
-def test_the_plan_spends_nothing_and_the_ledger_shows_what_was_spent(capsys, four):
+def test_the_plan_spends_nothing_and_the_ledger_shows_what_was_spent(capsys, four, tmp_path):
+    words = ["learn", four, "-a", "secure-sum", "--epsilon", "4", "--engine", "inline", "--out", tmp_path / "out"]
+    assert run(capsys, *words)[0] == 0
     before = ledgers(four)
     code, out, _ = run(capsys, "privacy", "plan", four, "--epsilon", "2")
     assert code == 0
     assert "take secure-sum" in out
+    assert all(name in out for name in ("secure-sum", "dp-covariance", "dp-fed-sparse"))
     assert "Not covered by ε" in out
     assert ledgers(four) == before
     code, out, _ = run(capsys, "privacy", "ledger", four)

@@ -7,6 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import report_html, warnings
+from fedbnsl.tracking.result import PrivacySpent
 
 VOID = {"meta", "br"}
 
@@ -83,12 +84,30 @@ def test_warnings(chain, cyclic):
     assert "There is no truth to compare with." in report_html(cyclic)
 
 
+SPENT = PrivacySpent(
+    epsilon=5.0,
+    delta=4e-8,
+    adjacency="replace-one",
+    protects="from the coordinator",
+    broken="",
+    run={"north": 4.99, "south": 4.5},
+    ever={"north": 7.25, "south": 4.5},
+    releases=(("bucket counts", 1, 0.04), ("second moments", 1, 0.34)),
+)
+
+
 def test_privacy_spent(chain):
-    private = replace(chain, metrics={**chain.metrics, "epsilon": 5.0, "delta": 4e-8, "adjacency": "replacing one row"})
-    html = report_html(private)
+    html = report_html(replace(chain, privacy=SPENT, secure=True))
     assert "replies are exact" not in html
-    for said in ("4e-08", "replacing one row"):
+    for said in ("4e-08", "replace-one", "4.99", "7.25", "second moments", "Not covered", "only their sum"):
         assert said in html
+    assert "NOT PRIVATE" not in html
+
+
+def test_a_broken_promise_is_said_at_the_top_and_no_epsilon_is_shown_as_spent(chain):
+    broken = replace(chain, privacy=replace(SPENT, broken="its noise is drawn from a known seed"))
+    assert warnings(broken) == ["NOT PRIVATE: its noise is drawn from a known seed."]
+    assert "∞" in report_html(broken)
 
 
 @pytest.mark.parametrize("d", [20, 60])

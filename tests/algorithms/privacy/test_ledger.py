@@ -71,8 +71,16 @@ def test_a_refusal_names_round_and_figures():
     ledger = MemoryLedger()
     with pytest.raises(Overspent, match=r"round 7 would bring .* ρ = 5, above the 0\.0\d+ that its ε = 1 allows"):
         ledger.reserve(request(7, 5.0), b"key")
-    with pytest.raises(Overspent, match=r"all runs on these rows have spent to ε = .*, above the budget of 0\.2"):
+    with pytest.raises(Overspent, match=r"all runs on these rows come to ε = 1, above the budget of 0\.2"):
         ledger.reserve(request(7, 0.01, limit=0.2), b"key")
+
+
+def test_a_run_that_cannot_be_afforded_to_its_end_is_refused_in_its_first_round():
+    ledger = MemoryLedger()
+    ledger.reserve(request(1, 0.02, epsilon=1.0, limit=1.2), b"key")
+    with pytest.raises(Overspent, match="round 1: with what this run may spend"):
+        ledger.reserve(request(1, 1e-9, run="another", epsilon=1.1, limit=1.2), b"key")
+    ledger.reserve(request(1, 1e-9, run="another", epsilon=0.2, limit=1.2), b"key")
 
 
 def test_a_broken_promise_costs_everything():
