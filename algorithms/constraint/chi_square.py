@@ -19,8 +19,10 @@ def chi_square(
     (|X_z| − 1)(|Y_z| − 1) degrees of freedom, with the levels that occur in it; an empty one counts nothing. Without
     any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's T².
     """
+    begins = offsets(tables.sets, cardinalities)
+    largest = int(cardinalities.max())
     statistic, dof, n = _statistics(
-        counts, offsets(tables.sets, cardinalities), cardinalities, tables.sets, tables.table_of, tests, g_square
+        counts, begins, cardinalities, tables.sets, tables.table_of, tests, largest, g_square
     )
     return Results(
         p=np.where(dof > 0, chdtrc(np.maximum(dof, 1), statistic), 1.0),
@@ -39,19 +41,15 @@ def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
 
 
 @njit(cache=True)
-def _statistics(counts, begins, cardinalities, sets, table_of, tests, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     statistic, dof, total = np.zeros(len(tests)), np.zeros(len(tests), np.int64), np.zeros(len(tests))
-    most = cardinalities.max()
-    of_x, of_y = np.empty(most, np.int64), np.empty(most, np.int64)
-    digits, radices, strides = (
-        np.empty(sets.shape[1], np.int64),
-        np.empty(sets.shape[1], np.int64),
-        np.empty(sets.shape[1], np.int64),
-    )
+    of_x, of_y = np.empty(largest, np.int64), np.empty(largest, np.int64)
+    width = sets.shape[1]
+    digits, radices, strides = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
     for test in range(len(tests)):
         x, y, s = tests[test, 0], tests[test, 1], table_of[test]
         step, step_x, step_y, n_given, strata = 1, 0, 0, 0, 1
-        for t in range(sets.shape[1] - 1, -1, -1):
+        for t in range(width - 1, -1, -1):
             v = sets[s, t]
             if v < 0:
                 continue
@@ -85,8 +83,10 @@ def _statistics(counts, begins, cardinalities, sets, table_of, tests, g_square):
 @njit(cache=True)
 def _stratum(counts, place, n_x, step_x, n_y, step_y, of_x, of_y, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return statistic, degrees of freedom and number of rows of one two-way table within `counts`."""
-    of_x[:n_x] = 0
-    of_y[:n_y] = 0
+    for a in range(n_x):
+        of_x[a] = 0
+    for b in range(n_y):
+        of_y[b] = 0
     for a in range(n_x):
         for b in range(n_y):
             v = counts[place + a * step_x + b * step_y]

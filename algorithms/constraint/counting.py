@@ -53,33 +53,38 @@ def count(
     """
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
-    _count(columns, cardinalities, sets, begins, counts)
+    _count(np.ascontiguousarray(columns), cardinalities, np.ascontiguousarray(sets), begins, counts)
     return counts.astype(np.min_scalar_type(max(columns.shape[1], 256)))
 
 
 @njit(cache=True)
 def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Sets come in lexicographic order, so all but the last variable of a set often are those of the set before."""
-    n = columns.shape[1]
+    n, width = columns.shape[1], sets.shape[1]
     prefix = np.zeros(n, np.int32)
-    last = np.full(sets.shape[1], -2, np.int16)
+    counted = np.zeros(width, np.int64)  # the variables in `prefix`, each plus 1
     for s in range(len(sets)):
-        size = sets.shape[1]
-        while size > 0 and sets[s, size - 1] < 0:
-            size -= 1
-        same = True
-        for t in range(sets.shape[1] - 1):
-            if last[t] != (sets[s, t] if t < size - 1 else -2):
-                same = False
+        size, same = 0, True
+        for t in range(width):
+            size += sets[s, t] >= 0
+        for t in range(width):
+            same = same and counted[t] == (sets[s, t] + 1 if t < size - 1 else 0)
         if not same:
-            prefix[:] = 0
-            for t in range(size - 1):
-                radix, column = np.int32(cardinalities[sets[s, t]]), columns[sets[s, t]]
-                for r in range(n):
-                    prefix[r] = prefix[r] * radix + column[r]
-            last[:] = -2
-            last[: size - 1] = sets[s, : size - 1]
-        radix, column = np.int32(cardinalities[sets[s, size - 1]]), columns[sets[s, size - 1]]
-        table = counts[begins[s] : begins[s + 1]]
+            for r in range(n):
+                prefix[r] = 0
+            for t in range(width):
+                counted[t] = sets[s, t] + 1 if t < size - 1 else 0
+                if t < size - 1:
+                    _append(prefix, columns, sets[s, t], cardinalities)
+        last, begin = sets[s, size - 1], begins[s]
+        radix = np.int32(cardinalities[last])
         for r in range(n):
-            table[prefix[r] * radix + column[r]] += 1
+            counts[begin + prefix[r] * radix + columns[last, r]] += 1
+
+
+@njit(cache=True)
+def _append(prefix, columns, v, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Make variable v the last digit of each row's number in `prefix`."""
+    radix = np.int32(cardinalities[v])
+    for r in range(len(prefix)):
+        prefix[r] = prefix[r] * radix + columns[v, r]

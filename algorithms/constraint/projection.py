@@ -6,7 +6,7 @@ N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k|
 
     Q̂ = Π_k |e_k|^{2/l} / ((2/π) Γ(2/l) Γ(1 − 1/l) sin(π/l))^l.
 
-Algorithm 1 prints a sum in place of the product, which is off by a factor of 22 at l = 50. That the server, not each
+Algorithm 1 prints a sum in place of the product, which at l = 50 is about 90 whatever χ² is. That the server, not each
 silo, takes P·√v̄ off lets a silo be lost without a trace of it left behind, except in the margins, and these are then
 asked for again.
 

@@ -51,14 +51,11 @@ def next_tests(
     `cells` cells, in equal parts for all pairs that still have sets; a pair gets at least one test.
     """
     share = cells / max(len(pairs), 1)
+    pairs, asked = np.ascontiguousarray(pairs), np.ascontiguousarray(asked)
     packed = (
         draw.size,
-        draw.pools,
-        draw.tried,
-        draw.strength,
-        draw.cardinalities,
-        draw.blocks,
-        draw.block_of,
+        *map(np.ascontiguousarray, (draw.pools, draw.tried, draw.strength, draw.cardinalities)),
+        *map(np.ascontiguousarray, (draw.blocks, draw.block_of)),
         draw.most_sets,
         float(draw.most_cells),
     )
@@ -69,33 +66,37 @@ def next_tests(
         share *= 2
 
 
+# These kernels spell out loops where a slice or a sort would do: each of those costs numba seconds to compile.
+
+
 @njit(cache=True)
 def _next_tests(pairs, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return as `next_tests`, and how many cells the tests' tables have, and whether no pair has any set left."""
-    size = draw[0]
-    tests = np.empty((max(64, len(pairs)), 2 + size), np.int16)
-    now_asked = asked.copy()
+    width = 2 + draw[0]
+    tests = np.empty((max(64, len(pairs)), width), np.int16)
+    now_asked = np.empty(len(pairs), np.int64)
     n_tests, left_out, used, all_drawn = 0, 0, 0.0, True
     for pair in range(len(pairs)):
-        of_pair, now_asked[pair], cells, too_large, drawn = _of_pair(
+        of_pair, n, now_asked[pair], cells, too_large, drawn = _of_pair(
             pairs[pair, 0], pairs[pair, 1], asked[pair], share, draw
         )
-        while n_tests + len(of_pair) > len(tests):
-            tests = np.concatenate((tests, np.empty_like(tests)))
-        tests[n_tests : n_tests + len(of_pair)] = of_pair
-        n_tests += len(of_pair)
+        while n_tests + n > len(tests):
+            tests = _twice(tests)
+        for t in range(n):
+            for column in range(width):
+                tests[n_tests + t, column] = of_pair[t, column]
+        n_tests += n
         left_out += too_large
         used += cells
         all_drawn = all_drawn and drawn
-    return tests[:n_tests].copy(), now_asked, left_out, used, all_drawn
+    return tests[:n_tests], now_asked, left_out, used, all_drawn
 
 
 @njit(cache=True)
 def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Go through the subsets of both pools together, in one colexicographic order, past the first `asked` of them."""
     size, pools, tried, strength, cardinalities, blocks, block_of, most_sets, most_cells = draw
-    candidates = _by_promise(i, j, (pools[i] | pools[j]) & blocks[block_of[i, j]], strength)
-    mine, theirs = np.flatnonzero(pools[i][candidates]), np.flatnonzero(pools[j][candidates])
+    candidates, mine, theirs = _by_promise(i, j, pools, blocks[block_of[i, j]], strength)
     one, other, given = np.arange(size), np.arange(size), np.empty(size, np.int64)
     one_left, other_left = len(mine) >= size, len(theirs) >= size
     tests, n_tests = np.empty((4, 2 + size), np.int16), 0
@@ -108,7 +109,7 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
             one_left = _advance(one, len(mine))
         if order >= 0:
             other_left = _advance(other, len(theirs))
-        if size > 0 and (_within(given, tried[i]) or _within(given, tried[j])):
+        if size > 0 and (_within(given, tried, i) or _within(given, tried, j)):
             continue
         seen += 1
         if seen <= asked:
@@ -120,21 +121,61 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
             too_large += 1
             continue
         if n_tests == len(tests):
-            tests = np.concatenate((tests, np.empty_like(tests)))
-        tests[n_tests, 0], tests[n_tests, 1], tests[n_tests, 2:] = i, j, given
+            tests = _twice(tests)
+        tests[n_tests, 0], tests[n_tests, 1] = i, j
+        for t in range(size):
+            tests[n_tests, 2 + t] = given[t]
         n_tests += 1
         cells += product
     drawn = seen >= most_sets or not (one_left or other_left)
-    return tests[:n_tests], max(seen, asked), cells, too_large, drawn
+    return tests, n_tests, max(seen, asked), cells, too_large, drawn
 
 
 @njit(cache=True)
-def _by_promise(i, j, pool, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the variables in `pool`, the one on which both i and j depend most first."""
-    found = np.flatnonzero(pool)
-    found = found[(found != i) & (found != j)]
-    promise = np.minimum(strength[i][found], strength[j][found])
-    return found[np.argsort(-promise, kind="mergesort")]
+def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return `tests` with room for as many again."""
+    longer = np.empty((2 * len(tests), tests.shape[1]), np.int16)
+    for t in range(len(tests)):
+        for column in range(tests.shape[1]):
+            longer[t, column] = tests[t, column]
+    return longer
+
+
+@njit(cache=True)
+def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the variables in the pools of i and j, most promising first, and the places of i's and of j's among them.
+
+    A Shell sort by promise, equals by their number.
+    """
+    d, n = len(block), 0
+    candidates, promise = np.empty(d, np.int64), np.empty(d)
+    for k in range(d):
+        if k != i and k != j and block[k] and (pools[i, k] or pools[j, k]):
+            candidates[n], promise[k] = k, min(strength[i, k], strength[j, k])
+            n += 1
+    gap = n // 2
+    while gap > 0:
+        for at in range(gap, n):
+            here, to = candidates[at], at
+            while to >= gap and _after(candidates[to - gap], here, promise):
+                candidates[to] = candidates[to - gap]
+                to -= gap
+            candidates[to] = here
+        gap //= 2
+    mine, theirs, n_mine, n_theirs = np.empty(n, np.int64), np.empty(n, np.int64), 0, 0
+    for at in range(n):
+        if pools[i, candidates[at]]:
+            mine[n_mine] = at
+            n_mine += 1
+        if pools[j, candidates[at]]:
+            theirs[n_theirs] = at
+            n_theirs += 1
+    return candidates, mine[:n_mine], theirs[:n_theirs]
+
+
+@njit(cache=True)
+def _after(k, other, promise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return promise[k] < promise[other] or (promise[k] == promise[other] and k > other)
 
 
 @njit(cache=True)
@@ -165,5 +206,9 @@ def _advance(chosen, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _within(given, pool):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    return pool[given].all()
+def _within(given, tried, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Say whether row i of `tried` has all of `given`."""
+    inside = True
+    for k in given:
+        inside = inside and tried[i, k]
+    return inside

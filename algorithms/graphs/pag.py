@@ -43,7 +43,7 @@ def orient_pag(
         tails, arrows = requests(marks, separators, unclear)
         open_ = (marks == CIRCLE) & ~disputed
         disputed |= open_ & tails & arrows
-        open_ &= ~disputed & (tails | arrows)
+        open_ &= tails | arrows
         if not open_.any():
             return marks
         marks[open_] = np.where(tails, TAIL, ARROW)[open_]

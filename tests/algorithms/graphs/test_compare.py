@@ -169,11 +169,7 @@ def test_different_variables_are_refused_by_name():
         compare(graph("a>b", variables="ab"), graph("a>b", variables="abc"))
 
 
-def test_a_pag_and_a_nan_are_refused():
-    with pytest.raises(BadInput, match="PAG"):
-        compare(graph("a>b", "pag"), graph("a>b"))
-    with pytest.raises(BadInput, match="PAG"):
-        compare(graph("a>b"), graph("a>b", "pag"))
+def test_a_nan_is_refused():
     scores = np.diag([np.nan, np.nan])
     assert compare(Structure(("a", "b"), np.zeros((2, 2)), scores=scores), graph("a>b", variables="ab"))["auroc"] == 0.5
     scores[1, 0] = np.nan

@@ -1,0 +1,64 @@
+"""Fisher's z against causal-learn and least squares, and moments that add up."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from fedbnsl.algorithms.constraint.fisher_z import correlation, fisher_z, moments
+
+
+def correlated(rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, 5)) @ rng.normal(size=(5, 5)) + rng.normal(size=5) * 10
+
+
+def test_the_p_values_of_causal_learn(causal_learn):
+    table = np.array([[int(code) for code in column] for column in causal_learn["columns"]], float).T
+    n, correlations = correlation(moments(table), table.shape[1])
+    assert n == len(table)
+    for test in causal_learn["tests"]:
+        found = fisher_z(n, correlations, np.array([[test["x"], test["y"], *test["given"]]], np.int16))
+        assert found.p[0] == pytest.approx(test["fisherz"], abs=1e-9)
+
+
+def test_a_partial_correlation_is_that_of_residuals():
+    table = correlated()
+    n, correlations = correlation(moments(table), 5)
+    given = np.column_stack([np.ones(len(table)), table[:, 2:4]])
+    residuals = [table[:, v] - given @ np.linalg.lstsq(given, table[:, v])[0] for v in (0, 1)]
+    r = np.corrcoef(residuals)[0, 1]
+    found = fisher_z(n, correlations, np.array([[0, 1, 2, 3]], np.int16))
+    assert found.strength[0] == pytest.approx(abs(r))
+
+
+def test_tests_of_several_sizes_are_those_made_one_by_one():
+    n, correlations = correlation(moments(correlated()), 5)
+    tests = np.array([[0, 1, -1, -1], [0, 1, 2, 3], [3, 4, 2, -1], [1, 2, 0, 4]], np.int16)
+    each = [fisher_z(n, correlations, test[test >= 0][None]).p[0] for test in tests]
+    np.testing.assert_allclose(fisher_z(n, correlations, tests).p, each)
+
+
+def test_the_moments_of_silos_add_up_to_those_of_all_rows():
+    table = correlated()
+    np.testing.assert_allclose(sum(moments(part) for part in np.array_split(table, 7)), moments(table))
+
+
+def test_p_values_of_independent_variables_are_uniform():
+    p = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=60)
+        table = np.column_stack([z + rng.normal(size=60), z + rng.normal(size=60), z])
+        p.append(fisher_z(*correlation(moments(table), 3), np.array([[0, 1, 2]], np.int16)).p[0])
+    assert kstest(p, "uniform").pvalue > 0.01
+
+
+def test_copies_and_constants_give_numbers():
+    table = correlated()
+    table[:, 1] = table[:, 0]
+    table[:, 4] = 3.0
+    n, correlations = correlation(moments(table), 5)
+    found = fisher_z(n, correlations, np.array([[0, 1, -1], [0, 4, -1], [0, 2, 1], [2, 3, 4]], np.int16))
+    assert np.isfinite(found.p).all()
+    assert found.p[0] < 1e-9
+    assert found.p[1] == 1

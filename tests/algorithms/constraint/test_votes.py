@@ -1,0 +1,107 @@
+"""Votes on graphs and on tests."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.constraint.cit_vote import votes
+from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
+from fedbnsl.algorithms.constraint.graph_vote import Poll, as_marks, elect
+from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.protocol import gather, rounds
+
+TAIL, ARROW, CIRCLE = 1, 2, 3
+
+
+def poll(*graphs):
+    """What the ballots of graphs on two variables, given as (mark at 0, mark at 1), add up to."""
+    each = [np.array([[0, there], [here, 0]]) for here, there in graphs]
+    counted = np.array([[marks == mark for mark in (TAIL, ARROW, CIRCLE)] for marks in each]).sum(axis=0)
+    return Poll(("a", "b"), counted.astype(float), len(each))
+
+
+FORWARD, BACKWARD, LINE, APART = (TAIL, ARROW), (ARROW, TAIL), (TAIL, TAIL), (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "elected"),
+    [
+        ([FORWARD, FORWARD, BACKWARD], [[0, 1], [0, 0]]),
+        ([FORWARD, BACKWARD], [[0, 1], [1, 0]]),
+        ([FORWARD, FORWARD, LINE, LINE], [[0, 1], [1, 0]]),
+        ([FORWARD, LINE, LINE], [[0, 1], [1, 0]]),
+        ([FORWARD, FORWARD, APART], [[0, 1], [0, 0]]),
+        ([FORWARD, APART], [[0, 0], [0, 0]]),
+        ([FORWARD, APART, APART], [[0, 0], [0, 0]]),
+    ],
+)
+def test_a_cpdag_is_elected_edge_by_edge(graphs, elected):
+    structure = elect(poll(*graphs), "cpdag")
+    assert structure.weights.tolist() == elected
+    assert structure.scores[0, 1] == sum(graph != APART for graph in graphs) / len(graphs)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "elected"),
+    [
+        ([(CIRCLE, ARROW), (TAIL, ARROW), (CIRCLE, ARROW)], (CIRCLE, ARROW)),
+        ([(TAIL, ARROW), (TAIL, ARROW), (CIRCLE, CIRCLE)], (TAIL, ARROW)),
+        ([(TAIL, ARROW), (ARROW, ARROW), (CIRCLE, TAIL)], (CIRCLE, ARROW)),  # one each: open
+        ([(TAIL, ARROW), APART, APART], (0, 0)),
+    ],
+)
+def test_the_ends_of_a_pag_are_elected_one_by_one(graphs, elected):
+    marks = elect(poll(*graphs), "pag").marks
+    assert (marks[1, 0], marks[0, 1]) == elected
+
+
+def test_a_cpdag_as_marks():
+    edges = Structure(("a", "b", "c"), np.array([[0, 1.0, 0], [0, 0, 1], [0, 1, 0]]), "cpdag")
+    assert as_marks(edges).tolist() == [[0, 2, 0], [1, 0, 1], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("name", ["pc-voting", "pc-cit-voting", "fci-voting", "fci-cit-voting"])
+@pytest.mark.parametrize("kind", ["discrete", "continuous"])
+def test_one_voter_decides(name, kind, drawing, dealing, learning):
+    drawn = drawing(8, 800, 1)
+    pooled = "pc" if name.startswith("pc") else "fci"
+    voted, learned = (
+        learning(registry.build(n, registry.configure(n, {})), dealing(drawn, [np.arange(800)], kind))
+        for n in (name, pooled)
+    )
+    np.testing.assert_array_equal(voted.weights, learned.weights)
+    assert voted.kind == learned.kind
+
+
+def test_a_test_is_decided_by_more_than_half(drawing, dealing):
+    """Silos whose own rows speak for dependence are outvoted by those whose rows do not."""
+    rng = np.random.default_rng(0)
+    drawn = drawing(2, 300, 0)
+    table = rng.integers(0, 2, (300, 2))
+    table[:200, 1] = table[:200, 0]
+    drawn = type(drawn)(drawn.dag, np.array([2, 2]), table)
+    learner, ballots = fed_pc(FederatedSettings()), votes(ConstraintSettings(alpha=1e-6))
+    for parts, dependent in (((0, 1), True), ((0, 2), True), ((0, 1, 2), True), ((0, 2, 2), False), ((2, 2), False)):
+        federation = dealing(drawn, [np.arange(100 * part, 100 * part + 100) for part in parts])
+        server = learner.open_server(federation.schema)
+        query = ballots.question(server)
+        states = {s: learner.open_silo(federation.tables[s], federation.schema, s, rng) for s in federation.tables}
+        replies = gather(learner, {s: ballots.answer(state, query) for s, state in states.items()})
+        known = ballots.learn(server, replies.total, replies.silos)
+        (p,) = ballots.results(type(server)(**{**vars(server), "known": known})).p
+        assert (p == 0) == dependent, parts
+
+
+def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):
+    """The reason for federated tests (003 §4.2): 60 silos of 25 rows see little each, and everything together."""
+    found = {"fed-pc": 0, "pc-voting": 0, "pc-cit-voting": 0}
+    for seed in range(3):
+        drawn = drawing(8, 1500, seed)
+        for name in found:
+            federation = dealing(drawn, [np.arange(k, 1500, 60) for k in range(60)])
+            learner = registry.build(name, registry.configure(name, {}))
+            *_, last = rounds(learner, federation)
+            edges = learner.structure(last.server).adjacency
+            found[name] += ((edges | edges.T) & (drawn.dag | drawn.dag.T)).sum() / 2
+    assert found["fed-pc"] > 1.5 * max(found["pc-voting"], found["pc-cit-voting"])
