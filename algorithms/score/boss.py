@@ -108,7 +108,7 @@ def boss(d: int, scores: Scores) -> NDArray[np.bool_]:
 
 
 @njit(cache=True)
-def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the order with x where the total score is greatest, and whether missing scores or room stopped that.
 
     The score of x at place i, and those of the others after i, with and without x before them, are sums over walks.
@@ -149,7 +149,7 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 
 @njit(cache=True)
-def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the DAG of the grow-shrink parents in `order` and its score; all of its walks must be known."""
     d = len(order)
     dag = np.zeros((d, d), np.bool_)

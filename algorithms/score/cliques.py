@@ -38,7 +38,7 @@ class Space(NamedTuple):
 
 
 @njit(cache=True)
-def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return scratch lists for d variables."""
     return Space(
         np.empty(d, np.int64),
@@ -52,7 +52,7 @@ def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """List Ne(y) and Pa(y) in ascending order; return how many there are of each."""
     n_near = n_parents = 0
     for v in range(len(graph)):
@@ -67,7 +67,7 @@ def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Set up the cliques among `near`, the neighbours of y, but x: return the size of the first one and the candidates.
 
     `with_adjacent`: those adjacent to x are all in every clique (size -1 if they are none themselves), else they are
@@ -90,7 +90,7 @@ def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates)
 
 
 @njit(cache=True)
-def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Turn `clique[:size]` into the next clique of its first `base` members and some `candidates`, depth first.
 
     Returns the size of the next one, -1 after the last.
@@ -109,16 +109,16 @@ def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[
 
 
 @njit(cache=True)
-def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Say whether v is adjacent to every other member of `clique`."""
-    for u in clique:
+    for u in clique:  # noqa: SIM110 (compiled)
         if u == v or not (graph[v, u] or graph[u, v]):
             return False
     return True
 
 
 @njit(cache=True)
-def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Say whether a path y ⋯→ x along arrows and undirected edges avoids both lists; the edge itself if `direct`."""
     d = len(graph)
     seen = np.zeros(d, np.bool_)
@@ -142,8 +142,8 @@ def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-un
 
 
 @njit(cache=True)
-def score_with(child, parents, but, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the score of `child` with `parents` (ascending, less `but`), `clique` and `extra` (-1: none); NaN if unknown."""
+def score_with(child, parents, but, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Score `child` given `parents` (ascending, less `but`), `clique`, `extra` (-1: none); NaN if unknown."""
     family[0] = child
     size = 1
     for v in parents:

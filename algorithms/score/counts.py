@@ -7,28 +7,15 @@ same order, so a score comes out the same, bit for bit, however its family was c
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
-
-from ..protocol import Schema
 
 DENSE = 1 << 15
 """cells up to which a table is counted cell by cell"""
 _WIDE = 1 << 40
 
 
-def columns_of(table: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return a table of level codes `[n_rows, n_variables]` column by column, `[n_variables, n_rows]`."""
-    return np.ascontiguousarray(table.T, dtype=np.int32)
-
-
-def arities_of(schema: Schema) -> NDArray[np.int64]:
-    """Return how many levels each variable has, `[n_variables]`."""
-    return np.array([len(schema.levels[variable]) for variable in schema.variables], dtype=np.int64)
-
-
 @njit(cache=True)
-def count_cells(columns, arities, variables, cells, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Count all joint states of `variables` into `cells` (as many as there are states); `codes` `[n_rows]` is scratch."""
+def count_cells(columns, arities, variables, cells, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Count the joint states of `variables` into `cells`, one for each of them; `codes` `[n_rows]` is scratch."""
     cells[:] = 0
     _encode(columns, arities, variables, codes)
     for row in range(len(codes)):
@@ -48,7 +35,7 @@ def _encode(columns, arities, variables, codes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def count_occurring(columns, arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def count_occurring(columns, arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the parents' state (a rank), the child's level and the count of each joint state that occurs.
 
     The child is the last of `variables`; the states come in ascending order. Codes that would overflow are replaced by

@@ -46,7 +46,7 @@ def criterion(settings: ScoreSettings, d: int, n: int) -> Criterion:
 
 
 def score_rows(
-    columns: NDArray[np.int32],
+    columns: NDArray[np.int16],
     arities: NDArray[np.int64],
     batch: Batch,
     settings: ScoreSettings,
@@ -78,7 +78,7 @@ def _score_rows(columns, arities, first, members, by, most_cells):  # type: igno
 
 
 @njit(cache=True)
-def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return how many joint states `variables` have, as a float: there may be more than an integer holds."""
     states = 1.0
     for v in variables:
@@ -87,14 +87,14 @@ def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @njit(cache=True)
-def score_cells(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def score_cells(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last."""
     occurring = np.flatnonzero(cells)
     return score_occurring(occurring // r, cells[occurring], r, q, by)
 
 
 @njit(cache=True)
-def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the score from the counts above zero, in ascending order of the parents' `state`, whose number is q."""
     total = 0.0
     at = 0
@@ -116,7 +116,7 @@ def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # 
 
 @njit(cache=True)
 def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """ln Γ(a + n) − ln Γ(a): for small n as the product a(a + 1)…(a + n − 1)."""
+    """Return ln Γ(a + n) − ln Γ(a): for small n as the product a(a + 1)…(a + n − 1)."""
     if n > 12:
         return math.lgamma(a + n) - math.lgamma(a)
     product = a

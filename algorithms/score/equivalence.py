@@ -29,7 +29,7 @@ def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 @njit(cache=True)
-def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return a DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
 
     Sinks are looked for from the last variable to the first, and only neighbours of one just taken are looked at again.
@@ -74,7 +74,7 @@ def _can_be_sink(pdag, sink):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @njit(cache=True)
-def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the CPDAG of an acyclic `dag` by ordering and labelling its edges (Chickering 1995, Figures 5 and 6)."""
     d = len(dag)
     order, parents, n_parents = _ordered(dag)

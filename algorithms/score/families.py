@@ -53,7 +53,7 @@ class Families:
 
     def copy(self) -> "Families":
         """Return the same families in arrays of their own."""
-        return Families(*(array.copy() for array in self.tables))
+        return Families(self.slots.copy(), self.first.copy(), self.members.copy(), self.score.copy(), self.used.copy())
 
     def with_scores(self, scores: FloatArray) -> "Families":
         """Put down the scores of what was wanted, or of the first of it, in that order."""
@@ -114,7 +114,7 @@ def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(cache=True)
-def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the number of family `key[:size]` if its score is known, else UNKNOWN: it is then wanted from now on."""
     slots, first, members, score, used = tables
     at = _slot(key, size, slots)

@@ -61,7 +61,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state: what the silos sent last, what was fused in every round, and a digest of all they ever sent."""
+    """The server's state: what the silos sent last, every fusion so far, and digests of all they ever sent."""
 
     variables: tuple[str, ...]
     own: NDArray[np.bool_]

@@ -43,7 +43,7 @@ def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDA
 
 
 @njit(cache=True)
-def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the order σ of `dags` `[k, d, d]` found by the greedy heuristic GHO, ancestors first.
 
     Again and again the variable whose arcs are cheapest to reverse, summed over all DAGs, is made a sink in each of
@@ -97,7 +97,7 @@ def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _take_out(dag, v, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make v a sink of `dag` and take it out: its arcs are covered and reversed, from the nearest child to the farthest.
+    """Make v a sink of `dag` and take it out: its arcs are covered and reversed, the nearest child first.
 
     Reversing v → c in turn gives c the parents of v, among them the children reversed before, and v those of c.
     """
@@ -150,7 +150,7 @@ def _leads_to(dag, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @njit(cache=True)
-def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the minimal directed independence map of `dag` for `order`: the DAG covered-arc reversals lead to.
 
     It is unique. The parents of v are the variables w before v that are not d-separated from v by the others before
@@ -201,7 +201,7 @@ def _married(dag, ancestor, u, w):  # type: ignore[no-untyped-def]  # noqa: ANN0
     """Say whether u and w are joined in the moral graph of the `ancestor`s."""
     if dag[u, w] or dag[w, u]:
         return True
-    for child in range(len(dag)):
+    for child in range(len(dag)):  # noqa: SIM110 (compiled)
         if ancestor[child] and dag[u, child] and dag[w, child]:
             return True
     return False

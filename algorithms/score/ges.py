@@ -134,7 +134,7 @@ def answered(families: Families, scores: Scores) -> Families:
 
 
 @njit(cache=True)
-def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return x, y, gain and clique of the best valid operator; its gain is NONE if there is none.
 
     `gain` leaves the paths aside, so it bounds what a pair has to offer: the best pair is looked at closely until the
@@ -165,7 +165,7 @@ def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, paths left aside.
 
     The operators on (x, y) depend on Ne(y), Pa(y), which of Ne(y) are adjacent to each other and to x, and whether x

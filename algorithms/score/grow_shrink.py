@@ -44,7 +44,14 @@ class Trees:
 
     def copy(self) -> "Trees":
         """Return the same trees in arrays of their own."""
-        return Trees(*(array.copy() for array in self.arrays))
+        return Trees(
+            self.begins.copy(),
+            self.size.copy(),
+            self.shrunk.copy(),
+            self.added.copy(),
+            self.leads_to.copy(),
+            self.used.copy(),
+        )
 
     def roomy(self, families: Families, d: int) -> "Trees":
         """Return the same trees with room for all of `families`, and for the branches of a good many more nodes."""
@@ -75,8 +82,8 @@ def no_trees() -> Trees:
 
 
 @njit(cache=True)
-def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the number of y's family with the parents that grow-shrink chooses among those `allowed`, or what stops it.
+def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the number of y's family with the parents that grow-shrink chooses among `allowed`, or what stops it.
 
     UNKNOWN: scores are missing, and wanted now; FULL: no room. `family` `[d + 1]` is scratch.
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..admm.settings import require
 from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, Replies, Schema
-from .arcs import Arcs, arcs_of, dag_of, members
+from .arcs import Arcs, arcs_of, members
 from .equivalence import class_of, member_of
 from .families import no_families
 from .fusion import fuse

@@ -34,7 +34,7 @@ NEW_EDGE = (INSERT, WARY_INSERT)
 
 
 @njit(cache=True)
-def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bring `gain[y, x]` up to date wherever `stale[y, x]` and the scores are known; return how many stay stale.
 
     `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, paths left aside. Scores that are not
@@ -55,7 +55,7 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
 
 
 @njit(cache=True)
-def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return what the best valid operator of `kind` on (x, y) gains, and its clique C; all scores must be known."""
     space = workspace(len(graph))
     gain, size = best_of_pair(kind, graph, x, y, space, True, tables)
@@ -63,12 +63,12 @@ def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  #
 
 
 @njit(cache=True)
-def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
 
     With `check`, only operators that pass the condition on paths count.
     """
-    inserts = kind == INSERT or kind == WARY_INSERT
+    inserts = kind in NEW_EDGE
     if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
         return NONE, 0
     if kind == TURN:
@@ -103,8 +103,8 @@ def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-unt
 
 
 @njit(cache=True)
-def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Definitions 12, 13)."""
+def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
     if kind == TURN:
         return cpdag_of(turned(graph, x, y, clique))
     pdag = graph.copy()

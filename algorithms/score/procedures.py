@@ -1,4 +1,4 @@
-"""GES and BOSS as one kind of thing: a search over families that is begun, goes on as scores come in, and has a graph."""
+"""GES and BOSS as one kind of thing: a search over families that goes on as scores come in, and has a graph."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +28,7 @@ class Procedure(Generic[State]):
 
 
 GES: Procedure[Search] = Procedure(
-    begin=lambda d, settings: search_from(
-        np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING
-    ),
+    begin=lambda d, settings: search_from(np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING),
     advance=advance,
     graph=lambda search, families: search.graph,
 )

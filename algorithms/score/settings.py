@@ -43,7 +43,7 @@ class FusionSettings(ScoreSettings):
     """Settings of learning in silos and fusing their graphs."""
 
     quota: float = 0.5
-    """an arc is kept if at least max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
+    """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
     """wary: a silo inserts x → y only if that gains without turning any neighbour of y (the published program's way)"""
     rounds: int = 100

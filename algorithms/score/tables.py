@@ -41,9 +41,7 @@ def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
     """Return the sets to count for `batch`: a family's set is left out if it is part of another one that is there."""
     widths = _widths(batch.first, batch.members, cardinalities)
-    keys = [
-        tuple(sorted(batch[m])) if widths[m] <= most_cells else () for m in range(len(batch))
-    ]
+    keys = [tuple(sorted(batch[m])) if widths[m] <= most_cells else () for m in range(len(batch))]
     within: dict[tuple[int, ...], tuple[int, ...]] = {}
     for key in sorted(set(keys), key=len, reverse=True):
         within.setdefault(key, key)
@@ -74,9 +72,7 @@ def score_tables(
     )
 
 
-def _widths(
-    first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]
-) -> FloatArray:
+def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
     """Return how many cells the table of each family has."""
     return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
 

@@ -17,7 +17,7 @@ from .equivalence import extension
 
 
 @njit(cache=True)
-def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the most that turning the edge into x → y gains, NaN if a score is unknown, and the size of C.
 
     C is left in `space.best`. Without `check`, the condition on paths is left aside.
@@ -69,7 +69,7 @@ def _adjacent_to(graph, x, variables):  # type: ignore[no-untyped-def]  # noqa: 
 
 @njit(cache=True)
 def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether C has a member outside N, and C ∩ N separates C \\ N from N \\ C among `near`, the neighbours of y."""
+    """Say whether C has a member outside N, and C ∩ N separates C \ N from N \ C within `near`, Ne(y)."""
     d = len(graph)
     seen = np.zeros(d, np.bool_)
     waiting = np.empty(d, np.int64)
@@ -95,7 +95,7 @@ def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @njit(cache=True)
-def turned(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def turned(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the DAG that the valid turn of the edge into x → y with clique C leads to."""
     pdag = graph.copy()
     directed = not graph[x, y]
