@@ -14,6 +14,9 @@ from .families import UNKNOWN, find
 
 Ints = NDArray[np.int64]
 
+NOBODY = np.int64(-1)
+"""no variable; a plain −1, or a plain True below, would have code compiled for itself alone"""
+YES, NO = np.bool_(True), np.bool_(False)
 NONE = -np.inf
 """the gain where there is no valid operator"""
 MOST_CLIQUES = 256
@@ -118,6 +121,22 @@ def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(cache=True)
+def among(v, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Say whether v is one of `variables`."""
+    for u in variables:  # noqa: SIM110 (compiled)
+        if u == v:
+            return True
+    return False
+
+
+@njit(cache=True)
+def keep(variables, into):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write `variables` to the beginning of `into` (an assignment of slices takes seconds to compile)."""
+    for i in range(len(variables)):
+        into[i] = variables[i]
+
+
+@njit(cache=True)
 def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Say whether a path y ⋯→ x along arrows and undirected edges avoids both lists; the edge itself if `direct`."""
     d = len(graph)
@@ -145,7 +164,7 @@ def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-un
 def score_with(child, parents, but, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Score `child` given `parents` (ascending, less `but`), `clique`, `extra` (-1: none); NaN if unknown."""
     family[0] = child
-    size = 1
+    size = np.int64(1)
     for v in parents:
         if v != but:
             family[size] = v

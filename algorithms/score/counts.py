@@ -7,64 +7,44 @@ same order, so a score comes out the same, bit for bit, however its family was c
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 DENSE = 1 << 15
 """cells up to which a table is counted cell by cell"""
 _WIDE = 1 << 40
 
+Ints = NDArray[np.int64]
+
 
 @njit(cache=True)
-def count_cells(columns, arities, variables, cells, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Count the joint states of `variables` into `cells`, one for each of them; `codes` `[n_rows]` is scratch."""
+def count_cells(columns, arities, parents, child, cells, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Count the joint states of `parents` and then `child` into `cells`, one for each; `codes` `[n_rows]`: scratch."""
     cells[:] = 0
-    _encode(columns, arities, variables, codes)
-    for row in range(len(codes)):
-        cells[codes[row]] += 1
-
-
-@njit(cache=True)
-def _encode(columns, arities, variables, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    if len(variables) == 0:
-        codes[:] = 0
-        return
-    codes[:] = columns[variables[0]]
-    for i in range(1, len(variables)):
-        column, radix = columns[variables[i]], np.int32(arities[variables[i]])
+    codes[:] = 0
+    for p in parents:
+        radix, column = np.int32(arities[p]), columns[p]
         for row in range(len(codes)):
             codes[row] = codes[row] * radix + column[row]
+    radix, column = np.int32(arities[child]), columns[child]
+    for row in range(len(codes)):
+        cells[codes[row] * radix + column[row]] += 1
 
 
-@njit(cache=True)
-def count_occurring(columns, arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the parents' state (a rank), the child's level and the count of each joint state that occurs.
+def count_occurring(
+    columns: NDArray[np.int16], arities: Ints, parents: NDArray[np.uint16], child: int
+) -> tuple[Ints, Ints]:
+    """Return the number (a rank) of the parents' state and the count of each joint state that occurs, ascending.
 
-    The child is the last of `variables`; the states come in ascending order. Codes that would overflow are replaced by
-    their ranks, which keeps the order.
+    Codes that might overflow are replaced by their ranks, which keeps the order.
     """
     codes = np.zeros(columns.shape[1], np.int64)
     states = 1
-    for i in range(len(variables) - 1):
-        if states > _WIDE // arities[variables[i]]:
-            states = _rank(codes)
-        codes = codes * arities[variables[i]] + columns[variables[i]]
-        states *= arities[variables[i]]
-    _rank(codes)
-    child = variables[-1]
-    codes = np.sort(codes * arities[child] + columns[child])
-    new = np.ones(len(codes), np.bool_)
-    new[1:] = codes[1:] != codes[:-1]
-    starts = np.append(np.flatnonzero(new), len(codes))
-    occurring = codes[starts[:-1]]
-    return occurring // arities[child], occurring % arities[child], np.diff(starts)
-
-
-@njit(cache=True)
-def _rank(codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    order = np.argsort(codes)
-    rank, last = -1, np.int64(-1)
-    for row in order:
-        if codes[row] != last:
-            rank += 1
-            last = codes[row]
-        codes[row] = rank
-    return rank + 1
+    for p in parents:
+        if states > _WIDE // arities[p]:
+            codes = np.unique(codes, return_inverse=True)[1]
+            states = len(codes)
+        codes = codes * arities[p] + columns[p]
+        states *= int(arities[p])
+    ranks = np.unique(codes, return_inverse=True)[1]
+    occurring, counts = np.unique(ranks * arities[child] + columns[child], return_counts=True)
+    return occurring // arities[child], counts

@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..protocol import FloatArray
-from .counts import DENSE, count_cells, count_occurring
+from .counts import DENSE, Ints, count_cells, count_occurring
 from .families import Batch
 from .settings import ScoreSettings
 
@@ -47,34 +47,39 @@ def criterion(settings: ScoreSettings, d: int, n: int) -> Criterion:
 
 def score_rows(
     columns: NDArray[np.int16],
-    arities: NDArray[np.int64],
+    arities: Ints,
     batch: Batch,
     settings: ScoreSettings,
     most_cells: float = math.inf,
 ) -> FloatArray:
     """Return the score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
     by = criterion(settings, len(arities), columns.shape[1])
-    return np.asarray(_score_rows(columns, arities, batch.first, batch.members, by, float(most_cells)))
+    scores = np.full(len(batch), TOO_WIDE)
+    narrow, widths = _score_narrow(columns, arities, batch.first, batch.members, by, min(most_cells, DENSE), scores)
+    for m in np.flatnonzero(~narrow & (widths <= most_cells)):
+        child, parents = batch.family(m)
+        state, count = count_occurring(columns, arities, parents, child)
+        r = arities[child]
+        scores[m] = score_occurring(state, count, r, widths[m] / r, by) + by.prior[len(parents)]
+    return scores
 
 
 @njit(cache=True)
-def _score_rows(columns, arities, first, members, by, most_cells):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    scores = np.empty(len(first) - 1)
+def _score_narrow(columns, arities, first, members, by, most, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Score the families of at most `most` cells; return which those are, and how many cells each family has."""
+    narrow, widths = np.zeros(len(scores), np.bool_), np.empty(len(scores))
     codes = np.empty(columns.shape[1], np.int32)
-    cells = np.empty(DENSE, np.int32)
+    cells, state, count = np.empty(DENSE, np.int64), np.empty(DENSE, np.int64), np.empty(DENSE, np.int64)
     for m in range(len(scores)):
         child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
-        variables = np.append(parents, child)
         r, q = arities[child], states_of(arities, parents)
-        if q * r > most_cells:
-            scores[m] = TOO_WIDE
-        elif q * r <= DENSE:
-            count_cells(columns, arities, variables, cells[: int(q * r)], codes)
-            scores[m] = score_cells(cells[: int(q * r)], r, q, by) + by.prior[len(parents)]
-        else:
-            state, _, count = count_occurring(columns, arities, variables)
-            scores[m] = score_occurring(state, count, r, q, by) + by.prior[len(parents)]
-    return scores
+        widths[m] = q * r
+        if widths[m] <= most:
+            narrow[m] = True
+            table = cells[: int(q * r)]
+            count_cells(columns, arities, parents, child, table, codes)
+            scores[m] = score_cells(table, r, q, by, state, count) + by.prior[len(parents)]
+    return narrow, widths
 
 
 @njit(cache=True)
@@ -87,10 +92,17 @@ def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @njit(cache=True)
-def score_cells(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last."""
-    occurring = np.flatnonzero(cells)
-    return score_occurring(occurring // r, cells[occurring], r, q, by)
+def score_cells(cells, r, q, by, state, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last.
+
+    `state` and `count`, as long as `cells` or longer, are scratch.
+    """
+    n = 0
+    for cell in range(len(cells)):
+        if cells[cell] > 0:
+            state[n], count[n] = cell // r, cells[cell]
+            n += 1
+    return score_occurring(state[:n], count[:n], r, q, by)
 
 
 @njit(cache=True)

@@ -114,9 +114,13 @@ def _ordered(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
                     order[placed] = y
                     placed += 1
         at += 1
-    parents = np.empty((d, max(1, n_parents.max())), np.int64)
+    most = 0
+    for y in range(d):
+        most = max(most, n_parents[y])
+    parents = np.empty((d, most), np.int64)
     filled = np.zeros(d, np.int64)
-    for x in order[::-1]:
+    for place in range(d - 1, -1, -1):
+        x = order[place]
         for y in range(d):
             if dag[x, y]:
                 parents[y, filled[y]] = x

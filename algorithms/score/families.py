@@ -88,9 +88,9 @@ class Batch:
         """Return how many families there are."""
         return len(self.first) - 1
 
-    def __getitem__(self, m: int) -> tuple[int, ...]:
-        """Return family m: its child, then its parents."""
-        return tuple(int(v) for v in self.members[self.first[m] : self.first[m + 1]])
+    def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
+        """Return the child and the parents of family m."""
+        return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
 
 
 def no_families(room: int = 1024) -> Families:

@@ -57,7 +57,7 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
     left = np.ones(d, np.bool_)
     order = np.empty(d, np.int64)
     for place in range(d - 1, -1, -1):
-        best, least = -1, 0
+        best, least = np.int64(-1), 0
         for v in range(d):
             if not left[v]:
                 continue
@@ -110,7 +110,7 @@ def _take_out(dag, v, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
             for u in range(d):
                 blanket[u] = blanket[u] or dag[u, child]
     while True:
-        nearest = -1
+        nearest = np.int64(-1)
         for child in range(d):
             if dag[v, child] and (nearest < 0 or _leads_to(dag, child, nearest)):
                 nearest = child

@@ -89,7 +89,7 @@ def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # n
     """
     begins, size, shrunk, added, leads_to, _ = tree
     family[0] = y
-    node = find(family, 1, tables)
+    node = find(family, np.int64(1), tables)
     while node != UNKNOWN:
         if size[node] < 0:
             grown = _grow(node, len(allowed), tree, tables, family)
@@ -128,9 +128,13 @@ def _grow(node, d, tree, tables, family):  # type: ignore[no-untyped-def]  # noq
         return UNKNOWN
     at = used[0]
     begins[node], size[node] = at, 0
-    for v in np.argsort(-gain, kind="mergesort"):
+    for v in range(d):
         if gain[v] > -np.inf:
-            added[at], leads_to[at] = v, number[v]
+            place = at
+            while place > begins[node] and gain[added[place - 1]] < gain[v]:
+                added[place], leads_to[place] = added[place - 1], leads_to[place - 1]
+                place -= 1
+            added[place], leads_to[place] = v, number[v]
             at += 1
     size[node] = at - used[0]
     used[0] = at
@@ -148,7 +152,7 @@ def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # no
         now, unknown = best, False
         begin, end = first[now], first[now + 1]
         for left_out in range(begin + 1, end):
-            size = 0
+            size = np.int64(0)
             for at in range(begin, end):
                 if at != left_out:
                     family[size] = members[at]

@@ -18,7 +18,12 @@ from numba import njit
 
 from .cliques import (
     MOST_CLIQUES,
+    NO,
+    NOBODY,
     NONE,
+    YES,
+    among,
+    keep,
     neighbours_and_parents,
     next_clique,
     open_path,
@@ -45,7 +50,7 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
     for y in range(len(graph)):
         for x in range(len(graph)):
             if stale[y, x]:
-                best, _ = best_of_pair(kind, graph, x, y, space, False, tables)
+                best, _ = best_of_pair(kind, graph, x, y, space, NO, tables)
                 if np.isnan(best):
                     left += 1
                 else:
@@ -58,7 +63,7 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
 def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return what the best valid operator of `kind` on (x, y) gains, and its clique C; all scores must be known."""
     space = workspace(len(graph))
-    gain, size = best_of_pair(kind, graph, x, y, space, True, tables)
+    gain, size = best_of_pair(kind, graph, x, y, space, YES, tables)
     return gain, space.best[:size].copy()
 
 
@@ -88,16 +93,16 @@ def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-un
         tried += 1
         if np.isnan(gain):
             unknown = True
-        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], True)):
+        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], YES)):
             best, best_size = gain, size
-            space.best[:size] = clique
+            keep(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
     return (np.nan if unknown else best), best_size
 
 
 @njit(cache=True)
 def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    without = score_with(y, parents, x, clique, -1, space.family, tables)
+    without = score_with(y, parents, x, clique, NOBODY, space.family, tables)
     with_x = score_with(y, parents, x, clique, x, space.family, tables)
     return with_x - without if inserts else without - with_x
 
@@ -114,7 +119,7 @@ def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: A
         if v == x or not (graph[v, y] and graph[y, v]):
             continue
         adjacent = graph[v, x] or graph[x, v]
-        in_clique = (clique == v).any()
+        in_clique = among(v, clique)
         if inserts and in_clique and not adjacent:
             pdag[y, v] = False
         elif not inserts and adjacent and not in_clique:

@@ -41,7 +41,7 @@ def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
     """Return the sets to count for `batch`: a family's set is left out if it is part of another one that is there."""
     widths = _widths(batch.first, batch.members, cardinalities)
-    keys = [tuple(sorted(batch[m])) if widths[m] <= most_cells else () for m in range(len(batch))]
+    keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
     within: dict[tuple[int, ...], tuple[int, ...]] = {}
     for key in sorted(set(keys), key=len, reverse=True):
         within.setdefault(key, key)
@@ -72,6 +72,10 @@ def score_tables(
     )
 
 
+def _variables(batch: Batch, m: int) -> tuple[int, ...]:
+    return tuple(np.sort(batch.members[batch.first[m] : batch.first[m + 1]]).tolist())
+
+
 def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
     """Return how many cells the table of each family has."""
     return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
@@ -80,13 +84,16 @@ def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities
 @njit(cache=True)
 def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     scores = np.full(len(table_of), TOO_WIDE)
+    state, count = np.empty(0, np.int64), np.empty(0, np.int64)
     for m in range(len(table_of)):
         if table_of[m] >= 0:
             child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
             table = counts[begins[table_of[m]] : begins[table_of[m] + 1]]
             cells = _family_cells(table, sets[table_of[m]], child, parents, cardinalities)
             q = states_of(cardinalities, parents)
-            scores[m] = score_cells(cells, cardinalities[child], q, by) + by.prior[len(parents)]
+            if len(cells) > len(state):
+                state, count = np.empty_like(cells), np.empty_like(cells)
+            scores[m] = score_cells(cells, cardinalities[child], q, by, state, count) + by.prior[len(parents)]
     return scores
 
 
@@ -98,7 +105,8 @@ def _family_cells(table, variables, child, parents, cardinalities):  # type: ign
         size += 1
     stride = np.zeros(size, np.int64)
     cells = np.int64(cardinalities[child])
-    for p in parents[::-1]:
+    for at in range(len(parents) - 1, -1, -1):
+        p = parents[at]
         for i in range(size):
             if variables[i] == p:
                 stride[i] = cells

@@ -12,7 +12,20 @@ there. N are the neighbours of y that are adjacent to x.
 import numpy as np
 from numba import njit
 
-from .cliques import MOST_CLIQUES, NONE, neighbours_and_parents, next_clique, open_path, score_with, start_clique
+from .cliques import (
+    MOST_CLIQUES,
+    NO,
+    NOBODY,
+    NONE,
+    YES,
+    among,
+    keep,
+    neighbours_and_parents,
+    next_clique,
+    open_path,
+    score_with,
+    start_clique,
+)
 from .equivalence import extension
 
 
@@ -30,7 +43,7 @@ def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def
     near_x, parents_x = near_x[:n_near_x], parents_x[:n_parents_x]
     directed = not graph[x, y]
     best, best_size, unknown = NONE, 0, False
-    size, n = start_clique(graph, x, near, directed, True, space.clique, space.candidates)
+    size, n = start_clique(graph, x, near, directed, YES, space.clique, space.candidates)
     base, tried = size, 0
     while size >= 0 and tried < MOST_CLIQUES:
         clique = space.clique[:size]
@@ -39,9 +52,9 @@ def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def
             gain = _gain(graph, x, y, parents, parents_x, clique, directed, space.family, tables)
             if np.isnan(gain):
                 unknown = True
-            elif gain > best and not (check and directed and open_path(graph, y, x, clique, near_x, False)):
+            elif gain > best and not (check and directed and open_path(graph, y, x, clique, near_x, NO)):
                 best, best_size = gain, size
-                space.best[:size] = clique
+                keep(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
     return (np.nan if unknown else best), best_size
 
@@ -49,10 +62,10 @@ def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def
 @njit(cache=True)
 def _gain(graph, x, y, parents, parents_x, clique, directed, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     shared = clique[:0].copy() if directed else _adjacent_to(graph, x, clique)
-    before_y = score_with(y, parents, -1, clique, -1, family, tables)
-    after_y = score_with(y, parents, -1, clique, x, family, tables)
+    before_y = score_with(y, parents, NOBODY, clique, NOBODY, family, tables)
+    after_y = score_with(y, parents, NOBODY, clique, x, family, tables)
     before_x = score_with(x, parents_x, y, shared, y, family, tables)
-    after_x = score_with(x, parents_x, y, shared, -1, family, tables)
+    after_x = score_with(x, parents_x, y, shared, NOBODY, family, tables)
     return after_y - before_y + after_x - before_x
 
 
@@ -100,7 +113,7 @@ def turned(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001
     pdag = graph.copy()
     directed = not graph[x, y]
     for v in range(len(graph)):
-        in_clique = (clique == v).any()
+        in_clique = among(v, clique)
         if v != x and graph[v, y] and graph[y, v]:
             if in_clique:
                 pdag[y, v] = False
