@@ -12,8 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .equivalence import class_of, member_of
-from .families import Families, no_families
-from .ges import BACKWARD, LEAST, Scores, Search, advance, answered, search_from
+from .families import Families
+from .ges import BACKWARD, LEAST, Search, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
 
 
@@ -95,16 +95,6 @@ def _reordered(boss: Boss, families: Families) -> Boss:
         left.remove(first)
         order.append(first)
     return replace(boss, order=np.array(order), sweep=np.array(order), at=0, moved=False)
-
-
-def boss(d: int, scores: Scores) -> NDArray[np.bool_]:
-    """Return the CPDAG that BOSS finds from the variables' own order, with `scores` to score families."""
-    search, families = boss_from(np.arange(d)), no_families()
-    while True:
-        search = advance_boss(search, families)
-        if search.done:
-            return graph_of(search, families)
-        families = answered(families, scores)
 
 
 @njit(cache=True)

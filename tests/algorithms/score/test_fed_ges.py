@@ -66,17 +66,18 @@ class TestRounds:
         assert len(run) > 2
 
     @pytest.mark.parametrize("client", ["replace", "fuse"])
-    def test_it_learns_from_silos_what_is_there(self, client, drawing):
-        wrong = there = 0
+    def test_it_comes_near_what_is_learned_from_all_rows(self, client, drawing):
+        wrong = wrong_pooled = there = 0
         for seed in range(6):
             drawn = drawing(7, 9000, seed, 0.3)
             algorithm, run = every_round(drawn.dealt(3), client=client)
             end = algorithm.structure(run[-1].server)
             assert end.acyclic
             wrong += (moral_graph(end.adjacency) ^ moral_graph(drawn.dag)).sum() / 2
+            wrong_pooled += (moral_graph(member_of(alone(drawn))) ^ moral_graph(drawn.dag)).sum() / 2
             there += moral_graph(drawn.dag).sum() / 2
         assert there > 30
-        assert wrong <= 0.15 * there
+        assert wrong <= wrong_pooled + 0.1 * there
 
     @pytest.mark.parametrize("quota", [0.0, 0.25, 0.5, 0.8, 1.0])
     def test_the_server_fuses_what_the_silos_send_by_any_quota(self, quota, drawing):
