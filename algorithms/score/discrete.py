@@ -56,7 +56,7 @@ def score_rows(
     by = criterion(settings, len(arities), columns.shape[1])
     scores = np.full(len(batch), TOO_WIDE)
     narrow, widths = _score_narrow(columns, arities, batch.first, batch.members, by, min(most_cells, DENSE), scores)
-    for m in np.flatnonzero(~narrow & (widths <= most_cells)):
+    for m in np.flatnonzero(~narrow & (widths <= most_cells)).tolist():
         child, parents = batch.family(m)
         state, count = count_occurring(columns, arities, parents, child)
         r = arities[child]

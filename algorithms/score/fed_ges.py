@@ -148,7 +148,8 @@ def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> ND
     morals = [moral_graph(dag) for dag in own]
     if mean_distance(fused, morals) <= drift * own.sum() / len(own):
         return fused
-    return own[int(np.argmin([mean_distance(dag, morals) for dag in own]))]
+    best: NDArray[np.bool_] = own[np.argmin([mean_distance(dag, morals) for dag in own])]
+    return best
 
 
 def measures(server: Server) -> dict[str, float]:

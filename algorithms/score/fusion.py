@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput
 from ..graphs.structure import Structure
+from .cliques import NOBODY
 
 
 def fuse_structures(structures: Sequence[Structure], quota: float) -> Structure:
@@ -59,7 +60,7 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
     for v in range(d):
         by_name[names[v]] = v
     for place in range(d - 1, -1, -1):
-        best, least = np.int64(-1), 0
+        best, least = int(NOBODY), 0
         for v in range(d):
             if not left[v]:
                 continue

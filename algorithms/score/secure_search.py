@@ -95,41 +95,12 @@ def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Silo, Query, 
 def _secure(
     settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
-    def open_server(schema: Schema) -> Server[Any]:
-        refuse_time_series(schema)
-        refuse_wide(schema, settings.most_cells)
-        d = len(schema.variables)
-        return _advanced(
-            server_type(
-                variables=schema.variables,
-                kind=schema.kind,
-                cardinalities=cardinalities_of(schema),
-                rows=sum(schema.rows.values()),
-                families=no_families(),
-                state=procedure.begin(d, settings),
-                found=np.zeros((d, d), np.bool_),
-                done=False,
-                exchanges=0,
-            ),
-            procedure,
-            settings,
-        )
-
-    def aggregate(server: Server[Any], replies: Replies[Answer]) -> Server[Any]:
-        assert replies.total is not None
-        server = replace(server, exchanges=server.exchanges + 1)
-        if server.kind == "continuous":
-            return _from_moments(server, replies.total, procedure, settings)
-        batch = asked(server, settings)
-        scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
-        return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
-
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
-        open_server=open_server,
+        open_server=lambda schema: _begun(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
-        aggregate=aggregate,
+        aggregate=lambda server, replies: _learned(server, replies, procedure, settings),
         dual_update=lambda server: server,
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
@@ -142,6 +113,40 @@ def _secure(
         measures=measures,
         cost=bytes_of,
     )
+
+
+def _begun(
+    schema: Schema, settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
+) -> Server[Any]:
+    """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
+    refuse_time_series(schema)
+    refuse_wide(schema, settings.most_cells)
+    d = len(schema.variables)
+    server = server_type(
+        variables=schema.variables,
+        kind=schema.kind,
+        cardinalities=cardinalities_of(schema),
+        rows=sum(schema.rows.values()),
+        families=no_families(),
+        state=procedure.begin(d, settings),
+        found=np.zeros((d, d), np.bool_),
+        done=False,
+        exchanges=0,
+    )
+    return _advanced(server, procedure, settings)
+
+
+def _learned(
+    server: Server[Any], replies: Replies[Answer], procedure: Procedure[Any], settings: SecureSearch
+) -> Server[Any]:
+    """Return the state with the scores that the sum of the silos' answers gives, and the search as far as it gets."""
+    assert replies.total is not None
+    server = replace(server, exchanges=server.exchanges + 1)
+    if server.kind == "continuous":
+        return _from_moments(server, replies.total, procedure, settings)
+    batch = asked(server, settings)
+    scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
+    return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
 
 
 def question(server: Server[Any], settings: SecureSearch) -> Query:
