@@ -13,6 +13,7 @@ from .errors import BadInput
 from .moments import dp_covariance, secure_sum
 from .privacy import dp_fed_sparse
 from .protocol import FederatedAlgorithm, Kind
+from .score import fed_ges, one_shot, secure_search
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ TABLES = (
 )
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
+COUNTS = "sums only: counts over sets of variables that the search asks about; of continuous data moments, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 ALGORITHMS: dict[str, Entry] = {
@@ -188,6 +190,57 @@ ALGORITHMS: dict[str, Entry] = {
         config=ConstraintSettings,
         build=cit_vote.fci_cit_voting,
         kinds=OWN_ROWS,
+    ),
+    "fed-ges": Entry(
+        summary="GES in every silo from the fused graph, a few insertions a round, and structural fusion (FedGES)",
+        source="Torrijos, Gámez, Puerta 2024: FedGES, Alg. 1; Puerta et al. 2021 for the fusion",
+        leaves="the arcs of the silo's own DAG, every round",
+        config=fed_ges.FedGes,
+        build=fed_ges.build,
+        kinds=OWN_ROWS,
+    ),
+    "secure-ges": Entry(
+        summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
+        source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        leaves=COUNTS,
+        config=secure_search.SecureSearch,
+        build=secure_search.secure_ges,
+        kinds=OWN_ROWS,
+    ),
+    "secure-boss": Entry(
+        summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
+        source="ours; Andrews et al. 2023",
+        leaves=COUNTS,
+        config=secure_search.SecureSearch,
+        build=secure_search.secure_boss,
+        kinds=OWN_ROWS,
+    ),
+    "ges": Entry(
+        summary="baseline: GES on all rows in one place",
+        source="Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        leaves="every row",
+        config=one_shot.Pooled,
+        build=one_shot.pooled_ges,
+        kinds=OWN_ROWS,
+        pooled=True,
+    ),
+    "boss": Entry(
+        summary="baseline: best order score search on all rows in one place",
+        source="Andrews et al. 2023",
+        leaves="every row",
+        config=one_shot.Pooled,
+        build=one_shot.pooled_boss,
+        kinds=OWN_ROWS,
+        pooled=True,
+    ),
+    "ges-union": Entry(
+        summary="baseline: GES to the end in every silo, and one fusion",
+        source="Torrijos, Gámez, Puerta 2024, §4.1",
+        leaves="the arcs of the silo's own DAG, once",
+        config=one_shot.GesUnion,
+        build=one_shot.ges_union,
+        kinds=OWN_ROWS,
+        vote=True,
     ),
 }
 

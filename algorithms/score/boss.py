@@ -1,0 +1,165 @@
+"""BOSS, best order score search: the order of the variables whose grow-shrink parents score best (Andrews et al. 2023).
+
+One variable after another is moved to the place in the order where the total score is greatest, until no move improves;
+then the backward phase of GES on the class of the graph, whose result gives a new order; and so on until the score
+stays. As in `ges.py`, `advance_boss` never scores anything itself.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .equivalence import class_of, member_of
+from .families import Families, no_families
+from .ges import BACKWARD, LEAST, Scores, Search, advance, answered, search_from
+from .grow_shrink import Trees, no_trees, walk
+
+
+@dataclass(frozen=True)
+class Boss:
+    """Where a search stands: in a sweep of moves while `backward` is done, else in the backward phase."""
+
+    order: NDArray[np.int64]
+    """the variables, the first one without parents"""
+    sweep: NDArray[np.int64]
+    """the variables in the order in which this sweep tries to move them"""
+    at: int
+    """how many of them it has tried"""
+    moved: bool
+    """whether it has moved any"""
+    total: float
+    """the score of the order that the last backward phase began with"""
+    backward: Search
+    trees: Trees
+    done: bool = False
+
+
+def boss_from(order: NDArray[np.int64]) -> Boss:
+    """Return the start of a search from `order`."""
+    d = len(order)
+    rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD), phase=len(BACKWARD))
+    return Boss(order, order, 0, False, -np.inf, rest, no_trees())
+
+
+def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
+    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
+
+    With `ahead`, the scores that the other moves of the sweep may need are wanted along with those it waits for.
+    """
+    boss = replace(boss, trees=boss.trees.copy())
+    d = len(boss.order)
+    while not boss.done:
+        boss = replace(boss, trees=boss.trees.roomy(families, d))
+        if not boss.backward.done:
+            backward = advance(boss.backward, families, ahead)
+            boss = _reordered(replace(boss, backward=backward), families) if backward.done else boss
+        elif boss.at < d:
+            x = boss.sweep[boss.at]
+            order, stopped = better_place(boss.order, x, boss.trees.arrays, families.tables)
+            if not stopped:
+                better = bool((order != boss.order).any())
+                boss = replace(boss, order=order, at=boss.at + 1, moved=boss.moved or better)
+            elif ahead:
+                for other in boss.sweep[boss.at + 1 :]:
+                    better_place(boss.order, other, boss.trees.arrays, families.tables)
+        elif boss.moved:
+            boss = replace(boss, sweep=boss.order, at=0, moved=False)
+        else:
+            boss = _end_of_sweeps(boss, families)
+        if len(families.wanted) or families.full:
+            return boss
+    return boss
+
+
+def graph_of(boss: Boss, families: Families) -> NDArray[np.bool_]:
+    """Return the CPDAG of the order's graph; the search must be done."""
+    return class_of(order_graph(boss.order, boss.trees.arrays, families.tables)[0])
+
+
+def _end_of_sweeps(boss: Boss, families: Families) -> Boss:
+    """Return the search with its backward phase begun, or done if the score has not risen since the last one."""
+    dag, total = order_graph(boss.order, boss.trees.arrays, families.tables)
+    if total <= boss.total + LEAST:
+        return replace(boss, done=True)
+    return replace(boss, total=total, backward=search_from(np.asarray(dag), BACKWARD))
+
+
+def _reordered(boss: Boss, families: Families) -> Boss:
+    """Return the search at the start of a sweep over an order of the graph that the backward phase found."""
+    dag = member_of(boss.backward.graph)
+    left, order = list(boss.order), []
+    while left:
+        first = next(v for v in left if not dag[left, v].any())
+        left.remove(first)
+        order.append(first)
+    return replace(boss, order=np.array(order), sweep=np.array(order), at=0, moved=False)
+
+
+def boss(d: int, scores: Scores) -> NDArray[np.bool_]:
+    """Return the CPDAG that BOSS finds from the variables' own order, with `scores` to score families."""
+    search, families = boss_from(np.arange(d)), no_families()
+    while True:
+        search = advance_boss(search, families)
+        if search.done:
+            return graph_of(search, families)
+        families = answered(families, scores)
+
+
+@njit(cache=True)
+def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the order with x where the total score is greatest, and whether missing scores or room stopped that.
+
+    The score of x at place i, and those of the others after i, with and without x before them, are sums over walks.
+    """
+    d = len(order)
+    rest = order[order != x]
+    own, without, with_x = np.zeros(d), np.zeros(d - 1), np.zeros(d - 1)
+    family = np.empty(d + 1, np.int64)
+    allowed = np.zeros(d, np.bool_)
+    stopped = False
+    for i in range(d):
+        own[i], stop = _score(x, allowed, tree, tables, family)
+        stopped = stopped or stop
+        if i < d - 1:
+            v = rest[i]
+            without[i], stop = _score(v, allowed, tree, tables, family)
+            allowed[x] = True
+            with_x[i], stop_x = _score(v, allowed, tree, tables, family)
+            allowed[x] = False
+            allowed[v] = True
+            stopped = stopped or stop or stop_x
+    if stopped:
+        return order, True
+    total = own
+    for i in range(d):
+        total[i] += without[:i].sum() + with_x[i:].sum()
+    now = np.flatnonzero(order == x)[0]
+    best = np.argmax(total)
+    if total[best] <= total[now] + LEAST:
+        return order, False
+    return np.concatenate((rest[:best], np.array([x]), rest[best:])), False
+
+
+@njit(cache=True)
+def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    node = walk(v, allowed, tree, tables, family)
+    return (tables[3][node], False) if node >= 0 else (0.0, True)
+
+
+@njit(cache=True)
+def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the DAG of the grow-shrink parents in `order` and its score; all of its walks must be known."""
+    d = len(order)
+    dag = np.zeros((d, d), np.bool_)
+    family = np.empty(d + 1, np.int64)
+    allowed = np.zeros(d, np.bool_)
+    total = 0.0
+    for v in order:
+        node = walk(v, allowed, tree, tables, family)
+        for at in range(tables[1][node] + 1, tables[1][node + 1]):
+            dag[tables[2][at], v] = True
+        total += tables[3][node]
+        allowed[v] = True
+    return dag, total

@@ -1,0 +1,148 @@
+"""The two steps every move of an equivalence search takes, compiled: a DAG out of a partial one, and its CPDAG.
+
+The same as `extend` and `cpdag` of `graphs/cpdag.py`, which say what they mean; a search takes them thousands of times.
+Graphs are boolean `[n_variables, n_variables]`; in a partial one an undirected edge stands in both directions.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..graphs.dag import is_acyclic
+
+_UNSET, _REVERSIBLE, _COMPELLED = 0, 1, 2
+
+
+def class_of(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the CPDAG of `dag`; raises ValueError if it has a directed cycle."""
+    if not is_acyclic(dag):
+        raise ValueError("a graph with a directed cycle has no CPDAG")
+    return np.asarray(cpdag_of(dag))
+
+
+def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a DAG of the class `cpdag`; raises ValueError if there is none."""
+    dag, complete = extension(cpdag)
+    if not complete:
+        raise ValueError("the partially directed graph has no consistent extension")
+    return np.asarray(dag)
+
+
+@njit(cache=True)
+def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return a DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
+
+    Sinks are looked for from the last variable to the first, and only neighbours of one just taken are looked at again.
+    """
+    d = len(pdag)
+    rest, dag = pdag.copy(), pdag & ~pdag.T
+    waiting, is_waiting, left = np.arange(d), np.ones(d, np.bool_), d
+    stack = d
+    while stack > 0:
+        stack -= 1
+        sink = waiting[stack]
+        is_waiting[sink] = False
+        if not _can_be_sink(rest, sink):
+            continue
+        left -= 1
+        for v in range(d):
+            if rest[v, sink]:
+                dag[v, sink] = True
+                rest[v, sink] = rest[sink, v] = False
+                if not is_waiting[v]:
+                    is_waiting[v] = True
+                    waiting[stack] = v
+                    stack += 1
+        rest[sink, sink] = True
+    return dag, left == 0
+
+
+@njit(cache=True)
+def _can_be_sink(pdag, sink):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    if pdag[sink, sink]:
+        return False
+    d = len(pdag)
+    for v in range(d):
+        if pdag[sink, v] and not pdag[v, sink]:
+            return False
+    for v in range(d):
+        if pdag[sink, v]:
+            for w in range(d):
+                if pdag[w, sink] and w != v and not pdag[v, w] and not pdag[w, v]:
+                    return False
+    return True
+
+
+@njit(cache=True)
+def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the CPDAG of an acyclic `dag` by ordering and labelling its edges (Chickering 1995, Figures 5 and 6)."""
+    d = len(dag)
+    order, parents, n_parents = _ordered(dag)
+    label = np.zeros((d, d), np.int8)
+    for y in order:
+        for at in range(n_parents[y]):
+            if label[parents[y, at], y] == _UNSET:
+                _label(label, dag, parents[y, at], y, parents, n_parents)
+    cpdag = dag.copy()
+    for x in range(d):
+        for y in range(d):
+            if label[x, y] == _REVERSIBLE:
+                cpdag[y, x] = True
+    return cpdag
+
+
+@njit(cache=True)
+def _ordered(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return a topological order, and each variable's parents, latest in that order first, with their numbers."""
+    d = len(dag)
+    order, placed = np.empty(d, np.int64), 0
+    n_parents = np.zeros(d, np.int64)
+    for x in range(d):
+        for y in range(d):
+            n_parents[y] += dag[x, y]
+    open_parents = n_parents.copy()
+    for v in range(d):
+        if open_parents[v] == 0:
+            order[placed] = v
+            placed += 1
+    at = 0
+    while at < placed:
+        for y in range(d):
+            if dag[order[at], y]:
+                open_parents[y] -= 1
+                if open_parents[y] == 0:
+                    order[placed] = y
+                    placed += 1
+        at += 1
+    most = 0
+    for y in range(d):
+        most = max(most, n_parents[y])
+    parents = np.empty((d, most), np.int64)
+    filled = np.zeros(d, np.int64)
+    for place in range(d - 1, -1, -1):
+        x = order[place]
+        for y in range(d):
+            if dag[x, y]:
+                parents[y, filled[y]] = x
+                filled[y] += 1
+    return order, parents, n_parents
+
+
+@njit(cache=True)
+def _label(label, dag, x, y, parents, n_parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Label x → y, the lowest edge not labelled yet, and the others into y that it decides."""
+    into_y = parents[y, : n_parents[y]]
+    for w in parents[x, : n_parents[x]]:
+        if label[w, x] == _COMPELLED:
+            if not dag[w, y]:
+                for z in into_y:
+                    label[z, y] = _COMPELLED
+                return
+            label[w, y] = _COMPELLED
+    kind = _REVERSIBLE
+    for z in into_y:
+        if z != x and not dag[z, x]:
+            kind = _COMPELLED
+    for z in into_y:
+        if label[z, y] == _UNSET:
+            label[z, y] = kind

@@ -1,0 +1,149 @@
+"""The scores of families (a child and its parents) that are known, and the families that a search still waits for.
+
+A search looks scores up by (child, parent set). What is not known yet is put down as wanted, and the search goes on
+with whatever does not depend on it; then all that is wanted is scored in one batch: by counting rows, or by one
+exchange with the silos. So a search is the same whoever counts, and asks for many scores at a time.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..protocol import FloatArray
+
+Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatArray, NDArray[np.int64]]
+"""slots, first, members, score, used: what compiled code searches"""
+
+UNKNOWN = -1
+"""what `find` returns for a family that is wanted, but not scored"""
+
+
+@dataclass(frozen=True)
+class Families:
+    """A hash table of families in the order in which they were first asked for; the last ones are still wanted.
+
+    Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` is (families,
+    scored families, 1 if something found no room). The arrays are written to by `find` and `with_scores` alone.
+    """
+
+    slots: NDArray[np.int32]
+    first: NDArray[np.int64]
+    members: NDArray[np.uint16]
+    score: FloatArray
+    used: NDArray[np.int64]
+
+    @property
+    def tables(self) -> Tables:
+        """The arrays, for compiled code."""
+        return self.slots, self.first, self.members, self.score, self.used
+
+    @property
+    def full(self) -> bool:
+        """Whether something was asked for that found no room."""
+        return bool(self.used[2])
+
+    @property
+    def wanted(self) -> "Batch":
+        """The families asked for and not scored yet, in the order in which they were asked for."""
+        families, scored, _ = self.used
+        first = self.first[scored : families + 1]
+        return Batch(first - first[0], self.members[first[0] : first[-1]])
+
+    def copy(self) -> "Families":
+        """Return the same families in arrays of their own."""
+        return Families(self.slots.copy(), self.first.copy(), self.members.copy(), self.score.copy(), self.used.copy())
+
+    def with_scores(self, scores: FloatArray) -> "Families":
+        """Put down the scores of what was wanted, or of the first of it, in that order."""
+        scored = self.used[1]
+        self.score[scored : scored + len(scores)] = scores
+        self.used[1] += len(scores)
+        return self
+
+    def grown(self) -> "Families":
+        """Return the same families in tables of twice the size."""
+        families = int(self.used[0])
+        slots = np.full(2 * len(self.slots), -1, np.int32)
+        _fill_slots(slots, self.first, self.members, families)
+        return replace(
+            self,
+            slots=slots,
+            first=np.concatenate([self.first, np.zeros(len(self.first) - 1, np.int64)]),
+            members=np.concatenate([self.members, np.zeros_like(self.members)]),
+            score=np.concatenate([self.score, np.zeros_like(self.score)]),
+            used=np.array([families, self.used[1], 0]),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Families to be scored at once: family m is `members[first[m]:first[m + 1]]`, child first."""
+
+    first: NDArray[np.int64]
+    members: NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        """Return how many families there are."""
+        return len(self.first) - 1
+
+    def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
+        """Return the child and the parents of family m."""
+        return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
+
+
+def no_families(room: int = 1024) -> Families:
+    """Return the table in which nothing is known yet, with room for `room` families (a power of two)."""
+    return Families(
+        slots=np.full(2 * room, -1, np.int32),
+        first=np.zeros(room + 1, np.int64),
+        members=np.zeros(4 * room, np.uint16),
+        score=np.zeros(room),
+        used=np.zeros(3, np.int64),
+    )
+
+
+@njit(cache=True)
+def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    h = np.uint64(1469598103934665603)
+    for i in range(size):
+        h = (h ^ np.uint64(key[i])) * np.uint64(1099511628211)
+    h ^= h >> np.uint64(29)
+    return np.int64(h & np.uint64(len(slots) - 1))
+
+
+@njit(cache=True)
+def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the number of family `key[:size]` if its score is known, else UNKNOWN: it is then wanted from now on."""
+    slots, first, members, score, used = tables
+    at = _slot(key, size, slots)
+    while slots[at] >= 0:
+        entry = slots[at]
+        start = first[entry]
+        if first[entry + 1] - start == size:
+            i = 0
+            while i < size and members[start + i] == key[i]:
+                i += 1
+            if i == size:
+                return entry if entry < used[1] else UNKNOWN
+        at = (at + 1) & (len(slots) - 1)
+    entry = used[0]
+    if entry == len(score) or first[entry] + size > len(members):
+        used[2] = 1
+        return UNKNOWN
+    slots[at] = entry
+    for i in range(size):
+        members[first[entry] + i] = key[i]
+    first[entry + 1] = first[entry] + size
+    used[0] = entry + 1
+    return UNKNOWN
+
+
+@njit(cache=True)
+def _fill_slots(slots, first, members, families):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for entry in range(families):
+        at = _slot(members[first[entry] : first[entry + 1]], first[entry + 1] - first[entry], slots)
+        while slots[at] >= 0:
+            at = (at + 1) & (len(slots) - 1)
+        slots[at] = entry

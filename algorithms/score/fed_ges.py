@@ -1,0 +1,163 @@
+"""FedGES: silos search on from the fused graph, the server fuses what they find (004 Algorithm 1).
+
+What leaves a silo: the arcs of its DAG, each round. What the server needs: every one of them, for the fusion. A round
+costs a silo one GES with at most `limit` insertions, and the server one fusion.
+
+A union of many noisy graphs drifts: it swings between graphs, or grows far beyond what any silo holds, and silos that
+start from it do not find back. So a fusion that differs from the silos' graphs by too large a share of their edges (in
+the mean, between moral graphs) is given up for the best agreed of these graphs, the one nearest to all. At the end less
+difference is borne than on the way, when each silo has found other edges first. Neither is in the paper.
+"""
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..constraint.federated import Silo as Rows
+from ..graphs.skeleton import moral_graph
+from ..graphs.structure import Structure
+from ..protocol import FederatedAlgorithm, Replies, Schema
+from .arcs import Arcs, arcs_of, dag_of, members
+from .equivalence import member_of
+from .families import Families, no_families
+from .fusion import fuse
+from .ges import CHICKERING, WARY, finish, search_from
+from .rows import open_rows, refuse_time_series, scores_of
+from .settings import FusionSettings
+
+
+@dataclass(frozen=True)
+class FedGes(FusionSettings):
+    """Settings of `fed-ges`; the defaults are the paper's where it names one."""
+
+    limit: int = 10
+    """l: insertions a silo makes in a round, at most; deletions are free"""
+    client: Literal["replace", "fuse"] = "replace"
+    """what a silo starts from: the global graph, or its fusion with the silo's own"""
+    client_quota: float = 0.5
+    """of that fusion of k = 2: any quota below 1 makes it their union"""
+    convergence: Literal["repeated", "unchanged"] = "repeated"
+    """stop when no silo's graph differs from its last one (unchanged), or from all that it had before (repeated)"""
+    drift: float = 1.0
+    """how far a fusion may be from the silos' graphs, as a share of their edges, to go out to them"""
+    last_drift: float = 0.4
+    """how far the last fusion may be from them; with 1000 for both any fusion will do, as in 004"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.limit >= 1, "limit", self.limit, "1 or more")
+        require(0 <= self.client_quota <= 1, "client_quota", self.client_quota, "from 0 to 1")
+        require(self.drift >= 0, "drift", self.drift, "0 or more")
+        require(self.last_drift >= 0, "last_drift", self.last_drift, "0 or more")
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows, its own DAG, and the scores it has computed: a memory of its rows, in any round the same."""
+
+    variables: tuple[str, ...]
+    rows: Rows
+    dag: NDArray[np.bool_]
+    families: Families
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state: what the silos sent last, its fusion, and digests of all they ever sent."""
+
+    variables: tuple[str, ...]
+    own: NDArray[np.bool_]
+    """the silos' DAGs, `[k, d, d]`"""
+    fused: NDArray[np.bool_]
+    """the global DAG, `[d, d]`"""
+    seen: tuple[tuple[str, ...], ...]
+    """of each silo, digests of its graphs, the last one last"""
+    news: bool
+    """whether the last round went on, by the convergence check"""
+
+
+def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
+    """Return FedGES."""
+    plan = WARY if settings.insertion == "wary" else CHICKERING
+
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        d = len(schema.variables)
+        return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families())
+
+    def open_server(schema: Schema) -> Server:
+        refuse_time_series(schema)
+        d = len(schema.variables)
+        empty = np.zeros((d, d), np.bool_)
+        return Server(schema.variables, np.empty((0, d, d), np.bool_), empty, ((),) * len(schema.rows), True)
+
+    def local_solve(silo: Silo, message: Arcs) -> tuple[Silo, Arcs]:
+        start = dag_of(message, len(silo.variables))
+        if settings.client == "fuse":
+            start = fuse(np.stack([silo.dag, start]), settings.client_quota, silo.variables)
+        begin = search_from(start, plan, settings.limit)
+        graph, families = finish(begin, silo.families, scores_of(silo.rows, settings))
+        dag = member_of(graph)
+        return replace(silo, dag=dag, families=families), arcs_of(dag)
+
+    def structure(server: Server) -> Structure:
+        dag = agreed(server.own, server.fused, settings.last_drift) if len(server.own) else server.fused
+        return Structure(server.variables, dag.astype(np.float64))
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: arcs_of(server.fused),
+        local_solve=local_solve,
+        aggregate=lambda server, replies: aggregate(server, replies, settings),
+        dual_update=lambda server: server,
+        converged=lambda server: not server.news,
+        structure=structure,
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Arcs,
+        reply_type=Arcs,
+        max_rounds=settings.rounds,
+        measures=measures,
+        cost=lambda message: message.arcs.nbytes,
+        kept=("dag",),
+    )
+
+
+def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Server:
+    """Return the state with the silos' graphs fused, and whether any of them is news."""
+    own = members(replies.each, len(server.variables))
+    digests = [blake2b(np.packbits(dag).tobytes(), digest_size=16).hexdigest() for dag in own]
+    back = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
+    news = any(digest not in seen[len(seen) - back :] for digest, seen in zip(digests, server.seen, strict=True))
+    return Server(
+        variables=server.variables,
+        own=own,
+        fused=agreed(own, fuse(own, settings.quota, server.variables), settings.drift),
+        seen=tuple((*seen, digest) for digest, seen in zip(digests, server.seen, strict=True)),
+        news=news,
+    )
+
+
+def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
+    """Return the DAG `fused`, or, if it has drifted from the silos' DAGs `own` `[k, d, d]`, the best agreed of them."""
+    morals = [moral_graph(dag) for dag in own]
+    if mean_distance(fused, morals) <= drift * own.sum() / len(own):
+        return fused
+    return own[int(np.argmin([mean_distance(dag, morals) for dag in own]))]
+
+
+def measures(server: Server) -> dict[str, float]:
+    """Return how many arcs the fusion has, and how far it is from the silos' graphs (mean SMHD)."""
+    apart = mean_distance(server.fused, [moral_graph(dag) for dag in server.own])
+    return {"edges": float(server.fused.sum()), "distance_to_silos": apart}
+
+
+def mean_distance(dag: NDArray[np.bool_], morals: list[NDArray[np.bool_]]) -> float:
+    """Return the mean Hamming distance between the moral graph of `dag` and `morals`."""
+    own = moral_graph(dag)
+    return float(np.mean([(own ^ moral).sum() / 2 for moral in morals]))

@@ -1,0 +1,194 @@
+"""Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
+
+A search goes through its plan, a list of kinds of operators: forward, the valid INSERT that gains most is applied until
+none gains anything, at most `limit` times; then backward, the best DELETE; then, if wanted, the best TURN, and all of
+it over again while anything changes. It holds the best gain of every pair of variables and computes anew only those
+that the last move can have changed; the condition on paths is asked of the best ones only.
+
+A search never scores anything itself. `advance` goes on until it needs scores of families that are not known, puts all
+of them down as wanted, and returns; so scores may come from rows at hand or from an exchange with silos.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..protocol import FloatArray
+from .cliques import NONE
+from .equivalence import class_of
+from .families import Batch, Families
+from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, best_operator, moved, refresh
+
+CHICKERING = (INSERT, DELETE)
+WITH_TURNS = (INSERT, DELETE, TURN)
+WARY = (WARY_INSERT, DELETE)
+BACKWARD = (DELETE,)
+LEAST = 1e-9
+"""a gain not above it is rounding"""
+
+Scores = Callable[[Batch], FloatArray]
+"""families -> their scores"""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where a search stands. `gain[y, x]` is the most an operator of this phase on (x, y) gains, where not `stale`."""
+
+    graph: NDArray[np.bool_]
+    """the CPDAG, `[n_variables, n_variables]`"""
+    gain: FloatArray
+    stale: NDArray[np.bool_]
+    plan: tuple[int, ...]
+    phase: int
+    limit: int
+    """insertions still allowed; below 0: any number"""
+    moves: int
+    moves_before: int
+    """how many of them before the plan was last begun"""
+
+    @property
+    def done(self) -> bool:
+        """Whether no phase is left."""
+        return self.phase == len(self.plan)
+
+
+def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) -> Search:
+    """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number)."""
+    d = len(dag)
+    return Search(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
+
+
+def advance(search: Search, families: Families, ahead: int = 0) -> Search:
+    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
+
+    With `ahead`, scores that the next so many moves may need are wanted along with those it waits for.
+    """
+    gain, stale = search.gain.copy(), search.stale.copy()
+    search = replace(search, gain=gain, stale=stale)
+    while not search.done:
+        kind = search.plan[search.phase]
+        if refresh(kind, search.graph, stale, gain, families.tables):
+            _look_ahead(search, families, ahead)
+            return search
+        move = best_move(kind, search.graph, gain, families.tables)
+        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
+            stale[:] = True
+            search = _next_phase(search)
+        else:
+            search = _applied(search, kind, move)
+    return search
+
+
+Move = tuple[int, int, float, NDArray[np.int64]]
+
+
+def _applied(search: Search, kind: int, move: Move) -> Search:
+    """Return the search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
+    x, y, _, clique = move
+    graph = moved(kind, search.graph, x, y, clique)
+    make_stale(kind, search.graph, graph, search.stale)
+    limit = search.limit - 1 if kind in NEW_EDGE else search.limit
+    return replace(search, graph=graph, limit=limit, moves=search.moves + 1)
+
+
+def _next_phase(search: Search) -> Search:
+    """Return the search at the start of its next phase; a plan with turns begins again if anything has moved."""
+    phase = search.phase + 1
+    if phase == len(search.plan) and TURN in search.plan and search.moves > search.moves_before:
+        return replace(search, phase=0, moves_before=search.moves)
+    return replace(search, phase=phase)
+
+
+def _look_ahead(search: Search, families: Families, moves: int) -> None:
+    """Put down as wanted what the search needs if its next moves are the best of those that it has scores for."""
+    search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
+    kind = search.plan[search.phase]
+    for _ in range(moves):
+        known = np.where(search.stale, NONE, search.gain)
+        move = best_move(kind, search.graph, known, families.tables)
+        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
+            break
+        search = _applied(search, kind, move)
+        refresh(kind, search.graph, search.stale, search.gain, families.tables)
+    after = _next_phase(search)
+    if moves and not after.done:
+        refresh(after.plan[after.phase], search.graph, np.ones_like(search.stale), search.gain, families.tables)
+
+
+def finish(search: Search, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
+    """Return the CPDAG the search ends in, with `scores` to score families, and all families known by then."""
+    while True:
+        search = advance(search, families)
+        if search.done:
+            return search.graph, families
+        families = answered(families, scores)
+
+
+def answered(families: Families, scores: Scores) -> Families:
+    """Return `families` with all that is wanted scored, and room for more where there was none."""
+    families = families.with_scores(scores(families.wanted))
+    return families.grown() if families.full else families
+
+
+@njit(cache=True)
+def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return x, y, gain and clique of the best valid operator; its gain is NONE if there is none.
+
+    `gain` leaves the paths aside, so it bounds what a pair has to offer: the best pair is looked at closely until the
+    best is one that has been.
+    """
+    bound = gain.copy()
+    looked = np.zeros(gain.shape, np.bool_)
+    while True:
+        x, y = _greatest(bound)
+        if bound[y, x] <= 0 or looked[y, x]:
+            break
+        looked[y, x] = True
+        bound[y, x], _ = best_operator(kind, graph, x, y, tables)
+    if bound[y, x] <= 0:
+        return x, y, NONE, np.empty(0, np.int64)
+    most, clique = best_operator(kind, graph, x, y, tables)
+    return x, y, most, clique
+
+
+@njit(cache=True)
+def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    at_x = at_y = 0
+    for y in range(len(bound)):
+        for x in range(len(bound)):
+            if bound[y, x] > bound[at_y, at_x]:
+                at_x, at_y = x, y
+    return at_x, at_y
+
+
+@njit(cache=True)
+def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, paths left aside.
+
+    The operators on (x, y) depend on Ne(y), Pa(y), which of Ne(y) are adjacent to each other and to x, and whether x
+    and y are joined; TURN on Ne(x) and Pa(x), too.
+    """
+    d = len(new)
+    for y in range(d):
+        for v in range(d):
+            if old[v, y] != new[v, y] or (old[v, y] and old[y, v] != new[y, v]):
+                stale[y, :] = True
+                if kind == TURN:
+                    stale[:, y] = True
+                break
+    for a in range(d):
+        for b in range(a):
+            if (old[a, b] or old[b, a]) == (new[a, b] or new[b, a]):
+                continue
+            stale[a, b] = stale[b, a] = True
+            for y in range(d):
+                near_a, near_b = new[a, y] and new[y, a], new[b, y] and new[y, b]
+                if near_a and near_b:
+                    stale[y, :] = True
+                elif near_a:
+                    stale[y, b] = True
+                elif near_b:
+                    stale[y, a] = True

@@ -1,0 +1,185 @@
+"""Grow-shrink trees: the parents of a variable among those before it in an order (Andrews et al. 2023, Algorithm 2).
+
+Growing adds the allowed parent that scores best while that improves; shrinking then drops what is better dropped. A
+node of the tree is a set of parents and has, once it was grown, a branch for each parent that improves on it, the best
+first, whatever is allowed; so a variable's trees for all orders share their nodes. Here a node is a family and known by
+its number in `Families`: sets reached in different ways are one node, and their scores are counted once.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .families import UNKNOWN, Families, find
+
+Tree = tuple[
+    NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32], NDArray[np.int64]
+]
+"""begins, size, shrunk, added, leads_to, used: what compiled code walks"""
+
+FULL = -2
+"""what a walk ends in when there is no room for a node's branches"""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The nodes grown so far. Node e has branches `begins[e]`, ..., `begins[e] + size[e] − 1`; size −1: not grown."""
+
+    begins: NDArray[np.int64]
+    size: NDArray[np.int32]
+    shrunk: NDArray[np.int32]
+    """the family a node shrinks to, −1 if that is not known"""
+    added: NDArray[np.uint16]
+    """the parent that a branch adds"""
+    leads_to: NDArray[np.int32]
+    used: NDArray[np.int64]
+    """how many branches there are"""
+
+    @property
+    def arrays(self) -> Tree:
+        """The arrays, for compiled code."""
+        return self.begins, self.size, self.shrunk, self.added, self.leads_to, self.used
+
+    def copy(self) -> "Trees":
+        """Return the same trees in arrays of their own."""
+        return Trees(
+            self.begins.copy(),
+            self.size.copy(),
+            self.shrunk.copy(),
+            self.added.copy(),
+            self.leads_to.copy(),
+            self.used.copy(),
+        )
+
+    def roomy(self, families: Families, d: int) -> "Trees":
+        """Return the same trees with room for all of `families`, and for the branches of a good many more nodes."""
+        more = len(families.score) - len(self.size)
+        branches = int(self.used[0]) + 64 * d - len(self.added)
+        trees = self
+        if more > 0:
+            trees = replace(
+                trees,
+                begins=np.concatenate([self.begins, np.zeros(more, np.int64)]),
+                size=np.concatenate([self.size, np.full(more, -1, np.int32)]),
+                shrunk=np.concatenate([self.shrunk, np.full(more, -1, np.int32)]),
+            )
+        if branches > 0:
+            room = max(branches, len(self.added))
+            trees = replace(
+                trees,
+                added=np.concatenate([self.added, np.zeros(room, np.uint16)]),
+                leads_to=np.concatenate([self.leads_to, np.zeros(room, np.int32)]),
+            )
+        return trees
+
+
+def no_trees() -> Trees:
+    """Return trees without a node."""
+    none = np.empty(0, np.int32)
+    return Trees(np.empty(0, np.int64), none, none, np.empty(0, np.uint16), none, np.zeros(1, np.int64))
+
+
+@njit(cache=True)
+def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the number of y's family with the parents that grow-shrink chooses among `allowed`, or what stops it.
+
+    UNKNOWN: scores are missing, and wanted now; FULL: no room. `family` `[d + 1]` is scratch.
+    """
+    begins, size, shrunk, added, leads_to, _ = tree
+    family[0] = y
+    node = find(family, np.int64(1), tables)
+    while node != UNKNOWN:
+        if size[node] < 0:
+            grown = _grow(node, len(allowed), tree, tables, family)
+            if grown < 0:
+                return grown
+        branch = begins[node]
+        while branch < begins[node] + size[node] and not allowed[added[branch]]:
+            branch += 1
+        if branch == begins[node] + size[node]:
+            return _shrink(node, shrunk, tables, family)
+        node = leads_to[branch]
+    return UNKNOWN
+
+
+@njit(cache=True)
+def _grow(node, d, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Give `node` its branches; return 0, or UNKNOWN or FULL if that is not possible."""
+    begins, size, _, added, leads_to, used = tree
+    if used[0] + d > len(added):
+        return FULL
+    first, members, score = tables[1], tables[2], tables[3]
+    parents = members[first[node] + 1 : first[node + 1]]
+    y = members[first[node]]
+    number = np.empty(d, np.int64)
+    gain = np.full(d, -np.inf)
+    unknown = False
+    for v in range(d):
+        if v == y or (parents == v).any():
+            continue
+        number[v] = find(family, _with(y, parents, v, family), tables)
+        if number[v] == UNKNOWN:
+            unknown = True
+        elif score[number[v]] > score[node]:
+            gain[v] = score[number[v]]
+    if unknown:
+        return UNKNOWN
+    at = used[0]
+    begins[node], size[node] = at, 0
+    for v in range(d):
+        if gain[v] > -np.inf:
+            place = at
+            while place > begins[node] and gain[added[place - 1]] < gain[v]:
+                added[place], leads_to[place] = added[place - 1], leads_to[place - 1]
+                place -= 1
+            added[place], leads_to[place] = v, number[v]
+            at += 1
+    size[node] = at - used[0]
+    used[0] = at
+    return 0
+
+
+@njit(cache=True)
+def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the family that `node` shrinks to, or UNKNOWN."""
+    if shrunk[node] >= 0:
+        return shrunk[node]
+    first, members, score = tables[1], tables[2], tables[3]
+    best, now = node, -1
+    while best != now:
+        now, unknown = best, False
+        begin, end = first[now], first[now + 1]
+        for left_out in range(begin + 1, end):
+            size = np.int64(0)
+            for at in range(begin, end):
+                if at != left_out:
+                    family[size] = members[at]
+                    size += 1
+            number = find(family, size, tables)
+            if number == UNKNOWN:
+                unknown = True
+            elif score[number] > score[best]:
+                best = number
+        if unknown:
+            return UNKNOWN
+    shrunk[node] = best
+    return best
+
+
+@njit(cache=True)
+def _with(y, parents, v, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write y and its `parents` with v among them, ascending, into `family`; return how many that are."""
+    family[0] = y
+    size, placed = 1, False
+    for p in parents:
+        if not placed and v < p:
+            family[size] = v
+            size, placed = size + 1, True
+        family[size] = p
+        size += 1
+    if not placed:
+        family[size] = v
+        size += 1
+    return size

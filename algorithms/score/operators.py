@@ -1,0 +1,130 @@
+"""The operators on equivalence classes: which are valid, and what they gain.
+
+For a pair (x, y) in a CPDAG, Ne(y) are the neighbours (undirected), Pa(y) the parents, NA the neighbours of y that are
+adjacent to x. Every operator is told apart by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
+
+- INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
+  semi-directed path from y to x goes through C. Gains s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
+- WARY_INSERT: INSERT, but only of pairs for which T = ∅ already gains. The published FedGES program builds T up from
+  there, and what gains nothing to begin with is never inserted (004 §4.1); on few rows that keeps much noise out.
+- DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. Gains s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪ {x}).
+- TURN y → x or y — x into x → y: see `turning.py`.
+
+The condition on paths takes all of the graph; a search asks for it only of operators it is about to apply.
+"""
+
+import numpy as np
+from numba import njit
+
+from .cliques import (
+    MOST_CLIQUES,
+    NO,
+    NOBODY,
+    NONE,
+    YES,
+    among,
+    keep,
+    neighbours_and_parents,
+    next_clique,
+    open_path,
+    score_with,
+    start_clique,
+    workspace,
+)
+from .equivalence import cpdag_of, extension
+from .turning import best_turn, turned
+
+INSERT, WARY_INSERT, DELETE, TURN = 0, 1, 2, 3
+NEW_EDGE = (INSERT, WARY_INSERT)
+
+
+@njit(cache=True)
+def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Bring `gain[y, x]` up to date wherever `stale[y, x]` and the scores are known; return how many stay stale.
+
+    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, paths left aside. Scores that are not
+    known are put down as wanted.
+    """
+    space = workspace(len(graph))
+    left = 0
+    for y in range(len(graph)):
+        for x in range(len(graph)):
+            if stale[y, x]:
+                best, _ = best_of_pair(kind, graph, x, y, space, NO, tables)
+                if np.isnan(best):
+                    left += 1
+                else:
+                    gain[y, x] = best
+                    stale[y, x] = False
+    return left
+
+
+@njit(cache=True)
+def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return what the best valid operator of `kind` on (x, y) gains, and its clique C; all scores must be known."""
+    space = workspace(len(graph))
+    gain, size = best_of_pair(kind, graph, x, y, space, YES, tables)
+    return gain, space.best[:size].copy()
+
+
+@njit(cache=True)
+def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
+
+    With `check`, only operators that pass the condition on paths count.
+    """
+    inserts = kind in NEW_EDGE
+    if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
+        return NONE, 0
+    if kind == TURN:
+        return best_turn(graph, x, y, space, check, tables) if graph[y, x] else (NONE, 0)
+    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
+    near, parents = space.near[:n_near], space.parents[:n_parents]
+    size, n = start_clique(graph, x, near, inserts, inserts, space.clique, space.candidates)
+    if size < 0:
+        return NONE, 0
+    best, best_size = NONE, 0
+    base, tried, unknown = size, 0, False
+    while size >= 0 and tried < MOST_CLIQUES:
+        clique = space.clique[:size]
+        gain = _gain(inserts, x, y, parents, clique, space, tables)
+        if kind == WARY_INSERT and tried == 0 and gain <= 0:
+            return NONE, 0
+        tried += 1
+        if np.isnan(gain):
+            unknown = True
+        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], YES)):
+            best, best_size = gain, size
+            keep(clique, space.best)
+        size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
+    return (np.nan if unknown else best), best_size
+
+
+@njit(cache=True)
+def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    without = score_with(y, parents, x, clique, NOBODY, space.family, tables)
+    with_x = score_with(y, parents, x, clique, x, space.family, tables)
+    return with_x - without if inserts else without - with_x
+
+
+@njit(cache=True)
+def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
+    if kind == TURN:
+        return cpdag_of(turned(graph, x, y, clique))
+    pdag = graph.copy()
+    inserts = kind != DELETE
+    pdag[x, y], pdag[y, x] = inserts, False
+    for v in range(len(graph)):
+        if v == x or not (graph[v, y] and graph[y, v]):
+            continue
+        adjacent = graph[v, x] or graph[x, v]
+        in_clique = among(v, clique)
+        if inserts and in_clique and not adjacent:
+            pdag[y, v] = False
+        elif not inserts and adjacent and not in_clique:
+            pdag[v, y] = False
+            if graph[x, v]:
+                pdag[v, x] = False
+    dag, _ = extension(pdag)
+    return cpdag_of(dag)

@@ -1,0 +1,49 @@
+"""GES and BOSS as one kind of thing: a search over families that goes on as scores come in, and has a graph."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .boss import Boss, advance_boss, boss_from, graph_of
+from .families import Families, no_families
+from .ges import CHICKERING, WITH_TURNS, Scores, Search, advance, answered, search_from
+from .settings import SearchSettings
+
+State = TypeVar("State", Search, Boss)
+
+
+@dataclass(frozen=True)
+class Procedure(Generic[State]):
+    """A search from the empty graph."""
+
+    begin: Callable[[int, SearchSettings], State]
+    """(number of variables, settings) -> where it starts"""
+    advance: Callable[[State, Families, int], State]
+    """(where it stands, what is known, how far to look ahead) -> as far as it gets"""
+    graph: Callable[[State, Families], NDArray[np.bool_]]
+    """the CPDAG found, or, while the search goes on, found so far"""
+
+
+GES: Procedure[Search] = Procedure(
+    begin=lambda d, settings: search_from(np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING),
+    advance=advance,
+    graph=lambda search, families: search.graph,
+)
+BOSS: Procedure[Boss] = Procedure(
+    begin=lambda d, settings: boss_from(np.arange(d)),
+    advance=advance_boss,
+    graph=graph_of,
+)
+
+
+def search(procedure: Procedure[Any], d: int, settings: SearchSettings, scores: Scores) -> NDArray[np.bool_]:
+    """Return the CPDAG that `procedure` finds, with `scores` to score families."""
+    state, families = procedure.begin(d, settings), no_families()
+    while True:
+        state = procedure.advance(state, families, 0)
+        if state.done:
+            return procedure.graph(state, families)
+        families = answered(families, scores)

@@ -1,0 +1,191 @@
+"""GES and BOSS on the rows of all silos without moving one: scores from counts that are only ever seen summed. Ours.
+
+The search runs at the server. Whenever it waits for scores, the families it wants go out in one exchange, as sets of
+variables: a set stands for all families within it. Each silo counts the joint states of every set asked for, all of
+them in mixed radix, so everybody's numbers stand in the same, public places, and only their sum is needed. From equal
+counts come equal scores, bit for bit: the search takes the very steps it takes on pooled rows.
+
+What leaves a silo: its part of the sum of those counts; of continuous data its part of the second moments, once. A
+round costs a silo a pass over its rows for each set asked for. With `ahead`, what the next moves may need is asked for
+along with what is needed now, so that there are fewer exchanges, and more bytes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..constraint.evidence import counts_of
+from ..constraint.federated import Answer, Query, Silo, bytes_of, cardinalities_of, summand
+from ..graphs.structure import Structure
+from ..protocol import FederatedAlgorithm, Replies, Schema
+from .boss import Boss
+from .discrete import TOO_WIDE
+from .families import Batch, Families, no_families
+from .gaussian import score_moments
+from .ges import Search
+from .procedures import BOSS, GES, Procedure, State, search
+from .rows import open_rows, refuse_time_series
+from .settings import SearchSettings
+from .tables import affordable, score_tables, sets_of, too_wide
+
+
+@dataclass(frozen=True)
+class SecureSearch(SearchSettings):
+    """Settings of `secure-ges` and `secure-boss`."""
+
+    ahead: int = 8
+    """moves to look ahead (BOSS: any number above 0, the whole sweep)"""
+    cells: int = 4_000_000
+    """about how many cells of tables to ask for in one exchange, at most"""
+    rounds: int = 10_000
+    """exchanges, at most"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
+        require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+
+
+@dataclass(frozen=True)
+class Server(Generic[State]):
+    """The server's state: where the search stands, and the scores it knows."""
+
+    variables: tuple[str, ...]
+    kind: str
+    cardinalities: NDArray[np.int64]
+    rows: int
+    families: Families
+    state: State
+    found: NDArray[np.bool_]
+    """the CPDAG, `[d, d]`, once the search is done"""
+    done: bool
+    exchanges: int
+
+
+@dataclass(frozen=True)
+class GesServer(Server[Search]):
+    """The server's state in a GES."""
+
+    state: Search
+
+
+@dataclass(frozen=True)
+class BossServer(Server[Boss]):
+    """The server's state in a BOSS."""
+
+    state: Boss
+
+
+def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+    """Return GES over summed counts."""
+    return _secure(settings, GES, GesServer)
+
+
+def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+    """Return BOSS over summed counts."""
+    return _secure(settings, BOSS, BossServer)
+
+
+def _secure(
+    settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
+) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+    def open_server(schema: Schema) -> Server[Any]:
+        refuse_time_series(schema)
+        d = len(schema.variables)
+        return _advanced(
+            server_type(
+                variables=schema.variables,
+                kind=schema.kind,
+                cardinalities=cardinalities_of(schema),
+                rows=sum(schema.rows.values()),
+                families=no_families(),
+                state=procedure.begin(d, settings),
+                found=np.zeros((d, d), np.bool_),
+                done=False,
+                exchanges=0,
+            ),
+            procedure,
+            settings,
+        )
+
+    def aggregate(server: Server[Any], replies: Replies[Answer]) -> Server[Any]:
+        assert replies.total is not None
+        server = replace(server, exchanges=server.exchanges + 1)
+        if server.kind == "continuous":
+            return _from_moments(server, replies.total, procedure, settings)
+        batch = asked(server, settings)
+        scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
+        return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
+
+    return FederatedAlgorithm(
+        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_server=open_server,
+        broadcast=lambda server: question(server, settings),
+        local_solve=lambda silo, query: (silo, answer(silo, query)),
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: server.done,
+        structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
+        server_type=server_type,  # type: ignore[arg-type]
+        silo_type=Silo,
+        broadcast_type=Query,
+        reply_type=Answer,
+        max_rounds=settings.rounds,
+        summand=summand,
+        measures=measures,
+        cost=bytes_of,
+    )
+
+
+def question(server: Server[Any], settings: SecureSearch) -> Query:
+    """Return what all silos are asked: the moments, or the counts over the sets that hold the families wanted now."""
+    if server.kind == "continuous":
+        return Query("moments", exchange=server.exchanges)
+    batch = asked(server, settings)
+    return Query("tables", sets_of(batch, server.cardinalities, settings.most_cells).sets, exchange=server.exchanges)
+
+
+def asked(server: Server[Any], settings: SecureSearch) -> Batch:
+    """Return the families that this exchange is to score."""
+    return affordable(server.families.wanted, server.cardinalities, settings.most_cells, settings.cells)
+
+
+def answer(silo: Silo, query: Query) -> Answer:
+    """Return the silo's part of the sum."""
+    return Answer(silo.moments) if query.what == "moments" else counts_of(silo, query)
+
+
+def measures(server: Server[Any]) -> dict[str, float]:
+    """Return how many families are scored and how many edges the graph has."""
+    edges = server.state.graph if isinstance(server.state, Search) else server.found
+    return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
+
+
+def _advanced(server: Server[Any], procedure: Procedure[Any], settings: SecureSearch) -> Server[Any]:
+    """Return the state with the search as far as it gets; it then waits for scores, or is done."""
+    state, families = server.state, server.families
+    while not state.done:
+        if len(families.wanted):
+            if server.kind == "continuous" or not too_wide(families.wanted, server.cardinalities, settings.most_cells):
+                break
+            families = families.with_scores(np.full(len(families.wanted), TOO_WIDE))
+        state = procedure.advance(state, families, settings.ahead)
+        if families.full:
+            families = families.grown()
+    found = procedure.graph(state, families) if state.done else server.found
+    return replace(server, state=state, families=families, found=found, done=state.done)
+
+
+def _from_moments(
+    server: Server[Any], moments: NDArray[Any], procedure: Procedure[Any], settings: SecureSearch
+) -> Server[Any]:
+    """Return the final state: the moments answer everything."""
+    d = len(server.variables)
+    found = search(procedure, d, settings, lambda batch: score_moments(moments, d, batch))
+    return replace(server, found=found, done=True)

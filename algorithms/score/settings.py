@@ -1,0 +1,56 @@
+"""The settings that the score-based algorithms share."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..admm.settings import require
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What a structure is scored by. Continuous data are always scored by Gaussian BIC."""
+
+    score: Literal["bdeu", "bic"] = "bdeu"
+    """for discrete data"""
+    ess: float = 1.0
+    """equivalent sample size of BDeu"""
+    expected_parents: float = 1.0
+    """structure prior of BDeu: how many parents a variable is expected to have; 0: no prior"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.ess > 0, "ess", self.ess, "above 0")
+        require(self.expected_parents >= 0, "expected_parents", self.expected_parents, "0 or more")
+
+
+@dataclass(frozen=True)
+class SearchSettings(ScoreSettings):
+    """Settings of a search over all rows, pooled or by sums: the two find the same, because both have all of these."""
+
+    turning: bool = True
+    """GES: turn edges, too, and begin again until nothing changes"""
+    most_cells: int = 1 << 15
+    """families whose table of counts has more cells are not considered: a few rows in each say nothing"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.most_cells >= 1, "most_cells", self.most_cells, "1 or more")
+
+
+@dataclass(frozen=True)
+class FusionSettings(ScoreSettings):
+    """Settings of learning in silos and fusing their graphs."""
+
+    quota: float = 0.5
+    """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
+    insertion: Literal["wary", "full"] = "wary"
+    """wary: a silo inserts x → y only if that gains without turning any neighbour of y (the published program's way)"""
+    rounds: int = 100
+    """maxIt: rounds at most"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(0 <= self.quota <= 1, "quota", self.quota, "from 0 to 1")
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")

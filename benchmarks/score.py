@@ -1,0 +1,252 @@
+"""Score-based learners on published networks, 5000 rows in all: FedGES by silos and fusion, pooled and secure searches.
+
+`python benchmarks/score.py` runs all tables, `--table NAME` one of them; each writes results/score-NAME.json (every
+single run) and results/score-NAME.md. Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn
+from the network's published tables (pgmpy's wheel). CPU seconds are of all silos and the server, compiled code warm.
+"""
+
+import argparse
+import datetime
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from measure import RESULTS, show
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.protocol import Traffic, rounds
+from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.data.networks import network
+
+SEEDS = range(2, 7)
+ROWS = 5000
+FUSIONS = {"C50": 0.5, "C25": 0.25, "UNION": 0.0}
+
+# The published program on one data set: SMHD of C50, C25, UNION, and of one-shot GES (empty: not measured).
+PUBLISHED: dict[tuple[str, int], tuple[int | str, ...]] = {
+    ("child", 5): (10, 5, 5, 9),
+    ("child", 10): (10, 10, 9, 11),
+    ("child", 20): (13, 12, 12, 9),
+    ("insurance", 5): (32, 27, 27, 34),
+    ("insurance", 10): (36, 35, 33, 38),
+    ("insurance", 20): (42, 36, "", 64),
+    ("alarm", 5): (10, 11, 11, 14),
+    ("alarm", 10): (10, 11, 14, 20),
+    ("alarm", 20): (18, 15, 26, 90),
+    ("hailfinder", 5): (59, "", "", 77),
+    ("hailfinder", 10): (66, 74, "", 90),
+    ("hailfinder", 20): (76, "", "", ""),
+    ("win95pts", 5): (89, "", "", 123),
+    ("win95pts", 10): (115, 103, "", 242),
+    ("win95pts", 20): (140, "", "", 472),
+}
+# 004, Table 2: mean edges of C50, C25, UNION, one-shot GES.
+EDGES: dict[tuple[str, int], tuple[float, ...]] = {
+    ("child", 5): (21.6, 21.8, 21.8, 21.6),
+    ("child", 10): (20.0, 20.9, 23.0, 22.4),
+    ("child", 20): (17.0, 18.0, 23.0, 25.9),
+    ("insurance", 5): (37.5, 45.0, 45.0, 48.5),
+    ("insurance", 10): (32.0, 43.0, 48.0, 57.4),
+    ("insurance", 20): (29.0, 32.0, 54.0, 68.2),
+    ("alarm", 5): (44.0, 48.5, 48.5, 55.0),
+    ("alarm", 10): (42.0, 46.0, 53.0, 61.4),
+    ("alarm", 20): (38.5, 44.0, 53.5, 90.8),
+    ("hailfinder", 5): (62.0, 68.0, 68.0, 81.9),
+    ("hailfinder", 10): (46.0, 59.0, 73.0, 84.1),
+    ("hailfinder", 20): (35.0, 44.0, 58.7, 74.4),
+    ("win95pts", 5): (108.0, 136.0, 136.0, 176.4),
+    ("win95pts", 10): (87.0, 109.0, 150.0, 262.5),
+    ("win95pts", 20): (70.0, 92.0, 150.0, 392.4),
+}
+# network: (asked of the best pooled search: SMHD at most; CPU s at most)
+ASKED: dict[str, tuple[float, float]] = {
+    "child": (1, 0.5),
+    "insurance": (20, float("nan")),
+    "alarm": (8, 1.5),
+    "hailfinder": (59, 3),
+    "win95pts": (40, 5),
+    "andes": (165, 40),
+}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One run."""
+
+    seed: int
+    smhd: float
+    shd_cpdag: float
+    edges: float
+    rounds: int
+    megabytes: float
+    cpu_seconds: float
+    outcome: str
+
+
+def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Scored]:
+    """Learn from `data` inline and score against its truth."""
+    algorithm = registry.build(name, registry.configure(name, params))
+    data = pool(data) if registry.entry(name).pooled else data
+    federation = InProcessFederation(data.schema, data.tables, seed=seed)
+    traffic = Traffic()
+    start = time.process_time()
+    for last in rounds(algorithm, federation):
+        traffic = traffic + last.traffic
+    structure = algorithm.structure(last.server)
+    cpu = time.process_time() - start
+    assert data.truth is not None
+    score = compare(structure, data.truth)
+    return structure, Scored(
+        seed=seed,
+        smhd=float(score["smhd"] or 0),
+        shd_cpdag=float(score["shd_cpdag"] or 0),
+        edges=float(score["edges"] or 0),
+        rounds=last.number,
+        megabytes=(traffic.up + traffic.down) / 1e6,
+        cpu_seconds=cpu,
+        outcome=str(last.outcome),
+    )
+
+
+def over_seeds(name: str, params: dict[str, Any], make: Callable[[int], FederatedData]) -> list[Scored]:
+    """Learn once a seed."""
+    return [learn(name, params, make(seed), seed)[1] for seed in SEEDS]
+
+
+def drawn(name: str, silos: int) -> Callable[[int], FederatedData]:
+    """Return the maker of 5000 rows of a network, dealt to `silos` silos."""
+    return lambda seed: network(name, silos, ROWS // silos, seed)
+
+
+def warm_up() -> None:
+    """Have everything compiled."""
+    for name in ("fed-ges", "ges-union", "ges", "boss", "secure-ges", "secure-boss"):
+        learn(name, {}, network("child", 3, 200, 0))
+
+
+def spread(runs: Sequence[Scored], field: str, digits: int = 1) -> str:
+    """Return mean ± sd of a figure."""
+    values = [float(getattr(run, field)) for run in runs]
+    sd = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"
+
+
+def federated() -> None:
+    """SMHD, edges and CPU seconds of FedGES and of one-shot GES, by network, silos and fusion."""
+    rows, runs = [], {}
+    for (name, silos), published in PUBLISHED.items():
+        line: dict[str, Any] = {"network": name, "silos": silos}
+        for place, (fusion, quota) in enumerate([*FUSIONS.items(), ("one-shot", -1.0)]):
+            label = f"{name}, {silos}, {fusion}"
+            if fusion == "one-shot":
+                runs[label] = over_seeds("ges-union", {}, drawn(name, silos))
+            else:
+                runs[label] = over_seeds("fed-ges", {"quota": quota}, drawn(name, silos))
+            line[fusion] = f"{spread(runs[label], 'smhd')} ({published[place]})"
+            mean = statistics.mean(run.edges for run in runs[label])
+            line[f"edges {fusion}"] = f"{mean:.1f} ({EDGES[name, silos][place]:.1f})"
+            print(label, line[fusion], line[f"edges {fusion}"], file=sys.stderr, flush=True)
+        line["C50: rounds"] = spread(runs[f"{name}, {silos}, C50"], "rounds")
+        line["C50: CPU s"] = spread(runs[f"{name}, {silos}, C50"], "cpu_seconds", 2)
+        rows.append(line)
+    publish("fed", "SMHD (published program's figure), edges (004, Table 2)", rows, runs)
+
+
+def pooled() -> None:
+    """All rows in one place, and the same by secure sums over five silos: exact, exchanges, bytes."""
+    rows, runs = [], {}
+    for name, (smhd, seconds) in ASKED.items():
+        for search in ("ges", "boss"):
+            runs[f"{name}, {search}"] = over_seeds(search, {}, drawn(name, 5))
+            label = f"{name}, secure-{search}"
+            both = [
+                (learn(f"secure-{search}", {}, data, seed), learn(search, {}, data)[0])
+                for seed, data in ((seed, drawn(name, 5)(seed)) for seed in SEEDS)
+            ]
+            runs[label] = [secure[1] for secure, _ in both]
+            same = sum(np.array_equal(secure[0].weights, alone.weights) for secure, alone in both)
+            alone = runs[f"{name}, {search}"]
+            line = {"network": name, "search": search, "SMHD": spread(alone, "smhd"), "asked SMHD": f"≤ {smhd:g}"}
+            line |= {"SHD of CPDAGs": spread(alone, "shd_cpdag"), "edges": spread(alone, "edges")}
+            line |= {"CPU s": spread(alone, "cpu_seconds", 2), "asked CPU s": f"≤ {seconds:g}"}
+            line |= {"secure is the same": f"{same}/{len(both)}", "secure: exchanges": spread(runs[label], "rounds")}
+            line |= {
+                "secure: MB": spread(runs[label], "megabytes"),
+                "secure: CPU s": spread(runs[label], "cpu_seconds"),
+            }
+            print(line, file=sys.stderr, flush=True)
+            rows.append(line)
+    publish("pooled", "Pooled searches, and the same ones over the summed counts of five silos", rows, runs)
+
+
+def look_ahead() -> None:
+    """Exchanges and bytes of the secure searches by how far they look ahead."""
+    rows, runs = [], {}
+    for name in ("child", "alarm", "win95pts"):
+        for search in ("secure-ges", "secure-boss"):
+            for ahead in (0, 1, 4, 8, 16) if search == "secure-ges" else (0, 1):
+                label = f"{name}, {search}, ahead = {ahead}"
+                runs[label] = over_seeds(search, {"ahead": ahead}, drawn(name, 5))
+                line = {"run": label, "exchanges": spread(runs[label], "rounds"), "edges": spread(runs[label], "edges")}
+                line |= {"MB": spread(runs[label], "megabytes", 2), "CPU s": spread(runs[label], "cpu_seconds", 2)}
+                rows.append(line)
+    publish("ahead", "Exchanges and bytes of the secure searches by moves looked ahead, five silos", rows, runs)
+
+
+def large() -> None:
+    """PIGS and LINK, one seed: whether they finish, in which time and memory."""
+    rows, runs = [], {}
+    for name in ("pigs", "link"):
+        for search in ("ges", "boss"):
+            label = f"{name}, {search}"
+            runs[label] = [learn(search, {}, drawn(name, 5)(2), 2)[1]]
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+            (one,) = runs[label]
+            line = {"run": label, "SMHD": one.smhd, "SHD of CPDAGs": one.shd_cpdag, "edges": one.edges}
+            line |= {"CPU s": round(one.cpu_seconds, 1), "peak GB so far": round(peak, 2), "asked": "≤ 900 s, ≤ 4 GB"}
+            print(line, file=sys.stderr, flush=True)
+            rows.append(line)
+    publish("large", "Large networks, 5000 rows, seed 2", rows, runs)
+
+
+def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Any]) -> None:
+    """Print the table and write it, with its command, seeds and date, for RESULTS.md."""
+    show(f"score-{name}", rows, runs)
+    columns = list(rows[0])
+    seeds = sorted({run.seed for of in runs.values() for run in of})
+    lines = [f"## {title} (`python benchmarks/score.py --table {name}`)", ""]
+    lines += [f"{ROWS} rows in all, mean ± sd over seeds {seeds}, {datetime.date.today()}.", ""]
+    lines += ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(str(line[column]) for column in columns) + " |" for line in rows]
+    (RESULTS / f"score-{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+TABLES: dict[str, Callable[[], None]] = {"fed": federated, "pooled": pooled, "ahead": look_ahead, "large": large}
+
+
+def main() -> None:
+    """Run the tables asked for, each in its own process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", choices=TABLES)
+    chosen = parser.parse_args().table
+    if chosen:
+        with threadpool_limits(1):
+            warm_up()
+            TABLES[chosen]()
+        return
+    for name in TABLES:
+        subprocess.run([sys.executable, __file__, "--table", name], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""GES against another program's, against all there is for five variables, and against itself without shortcuts."""
+
+from dataclasses import replace
+from itertools import chain, combinations, product
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.dag import is_acyclic
+from fedbnsl.algorithms.score import ges
+from fedbnsl.algorithms.score.cliques import NONE
+from fedbnsl.algorithms.score.equivalence import class_of, cpdag_of, member_of
+from fedbnsl.algorithms.score.families import Batch, no_families
+from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, answered, best_move, finish, search_from
+from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, moved, refresh
+
+
+def found(drawn, plan, start=None, limit=-1, **settings):
+    """The CPDAG a search ends in."""
+    d = len(drawn.dag)
+    begin = search_from(np.zeros((d, d), np.bool_) if start is None else start, plan, limit)
+    return finish(begin, no_families(), drawn.scores(**settings))[0]
+
+
+def families(d):
+    """Every family of d variables, child first."""
+    for child in range(d):
+        others = [v for v in range(d) if v != child]
+        for parents in chain.from_iterable(combinations(others, k) for k in range(d)):
+            yield (child, *parents)
+
+
+def all_scores(drawn, **settings):
+    """The score of every family there is."""
+    keys = list(families(len(drawn.dag)))
+    first = np.cumsum([0, *map(len, keys)])
+    scores = drawn.scores(**settings)(Batch(first, np.concatenate([np.array(key, np.uint16) for key in keys])))
+    return dict(zip(keys, scores, strict=True))
+
+
+def total(dag, scores):
+    return sum(scores[v, *np.flatnonzero(dag[:, v]).tolist()] for v in range(len(dag)))
+
+
+def best_total(d, scores):
+    """The score of the best DAG of all, over every order of the variables (Silander & Myllymäki 2006)."""
+    best = {frozenset(): 0.0}
+    for size in range(1, d + 1):
+        for chosen in map(frozenset, combinations(range(d), size)):
+            best[chosen] = max(
+                best[chosen - {sink}]
+                + max(
+                    scores[sink, *sorted(parents)] for k in range(size) for parents in combinations(chosen - {sink}, k)
+                )
+                for sink in chosen
+            )
+    return best[frozenset(range(d))]
+
+
+def all_dags(d):
+    pairs = list(combinations(range(d), 2))
+    for kinds in product(range(3), repeat=len(pairs)):
+        dag = np.zeros((d, d), np.bool_)
+        for (i, j), kind in zip(pairs, kinds, strict=True):
+            dag[i, j], dag[j, i] = kind == 1, kind == 2
+        if is_acyclic(dag):
+            yield dag
+
+
+@pytest.fixture(scope="module")
+def classes():
+    """Every class of DAGs on four variables with all of its members, by the bytes of its CPDAG: 185 of them."""
+    members: dict[bytes, list[np.ndarray]] = {}
+    for dag in all_dags(4):
+        members.setdefault(cpdag_of(dag).tobytes(), []).append(dag)
+    return members
+
+
+def neighbours(members, kind):
+    """The DAGs one step from any member: one edge more, one less, or one turned and the class another."""
+    for dag in members:
+        for x, y in product(range(len(dag)), repeat=2):
+            other = dag.copy()
+            if kind == INSERT and x != y and not dag[x, y] and not dag[y, x]:
+                other[x, y] = True
+            elif kind == DELETE and dag[x, y]:
+                other[x, y] = False
+            elif kind == TURN and dag[y, x]:
+                other[y, x], other[x, y] = False, True
+            else:
+                continue
+            if is_acyclic(other) and (kind != TURN or (cpdag_of(other) != cpdag_of(dag)).any()):
+                yield other
+
+
+class TestAnotherProgram:
+    @pytest.mark.parametrize("plan", ["forward_backward", "turning"])
+    def test_the_same_classes_on_200_random_cases(self, plan, drawing, other_ges):
+        differ = []
+        for case in other_ges["cases"]:
+            drawn = drawing(case["d"], case["rows"], case["seed"], case["density"], case["most_levels"])
+            assert drawn.table.sum() == pytest.approx(case["sum"], abs=1e-5)
+            settings = {key: case[key] for key in ("ess", "expected_parents") if key in case}
+            graph = found(drawn, CHICKERING if plan == "forward_backward" else WITH_TURNS, **settings)
+            if np.argwhere(graph).tolist() != case[plan]:
+                differ.append(case["seed"])
+        assert differ == []
+        assert len(other_ges["cases"]) == 200
+
+
+class TestAllThereIs:
+    @pytest.mark.parametrize("kind", [INSERT, DELETE, TURN])
+    def test_the_best_step_is_the_best_to_any_neighbour_of_any_member(self, kind, classes, drawing):
+        """Whatever an operator can reach, and nothing else: the condition on paths, the cliques and the gain."""
+        for seed, (name, members) in enumerate(list(classes.items())[kind % 2 :: 2]):
+            drawn = drawing(4, 40, seed, most_levels=2 if seed % 2 else 1)
+            scores = all_scores(drawn)
+            here = np.frombuffer(name, np.bool_).reshape(4, 4).copy()
+            x, y, gain, clique = _best(kind, here, drawn)
+            options = [(total(other, scores) - total(members[0], scores), other) for other in neighbours(members, kind)]
+            most = max((option[0] for option in options), default=NONE)
+            if most <= 1e-9:
+                assert gain <= 1e-9
+                continue
+            assert gain == pytest.approx(most, abs=1e-8)
+            after = moved(kind, here, x, y, clique)
+            assert after.tobytes() in classes
+            assert total(member_of(after), scores) - total(members[0], scores) == pytest.approx(most, abs=1e-8)
+
+    def test_a_wary_insertion_gains_without_turning_any_neighbour(self, classes, drawing):
+        """Only pairs (x, y) that gain with all undirected edges at y but those to NA left pointing away from y."""
+        fewer = 0
+        for seed, name in enumerate(classes):
+            drawn = drawing(4, 40, seed, most_levels=2)
+            here = np.frombuffer(name, np.bool_).reshape(4, 4).copy()
+            x, y, gain, _ = _best(WARY_INSERT, here, drawn)
+            _, _, most, _ = _best(INSERT, here, drawn)
+            assert gain <= most + 1e-12
+            fewer += gain < most - 1e-9
+            if gain > 0:
+                scores = all_scores(drawn)
+                joined = here | here.T
+                parents = [p for p in range(4) if here[p, y] and (not here[y, p] or joined[p, x])]
+                assert scores[y, *sorted([*parents, x])] > scores[y, *parents]
+        assert fewer > 0
+
+    def test_no_dag_of_five_variables_is_better_and_few_searches_miss_the_best(self, drawing):
+        reached = 0
+        for seed in range(40):
+            drawn = drawing(5, 2000, seed, most_levels=3 if seed % 2 else 1)
+            scores = all_scores(drawn)
+            best = best_total(5, scores)
+            mine = total(member_of(found(drawn, WITH_TURNS)), scores)
+            assert mine <= best + 1e-8
+            reached += mine > best - 1e-8
+        assert reached >= 36
+
+    def test_best_total_is_the_best_of_all_dags(self, drawing):
+        scores = all_scores(drawing(4, 100, 3))
+        assert best_total(4, scores) == pytest.approx(max(total(dag, scores) for dag in all_dags(4)))
+
+
+def _best(kind, here, drawn):
+    """The best move from the CPDAG `here`."""
+    known, gain, stale = no_families(), np.full(here.shape, NONE), np.ones(here.shape, np.bool_)
+    while refresh(kind, here, stale, gain, known.tables):
+        known = answered(known, drawn.scores())
+    return best_move(kind, here, gain, known.tables)
+
+
+class TestShortcuts:
+    @pytest.mark.parametrize("plan", [CHICKERING, WITH_TURNS, WARY])
+    def test_only_what_a_move_can_change_is_scored_anew(self, plan, drawing, monkeypatch):
+        """After every move what is not stale is what scoring everything anew gives."""
+        checked = [0]
+        apply = ges._applied
+
+        def applied(search, kind, move):
+            after = apply(search, kind, move)
+            fresh, stale = np.full(after.gain.shape, NONE), np.ones(after.stale.shape, np.bool_)
+            tables = no_families()
+            while refresh(kind, after.graph, stale, fresh, tables.tables):
+                tables = answered(tables, drawn.scores(ess=5.0))
+            kept = ~after.stale
+            np.testing.assert_array_equal(after.gain[kept], fresh[kept])
+            checked[0] += int(kept.sum())
+            return after
+
+        monkeypatch.setattr(ges, "_applied", applied)
+        for seed in range(12):
+            drawn = drawing(7, 150, seed, 0.5, most_levels=2)
+            found(drawn, plan, ess=5.0)
+        assert checked[0] > 2000
+
+    def test_a_search_that_forgets_everything_finds_the_same(self, drawing, monkeypatch):
+        drawn = [drawing(9, 300, seed, 0.4) for seed in range(10)]
+        quick = [found(one, WITH_TURNS) for one in drawn]
+        monkeypatch.setattr(ges, "make_stale", lambda kind, old, new, stale: stale.fill(True))
+        for one, graph in zip(drawn, quick, strict=True):
+            np.testing.assert_array_equal(found(one, WITH_TURNS), graph)
+
+    @pytest.mark.parametrize("ahead", [1, 5, 50])
+    def test_looking_ahead_changes_nothing_but_how_often_scores_are_asked_for(self, ahead, drawing):
+        drawn = drawing(10, 500, 1)
+        waits = {}
+        for far in (0, ahead):
+            search, known, waits[far] = search_from(np.zeros((10, 10), np.bool_), WITH_TURNS), no_families(), 0
+            while True:
+                search = ges.advance(search, known, far)
+                if search.done:
+                    break
+                known, waits[far] = answered(known, drawn.scores()), waits[far] + 1
+            np.testing.assert_array_equal(search.graph, found(drawn, WITH_TURNS))
+        assert waits[ahead] < waits[0]
+
+    def test_advance_leaves_the_search_it_was_given_as_it_was(self, drawing):
+        search = search_from(np.zeros((5, 5), np.bool_), CHICKERING)
+        before = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
+        known = no_families()
+        ges.advance(search, known)
+        known = answered(known, drawing(5, 100, 0).scores())
+        ges.advance(search, known)
+        np.testing.assert_array_equal(search.gain, before.gain)
+        np.testing.assert_array_equal(search.stale, before.stale)
+
+
+class TestStart:
+    def test_it_may_start_anywhere_and_never_gets_worse(self, drawing, dag_of):
+        for seed in range(15):
+            drawn = drawing(6, 200, seed)
+            start = dag_of(6, 0.5, np.random.default_rng(seed))
+            scores = all_scores(drawn)
+            end = member_of(found(drawn, WITH_TURNS, start))
+            assert total(end, scores) >= total(start, scores) - 1e-8
+
+    @pytest.mark.parametrize("limit", [0, 1, 3])
+    def test_no_more_edges_are_inserted_than_allowed(self, limit, drawing):
+        for seed in range(5):
+            drawn = drawing(8, 1000, seed, 0.5)
+            edges = class_edges(found(drawn, CHICKERING, limit=limit))
+            assert edges <= limit
+            assert class_edges(found(drawn, CHICKERING)) > 3
+
+    def test_deletions_are_free(self, drawing):
+        drawn = drawing(6, 2000, 2, density=0.0)
+        full = np.triu(np.ones((6, 6), np.bool_), 1)
+        assert class_edges(found(drawn, CHICKERING, full, limit=0)) <= 1
+
+    def test_a_start_with_a_cycle_is_refused(self):
+        with pytest.raises(ValueError, match="cycle"):
+            search_from(~np.eye(3, dtype=np.bool_), CHICKERING)
+
+    def test_of_many_rows_it_finds_the_class_they_were_drawn_from(self, drawing):
+        right = 0
+        for seed in range(10):
+            drawn = drawing(6, 20_000, seed, most_levels=1 + 2 * (seed % 2))
+            right += (found(drawn, WITH_TURNS) == class_of(drawn.dag)).all()
+        assert right >= 7
+
+
+def class_edges(cpdag):
+    return int(np.triu(cpdag | cpdag.T).sum())
