@@ -55,7 +55,9 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
     cost = np.zeros((k, d), np.int64)
     stale = np.ones((k, d), np.bool_)
     left = np.ones(d, np.bool_)
-    order = np.empty(d, np.int64)
+    order, by_name = np.empty(d, np.int64), np.empty(d, np.int64)
+    for v in range(d):
+        by_name[names[v]] = v
     for place in range(d - 1, -1, -1):
         best, least = np.int64(-1), 0
         for v in range(d):
@@ -72,7 +74,7 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
         order[place] = best
         left[best] = False
         for g in range(k):
-            _take_out(rest[g], best, stale[g])
+            _take_out(rest[g], best, by_name, stale[g])
     return order
 
 
@@ -96,34 +98,23 @@ def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _take_out(dag, v, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _take_out(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Make v a sink of `dag` and take it out: its arcs are covered and reversed, the nearest child first.
 
     Reversing v → c in turn gives c the parents of v, among them the children reversed before, and v those of c.
     """
     d = len(dag)
-    blanket = np.zeros(d, np.bool_)
-    for child in range(d):
-        if dag[child, v] or dag[v, child]:
-            blanket[child] = True
-        if dag[v, child]:
-            for u in range(d):
-                blanket[u] = blanket[u] or dag[u, child]
-    while True:
-        nearest = np.int64(-1)
-        for child in range(d):
-            if dag[v, child] and (nearest < 0 or _leads_to(dag, child, nearest)):
-                nearest = child
-        if nearest < 0:
-            break
-        dag[v, nearest] = False
+    near = np.zeros(d, np.bool_)
+    for child in _nearest_first(dag, v, by_name):
         for u in range(d):
-            if u != v and u != nearest and (dag[u, v] or dag[u, nearest]):
-                dag[u, v] = dag[u, nearest] = True
-        dag[nearest, v] = True
-    dag[:, v] = False
+            if u != v and u != child and (dag[u, v] or dag[u, child]):
+                dag[u, v] = dag[u, child] = near[u] = True
+        dag[v, child], dag[child, v], near[child] = False, True, True
     for u in range(d):
-        if blanket[u]:
+        near[u] = near[u] or dag[u, v]
+        dag[u, v] = False
+    for u in range(d):
+        if near[u]:
             stale[u] = True
             for parent in range(d):
                 if dag[parent, u]:
@@ -131,22 +122,43 @@ def _take_out(dag, v, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @njit(cache=True)
-def _leads_to(dag, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether a directed path goes from `start` to `end`."""
-    seen = np.zeros(len(dag), np.bool_)
+def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the children of v so that none leads to one before it; of those that may come next the first by name."""
+    d = len(dag)
+    children, n = np.empty(d, np.int64), 0
+    for u in by_name:
+        if dag[v, u]:
+            children[n] = u
+            n += 1
+    below = np.zeros((n, d), np.bool_)
+    for i in range(n):
+        _add_descendants(dag, children[i], below[i])
+    ordered, taken = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    for place in range(n):
+        for i in range(n):
+            free = not taken[i]
+            for j in range(n):
+                if not taken[j] and below[j, children[i]]:
+                    free = False
+            if free:
+                ordered[place], taken[i] = children[i], True
+                break
+    return ordered
+
+
+@njit(cache=True)
+def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Mark in `below` the variables that a directed path from `start` leads to."""
     waiting = np.empty(len(dag), np.int64)
     waiting[0], n = start, 1
     while n > 0:
         n -= 1
         u = waiting[n]
-        for v in range(len(dag)):
-            if dag[u, v] and not seen[v]:
-                if v == end:
-                    return True
-                seen[v] = True
-                waiting[n] = v
+        for w in range(len(dag)):
+            if dag[u, w] and not below[w]:
+                below[w] = True
+                waiting[n] = w
                 n += 1
-    return False
 
 
 @njit(cache=True)

@@ -4,6 +4,7 @@
 §4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from .families import no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
 from .procedures import BOSS, GES, Procedure, search
-from .rows import open_rows, refuse_time_series, scores_of
+from .rows import open_rows, refuse_time_series, refuse_wide, scores_of
 from .settings import FusionSettings, SearchSettings
 
 
@@ -73,10 +74,14 @@ def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[S
         scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))
 
+    def open_server(schema: Schema) -> Server:
+        refuse_wide(schema, settings.most_cells)
+        return no_graphs(schema)
+
     def structure(server: Server) -> Structure:
         return Structure(server.variables, class_of(server.graphs[0]).astype(np.float64), "cpdag")
 
-    return _once(open_silo, structure)
+    return _once(open_silo, open_server, structure)
 
 
 def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
@@ -91,14 +96,20 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]
     def structure(server: Server) -> Structure:
         return Structure(server.variables, fuse(server.graphs, settings.quota, server.variables).astype(np.float64))
 
-    return _once(open_silo, structure)
+    return _once(open_silo, no_graphs, structure)
 
 
-def _once(open_silo: Any, structure: Any) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
-    def open_server(schema: Schema) -> Server:
-        refuse_time_series(schema)
-        return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
+def no_graphs(schema: Schema) -> Server:
+    """Return the state before anything was sent. Raises BadInput for time series."""
+    refuse_time_series(schema)
+    return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
 
+
+def _once(
+    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
+    open_server: Callable[[Schema], Server],
+    structure: Callable[[Server], Structure],
+) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
     def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
         return Server(server.variables, members(replies.each, len(server.variables)))
 

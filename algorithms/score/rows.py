@@ -31,6 +31,13 @@ def refuse_time_series(schema: Schema) -> None:
         raise BadInput("score-based learning needs rows drawn independently, not a time series")
 
 
+def refuse_wide(schema: Schema, most_cells: int) -> None:
+    """Raise BadInput for a variable that alone has more than `most_cells` levels: it would have no score at all."""
+    for variable, levels in schema.levels.items():
+        if len(levels) > most_cells:
+            raise BadInput(f"most_cells is {most_cells}: {variable} alone has {len(levels)} levels")
+
+
 def scores_of(rows: Silo, settings: ScoreSettings, most_cells: float = math.inf) -> Scores:
     """Return what scores families on `rows`; discrete families with more than `most_cells` cells are not considered."""
     if rows.kind == "continuous":

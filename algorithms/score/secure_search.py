@@ -28,7 +28,7 @@ from .families import Batch, Families, no_families
 from .gaussian import score_moments
 from .ges import Search
 from .procedures import BOSS, GES, Procedure, State, search
-from .rows import open_rows, refuse_time_series
+from .rows import open_rows, refuse_time_series, refuse_wide
 from .settings import SearchSettings
 from .tables import affordable, score_tables, sets_of, too_wide
 
@@ -97,6 +97,7 @@ def _secure(
 ) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
     def open_server(schema: Schema) -> Server[Any]:
         refuse_time_series(schema)
+        refuse_wide(schema, settings.most_cells)
         d = len(schema.variables)
         return _advanced(
             server_type(

@@ -1,0 +1,183 @@
+"""secure-ges and secure-boss: what pooled GES and BOSS find, from sums alone, in few exchanges."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.protocol import Schema, rounds
+from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
+
+POOLED = {"secure-ges": "ges", "secure-boss": "boss"}
+both = pytest.mark.parametrize("name", POOLED)
+CHECKED = settings(deadline=None, max_examples=10)
+
+
+@both
+class TestTheSameAsPooled:
+    @pytest.mark.parametrize("most_levels", [1, 3], ids=["continuous", "discrete"])
+    def test_any_split_into_any_number_of_silos(self, name, most_levels, drawing, learning):
+        @CHECKED
+        @given(seed=st.integers(0, 9), silos=st.sampled_from([1, 2, 7, 30]), deal=st.integers(0, 99))
+        def check(seed, silos, deal):
+            drawn = drawing(7, 400, seed, most_levels=most_levels)
+            pooled = learning(POOLED[name], drawn.dealt())
+            np.testing.assert_array_equal(learning(name, drawn.dealt(silos, deal)).weights, pooled.weights)
+
+        check()
+
+    @pytest.mark.parametrize("ahead", [0, 1, 20])
+    def test_however_far_it_looks_ahead(self, name, ahead, drawing, learning):
+        drawn = drawing(9, 1000, 4)
+        found = learning(name, drawn.dealt(3), ahead=ahead)
+        np.testing.assert_array_equal(found.weights, learning(POOLED[name], drawn.dealt()).weights)
+        assert found.adjacency.any()
+
+    def test_in_exchanges_of_few_cells(self, name, drawing, running):
+        drawn = drawing(8, 1000, 4)
+        whole = running(name, drawn.dealt(3), most_cells=200)
+        parts = running(name, drawn.dealt(3), most_cells=200, cells=200)
+        np.testing.assert_array_equal(whole.server.found, parts.server.found)
+        assert parts.number > 2 * whole.number
+
+    @pytest.mark.parametrize("most_cells", [3, 8, 20])
+    def test_where_wide_families_are_left_out(self, name, most_cells, drawing, learning):
+        drawn = drawing(8, 2000, 1, density=0.6)
+        found = learning(name, drawn.dealt(3), most_cells=most_cells)
+        np.testing.assert_array_equal(
+            found.weights, learning(POOLED[name], drawn.dealt(), most_cells=most_cells).weights
+        )
+        everything = learning(POOLED[name], drawn.dealt())
+        assert found.adjacency.sum() < everything.adjacency.sum()
+
+    @pytest.mark.parametrize("settings", [{"score": "bic"}, {"ess": 10.0}, {"expected_parents": 0.0}])
+    def test_under_other_scores(self, name, settings, drawing, learning):
+        drawn = drawing(8, 500, 2)
+        np.testing.assert_array_equal(
+            learning(name, drawn.dealt(4), **settings).weights,
+            learning(POOLED[name], drawn.dealt(), **settings).weights,
+        )
+
+    def test_under_masks(self, name, drawing, learning):
+        drawn = drawing(6, 300, 2)
+        dealt = drawn.dealt(3)
+        masked = InProcessFederation(dealt.schema, dealt.tables, secure=True)
+        np.testing.assert_array_equal(
+            learning(name, masked, ahead=2).weights, learning(POOLED[name], drawn.dealt()).weights
+        )
+
+    def test_silos_that_hold_one_level_each(self, name, drawing, learning):
+        """v0 is a constant in every silo: by itself none would find anything about it."""
+        drawn = drawing(6, 2000, 3)
+        parts = {f"s{level}": drawn.table[drawn.table[:, 0] == level] for level in range(drawn.levels[0])}
+        whole = drawn.dealt().schema
+        schema = Schema(whole.variables, {silo: len(rows) for silo, rows in parts.items()}, "discrete", whole.levels)
+        found = learning(name, InProcessFederation(schema, parts))
+        np.testing.assert_array_equal(found.weights, learning(POOLED[name], drawn.dealt()).weights)
+        assert found.adjacency[0].any()
+
+
+class TestExchanges:
+    def test_fewer_than_operators_with_look_ahead(self, drawing, running):
+        for seed in range(3):
+            last = running("secure-ges", drawing(12, 3000, seed, 0.3).dealt(3))
+            assert last.outcome == "converged"
+            assert last.number < last.server.state.moves
+            assert last.number == last.server.exchanges
+
+    def test_about_one_an_operator_without(self, drawing, running):
+        for seed in range(3):
+            last = running("secure-ges", drawing(12, 3000, seed, 0.3).dealt(3), ahead=0)
+            assert last.number <= last.server.state.moves + 3
+
+    @both
+    def test_continuous_data_take_one(self, name, drawing, running):
+        assert running(name, drawing(8, 300, 0, most_levels=1).dealt(4)).number == 1
+
+    def test_what_is_asked_does_not_tell_rows_apart(self, drawing):
+        """Broadcasts are the same however the rows are dealt: they follow from the sums."""
+        seen = []
+        for deal in (0, 1):
+            algorithm = registry.build("secure-ges", registry.configure("secure-ges", {}))
+            federation = drawing(6, 300, 2).dealt(3, deal)
+            servers = [algorithm.open_server(federation.schema), *(one.server for one in rounds(algorithm, federation))]
+            seen.append([algorithm.broadcast(server).sets.tolist() for server in servers[:-1]])
+        assert seen[0] == seen[1]
+        assert len(seen[0]) > 1
+
+
+def batch(*families):
+    first = np.cumsum([0, *map(len, families)])
+    return Batch(first, np.array([v for family in families for v in family], np.uint16))
+
+
+class TestSets:
+    LEVELS = np.array([2, 3, 4, 5])
+
+    def test_a_set_within_another_is_not_asked_for(self):
+        sets = sets_of(batch((0,), (0, 1), (1, 0), (2, 1), (2, 0, 1)), self.LEVELS, 100)
+        assert sets.sets.tolist() == [[0, 1, 2]] or len(sets.sets) < 4
+        for family, number in zip(((0,), (0, 1), (1, 0), (2, 1), (2, 0, 1)), sets.table_of, strict=True):
+            assert set(family) <= set(sets.sets[number].tolist())
+
+    def test_what_is_too_wide_is_not_asked_for(self):
+        sets = sets_of(batch((0, 1), (3, 1, 2), (3, 2)), self.LEVELS, 20)
+        assert sets.table_of[1] == -1
+        assert [set(row) - {-1} for row in sets.sets.tolist()] == [{0, 1}, {2, 3}]
+        assert too_wide(batch((3, 1, 2)), self.LEVELS, 59)
+        assert not too_wide(batch((3, 1, 2), (0,)), self.LEVELS, 59)
+
+    def test_what_an_exchange_can_carry(self):
+        wanted = batch((0, 1), (1, 2), (2, 3), (3,))
+        assert [len(affordable(wanted, self.LEVELS, 100, cells)) for cells in (1, 6, 18, 37, 38, 1000)] == [
+            1, 1, 2, 2, 3, 4,
+        ]  # fmt: skip
+
+
+class TestBadInput:
+    def federation(self, code):
+        table = np.zeros((4, 2), np.int64)
+        table[2, 1] = code
+        levels = {"a": ("x", "y"), "b": ("x", "y")}
+        return InProcessFederation(Schema(("a", "b"), {"s": 4}, "discrete", levels), {"s": table})
+
+    @pytest.mark.parametrize("name", ["ges", "boss", "secure-ges", "secure-boss", "fed-ges", "ges-union"])
+    @pytest.mark.parametrize("code", [2, -1])
+    def test_a_code_outside_the_levels_is_named_with_its_row(self, name, code, running):
+        with pytest.raises(BadInput, match=rf"s: row 3, column b: {code} is not a level's code, 0 to 1"):
+            running(name, self.federation(code))
+
+    @pytest.mark.parametrize("name", ["ges", "boss", "secure-ges", "secure-boss"])
+    def test_a_variable_that_no_table_may_hold_is_named(self, name, running):
+        with pytest.raises(BadInput, match="most_cells is 1: a alone has 2 levels"):
+            running(name, self.federation(0), most_cells=1)
+
+    @pytest.mark.parametrize("name", ["ges", "boss", "secure-ges", "secure-boss", "fed-ges", "ges-union"])
+    def test_time_series_are_refused(self, name):
+        algorithm = registry.build(name, registry.configure(name, {}))
+        with pytest.raises(BadInput, match="not a time series"):
+            algorithm.open_server(Schema(("a", "b"), {"s": 4}, "time-series", {}))
+
+    @pytest.mark.parametrize(
+        ("name", "parameter", "value"),
+        [
+            ("ges", "ess", 0),
+            ("ges", "expected_parents", -1),
+            ("secure-ges", "most_cells", 0),
+            ("secure-ges", "cells", 5),
+            ("secure-boss", "ahead", -1),
+            ("fed-ges", "limit", 0),
+            ("fed-ges", "quota", 1.5),
+            ("fed-ges", "client_quota", -0.5),
+            ("fed-ges", "drift", -1),
+            ("fed-ges", "last_drift", -0.1),
+            ("ges-union", "quota", -1),
+        ],
+    )
+    def test_settings_out_of_range_are_named(self, name, parameter, value):
+        with pytest.raises(BadInput, match=rf"parameter {parameter} is {value}"):
+            registry.configure(name, {parameter: value})
