@@ -35,7 +35,8 @@ class FederatedSettings(ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
-    """how tables are summed: as they are, or their margins and a random projection of the rest (003 Algorithm 1)"""
+    """how tables are summed: as they are, or their margins and a random projection of the rest (003 Algorithm 1), which
+    hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
     projections: int = 50
     """l, the numbers a stratum is projected to"""
     projection_seed: int = 0

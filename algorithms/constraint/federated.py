@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput
-from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .fisher_z import moments
 from .private_counts import TablePlan
@@ -128,9 +127,6 @@ def federated_search(
         told = _told(server, replies, evidence)
         return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows))
 
-    def structure(server: Server) -> Structure:
-        return procedure.graph(server.search, server.variables, settings.orientation)
-
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
@@ -139,7 +135,7 @@ def federated_search(
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: server.search.done,
-        structure=structure,
+        structure=lambda server: procedure.graph(server.search, server.variables, settings.orientation),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Query,

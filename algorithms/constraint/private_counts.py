@@ -5,6 +5,9 @@ one row is replaced by any other, then in every table at most one count falls by
 sensitivity of an exchange is √(2m), m its number of tables, whatever these are. How many exchanges there are at most is
 settled in advance, by the depth; each may cost the same part of the budget, so that more tables get more noise. Which
 tables are asked for depends on noisy sums of earlier exchanges alone, and what the server makes of them costs nothing.
+
+The levels of the variables are public, like the number of rows: who would not tell which labels occur in the rows must
+declare all that may.
 """
 
 import math

@@ -223,6 +223,15 @@ class TestTheLawsOnDiscreteData:
         if "voting" not in name:
             np.testing.assert_array_equal(replies.total, np.round(replies.total))
 
+    def test_masks_change_nothing_even_where_a_silo_has_one_level_of_a_variable(self, name, drawing, dealing):
+        if registry.entry(name).pooled:
+            pytest.skip("runs on one silo")
+        plain, masked = (self.federation(name, drawing, dealing) for _ in range(2))
+        for one in (plain, masked):
+            one.tables["s01"][:, 2] = 0
+        masked.secure = True
+        assert wire.encode(last(name, plain).server) == wire.encode(last(name, masked).server)
+
     def test_nothing_that_travels_grows_with_the_rows(self, name, drawing, dealing):
         """At one cap on tests, four times the rows give at most four times the numbers, and no row."""
         for rows in (307, 1229):
