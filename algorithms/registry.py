@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
 from .baselines import local, notears_alone
-from .constraint import cit_vote, fed_pc, graph_vote
+from .constraint import cit_vote, fed_pc, graph_vote, rfcd
 from .constraint.settings import ConstraintSettings
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
@@ -158,6 +158,14 @@ ALGORITHMS: dict[str, Entry] = {
         build=fed_pc.fci,
         kinds=OWN_ROWS,
         pooled=True,
+    ),
+    "rfcd": Entry(
+        summary="baseline: one graph that the worst-off silo regrets least, by each silo's own GES (RFCD)",
+        source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
+        leaves="its regret and what each change of one edge gains in its own rows, d x d numbers for each edge",
+        config=rfcd.Rfcd,
+        build=rfcd.build,
+        kinds=OWN_ROWS,
     ),
     "pc-voting": Entry(
         summary="baseline: the majority of the CPDAGs that PC finds in each silo",

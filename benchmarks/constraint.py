@@ -280,6 +280,14 @@ def private() -> None:
     table("constraint-private", cells)
 
 
+def rfcd() -> None:
+    """Regret instead of tests: K = 10 silos, and K = 4 that a hidden child of five variables makes, d = 20."""
+    hidden: Make = lambda seed: surrogate(4, ROWS // 4, seed, parents=5, variables=20, levels=LEVELS)  # noqa: E731
+    makes = (("homogeneous, d = 10, K = 10", er(10)), ("homogeneous, d = 20, K = 10", er(20)), ("surrogate", hidden))
+    names = ("rfcd", "fed-pc")
+    table("constraint-rfcd", [(f"{name}, {label}", name, make, {}, "") for label, make in makes for name in names])
+
+
 TABLES: dict[str, Callable[[], None]] = {
     "sizes": sizes,
     "silos": silos,
@@ -291,6 +299,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "sachs": sachs_table,
     "projection": projection,
     "private": private,
+    "rfcd": rfcd,
 }
 
 
