@@ -33,6 +33,7 @@ def privacy_spent(
         run={silo: spent(charges, promise.delta) for silo, charges in here.items()},
         ever={silo: spent(charges, promise.delta) for silo, charges in ever.items()},
         releases=releases(most),
+        tight=algorithm.private.tight(federation.schema),
     )
 
 
@@ -53,5 +54,6 @@ def figures(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
         "delta": privacy.delta,
         "adjacency": privacy.adjacency,
         "privacy": f"NOT PRIVATE: {privacy.broken}" if privacy.broken else "private",
+        "epsilon_tight": privacy.tight,
         "epsilon_all_runs": privacy.spent_ever,
     }

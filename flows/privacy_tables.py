@@ -1,5 +1,6 @@
 """Tables about privacy for the terminal: the plan for a budget, the ledgers of a folder, the attack."""
 
+import math
 from collections import Counter
 from pathlib import Path
 from statistics import median
@@ -12,7 +13,7 @@ from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
 from fedbnsl.algorithms.privacy.ledger import Charge, spent
 from fedbnsl.algorithms.privacy.shares import delta_for
-from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget
+from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget, gaussian_sigma
 from fedbnsl.algorithms.protocol import Schema
 from fedbnsl.data.folder import read_folder, read_schema, silo_files
 from fedbnsl.tasks.ledger import FileLedger, ledger_path
@@ -32,6 +33,10 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     out.print(
         f"{d} variables, {silos} silos, {rows} rows; ε = {epsilon:g}, δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, "
         f"{ReplaceOne.label}, per record). Nothing is spent by this plan."
+    )
+    out.print(
+        f"As one Gaussian release, all of it would be noise of {1 / math.sqrt(2 * cost.rho):.4g} sensitivities; no "
+        f"accounting could do with less than {gaussian_sigma(1.0, epsilon, delta):.4g} (analytic Gaussian)."
     )
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     forecasts = forecasts_for(schema, epsilon, delta)

@@ -41,7 +41,8 @@ def privacy_line(privacy: PrivacySpent) -> str:
     """Return what was spent, in one line; a promise that is broken says so first."""
     if privacy.broken:
         return f"NOT PRIVATE: {privacy.broken}"
+    tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"
     return (
-        f"privacy: ε = {privacy.spent:.4g} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
+        f"privacy: ε = {privacy.spent:.4g}{tight} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
         f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
     )

@@ -42,7 +42,7 @@ MARKS: dict[Category, str] = {
 }
 NO_TRUTH = "There is no truth to compare with."
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
-ELSEWHERE |= {"epsilon", "delta", "adjacency", "privacy", "epsilon_all_runs"}
+ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 
 
 def report_html(result: RunResult) -> str:
@@ -197,6 +197,7 @@ def _privacy(result: RunResult) -> str:
     notes += [paragraph(masked)] if result.secure else []
     rows: list[tuple[str, object]] = [
         ("ε spent, by the silo that spent most", "∞" if privacy.broken else privacy.spent),
+        ("the same by tight accounting, at most", "not known" if privacy.tight is None else privacy.tight),
         ("ε asked for", privacy.epsilon),
         ("δ", privacy.delta),
         ("Neighbours: two tables that differ in one row", privacy.adjacency),

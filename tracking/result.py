@@ -25,6 +25,8 @@ class PrivacySpent:
     """by silo, ε of all runs on its rows, this one among them"""
     releases: tuple[tuple[str, int, float], ...]
     """what was released, how often, and the ρ of all of that, at the silo that spent most"""
+    tight: float | None = None
+    """an ε by tight accounting that the run, all of it, keeps to; None where there is none below zCDP's"""
 
     @property
     def spent(self) -> float:

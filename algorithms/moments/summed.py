@@ -134,7 +134,8 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
 
     def open_server(schema: Schema) -> Server:
         if plan is not None:
-            plan(schema)
+            variance = len(schema.rows) * float(plan(schema).count_variance)
+            scales.require_heard(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
         known = np.full(len(schema.variables), settings.known_scale) if settings.known_scale else np.empty(0)
         nothing = np.zeros((len(schema.variables), len(schema.variables)))
         return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)

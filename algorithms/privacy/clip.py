@@ -51,15 +51,17 @@ class Clip:
         """Return what residuals are multiplied by, `[d, n_rows]`: the table's columns, cut off for "huber"."""
         return np.ascontiguousarray((np.clip(table, -self.values, self.values) if self.kind == "huber" else table).T)
 
-    def gradient(self, factors: FloatArray, residual: FloatArray, j: int) -> FloatArray:
-        """Return column j of the data term, `[d]`, for residuals `[n_rows]` of variable j."""
-        n = len(residual)
+    def gradient(self, factors: FloatArray, R: FloatArray, which: slice) -> FloatArray:
+        """Return columns `which` of the data term, `[d, n_which]`, for their residuals `R` `[n_which, n_rows]`."""
+        n = R.shape[1]
         if self.kind == "huber":
-            bounded = np.clip(residual, -self.residuals[j], self.residuals[j])
-            return np.asarray(factors @ bounded / (-n * self.shrink))
+            bounds = self.residuals[which, None]
+            return np.asarray(factors @ np.clip(R, -bounds, bounds).T / (-n * self.shrink))
+        bounds = self.products[:, which]
         if self.kind == "product":
-            return np.asarray(_product_sums(factors, residual, self.products[:, j]) / -n)
-        return np.clip(factors @ residual / -n, -self.products[:, j], self.products[:, j])
+            sums = [_product_sums(factors, residual, bounds[:, j]) for j, residual in enumerate(R)]
+            return np.asarray(np.stack(sums, axis=1) / -n)
+        return np.asarray(np.clip(factors @ R.T / -n, -bounds, bounds))
 
 
 def huber(values: FloatArray, residuals: FloatArray, scales: FloatArray, spread: FloatArray) -> Clip:

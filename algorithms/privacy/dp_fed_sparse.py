@@ -14,7 +14,7 @@ from typing import Any
 
 from ..protocol import FederatedAlgorithm
 from . import dp_notears, dp_order, dp_silo
-from .dp_settings import PRESETS, DpFedSparse, plan
+from .dp_settings import PRESETS, DpFedSparse, plan, tight
 from .dp_silo import Ask, Part, Silo
 from .private import Private
 
@@ -42,6 +42,7 @@ def _with_order(settings: DpFedSparse) -> FederatedAlgorithm[dp_order.Server, Si
         reply_type=Part,
         max_rounds=settings.exchanges,
         summand=lambda part: dp_silo.summand(part, settings),
+        sparse=dp_order.sparse,
         bears_loss=True,
         private=private(settings),
         measures=lambda server: dp_order.measures(server, settings),
@@ -79,4 +80,5 @@ def private(settings: DpFedSparse) -> Private[Silo, Ask]:
         releases=dp_silo.releases,
         keyed=lambda silo, key: replace(silo, key=key),
         insecure_seed=settings.insecure_seed,
+        tight=lambda schema: tight(settings, schema),
     )

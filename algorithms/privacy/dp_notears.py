@@ -50,7 +50,7 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     plan(settings, schema)
     rows = dict(sorted(schema.rows.items()))
     admm = server_side.open_server(schema, consensus_settings(settings))
-    return Server(rows, 0, first_scales(settings, len(schema.variables)), admm)
+    return Server(rows, 0, first_scales(settings, schema), admm)
 
 
 def broadcast(server: Server) -> Ask:

@@ -20,8 +20,8 @@ from ..admm.consensus_step import soft_threshold
 from ..admm.messages import change_between
 from ..admm.order import forward
 from ..graphs.structure import Structure
-from ..moments.equal_variance import Ordered, equal_variance
-from ..protocol import FloatArray, Replies, Schema
+from ..moments.equal_variance import equal_variance
+from ..protocol import FloatArray, Replies, Schema, Sparse
 from .dp_settings import DpFedSparse, plan
 from .dp_silo import CAP, Ask, Part, clip_of, first_scales, found_scales
 from .spread import deviations
@@ -32,6 +32,8 @@ SETTLED = 2
 PRICE_OF_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
 # Residuals spread no less than this times the smallest variable, and no more than this times their own variable.
 LEAST, MOST = 0.5, 1.2
+# Stands for the weight of the silos that moved an entry where none did.
+NOBODY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,8 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     d, none = len(schema.variables), np.empty(0, dtype=np.int64)
     every_row, silos = sum(schema.rows.values()), len(schema.rows)
-    reach = float(clip_of(settings, np.ones(d), np.ones(d), np.ones(d)).reach.max())
-    noise = 2 * reach * np.sqrt(silos) / every_row * plan(settings, schema).noise.deviation
-    known, zero = first_scales(settings, d), np.zeros((d, d))
+    noise = 2 * _unit_reach(settings, d) * np.sqrt(silos) / every_row * plan(settings, schema).noise.deviation
+    known, zero = first_scales(settings, schema), np.zeros((d, d))
     rows = dict(sorted(schema.rows.items()))
     return Server(schema.variables, rows, 0, known, np.empty(0), zero, none, float(noise), 1.0)
 
@@ -84,7 +85,7 @@ def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> 
         return replace(server, number=number, scales=found)
     change, moving = replies.total[: 2 * d * d].reshape(2, d, d)
     shares = replies.total[2 * d * d :] / weight
-    W = stepped(server, ask, change, moving, weight, settings)
+    W = stepped(server.W, change, moving, weight, step_noise(server, ask, settings), settings)
     spread = np.clip(CAP * ask.spread * deviations(shares), LEAST * ask.scales.min(), MOST * ask.scales)
     place = ask.place
     if number <= settings.exchanges - SETTLED:
@@ -94,15 +95,22 @@ def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> 
     return replace(server, number=number, W=W, spread=spread, place=place, moved=moved)
 
 
+def step_noise(server: Server, ask: Ask, settings: DpFedSparse) -> FloatArray:
+    """Return the standard deviation of what noise does to an entry in one step of one silo, `[d, d]`."""
+    M = ask.scales**2
+    reach = clip_of(settings, ask.scales, ask.spread, M).reach / _unit_reach(settings, len(M))
+    return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
+
+
 def stepped(
-    server: Server, ask: Ask, change: FloatArray, moving: FloatArray, weight: float, settings: DpFedSparse
+    W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray, settings: DpFedSparse
 ) -> FloatArray:
-    """Return W after the silos' weighted sum of steps `change`, `[d, d]`; `moving` is the weight of who moved each."""
-    W = server.W + change / np.maximum(settings.solo * moving + (1 - settings.solo) * weight, 1e-12)
-    reach = clip_of(settings, ask.scales, ask.spread, ask.scales**2).reach
-    unit = clip_of(settings, np.ones(1), np.ones(1), np.ones(1)).reach.max()
-    lone = server.noise * np.sqrt(len(server.rows)) * reach / unit / (ask.scales**2)[:, None] * settings.gamma
-    by = settings.doubt * lone / np.sqrt(np.maximum(moving, 1e-12))
+    """Return W after the silos' steps: their weighted sum is `change`, the weight of those who moved each `moving`.
+
+    `lone` is the noise of one silo's step; all `[d, d]`, the silos' whole `weight` a number.
+    """
+    W = W + change / np.maximum(settings.solo * moving + (1 - settings.solo) * weight, NOBODY)
+    by = settings.doubt * lone / np.sqrt(np.maximum(moving, NOBODY))
     return np.where(moving > 0, soft_threshold(W, by), W)
 
 
@@ -116,18 +124,27 @@ def reordered(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return W, and each variable's place, in the order that the model of W and the residuals' `spread` `[d]` implies.
 
-    A variable that lost parents to the new order takes the model's own weights.
+    Where the new order turns an edge, both its variables take the model's own weights.
     """
     model = equal_variance(covariance(W, spread), least, settings.most_parents, settings.passes)
     place = _places(model.order)
-    kept = np.where(forward(place, len(W)), W, 0.0)
-    return np.where((kept != W).any(axis=0), _weights(model), W), place
+    turned = (W != 0) & ~forward(place, len(W))
+    return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place
 
 
 def covariance(W: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the covariance `[d, d]` of variables with weights `W`, acyclic, and errors of deviations `spread`."""
     A = np.linalg.inv(np.eye(len(W)) - W)
     return np.asarray(A.T @ np.diag(spread**2) @ A)
+
+
+def sparse(server: Server) -> Sparse | None:
+    """Return where the summands of this round may differ from zero: in the entries that the order allows."""
+    if not len(server.scales):
+        return None
+    d = len(server.variables)
+    free = np.flatnonzero(forward(broadcast(server).place, d))
+    return Sparse(np.concatenate([free, d * d + free, np.arange(2 * d * d, 2 * d * d + d)]), 2 * d * d + d)
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:
@@ -142,8 +159,10 @@ def measures(server: Server, settings: DpFedSparse) -> dict[str, float]:
     return {"edges": edges, "moved": server.moved, "noise": server.noise}
 
 
-def _weights(model: Ordered) -> FloatArray:
-    return model.weights
+def _unit_reach(settings: DpFedSparse, d: int) -> float:
+    """Return what a record can add to a gradient where all of d variables and residuals have the deviation 1."""
+    one = np.ones(d)
+    return float(clip_of(settings, one, one, one).reach.max())
 
 
 def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:

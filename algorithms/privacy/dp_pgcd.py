@@ -90,9 +90,9 @@ def dp_pgcd(
     """
     B, table_columns = problem.start.copy(), np.ascontiguousarray(table.T)
     factors, where = problem.clip.factors(table), entries(problem.allowed)
-    G, S = np.empty_like(B), np.empty(len(where.rows))
+    G, S = problem.clip.gradient(factors, R, slice(None)), np.empty(len(where.rows))
     for j in range(len(B)):
-        _look_at(problem, factors, R, B, where, j, G, S)
+        S[where.of(j)] = scores(problem, G[:, j], B[:, j], where, j)
     unit = 2 * problem.clip.reach / len(table)
     sensitivity = score_sensitivity(problem, len(table))
     choosing = Bits(child(key, "choices"))
@@ -106,7 +106,8 @@ def dp_pgcd(
         if moved != B[i, j]:
             R[j] -= (moved - B[i, j]) * table_columns[i]
             B[i, j] = moved
-            _look_at(problem, factors, R, B, where, j, G, S)
+            G[:, j] = problem.clip.gradient(factors, R[j : j + 1], slice(j, j + 1))[:, 0]
+            S[where.of(j)] = scores(problem, G[:, j], B[:, j], where, j)
     return B
 
 
@@ -122,21 +123,6 @@ def score_sensitivity(problem: PrivateProblem, rows: int) -> float:
     """Return Δ_S, the most that any score moves when one record is replaced."""
     moves = 2 * problem.clip.reach / rows / np.sqrt(problem.M)[:, None] * problem.weights
     return float(moves[problem.allowed].max()) * SLACK
-
-
-def _look_at(
-    problem: PrivateProblem,
-    factors: FloatArray,
-    R: FloatArray,
-    B: FloatArray,
-    where: Entries,
-    j: int,
-    G: FloatArray,
-    S: FloatArray,
-) -> None:
-    """Bring column j of the data term and its scores up to date with its residuals."""
-    G[:, j] = problem.clip.gradient(factors, R[j], j)
-    S[where.of(j)] = scores(problem, G[:, j], B[:, j], where, j)
 
 
 @njit(cache=True)

@@ -10,13 +10,17 @@ from ..errors import BadInput
 from .clip import Kind
 from .ledger import Promise
 from .private import NO_SEED, SEEDED
+from .scales import BUCKETS
 from .shares import delta_for
-from .step_noise import GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
+from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
+from .tight import MOST_SELECTIONS, Composition, tight_epsilon
 from .zcdp import Cost, ReplaceOne, budget, epsilon, nothing
 
 if TYPE_CHECKING:
     from ..protocol import Schema
 
+# The step of every grid that noise is drawn on, in its deviations, at most (`discrete_gaussian.noise_on_grid`).
+FINEST = 2.0**-20
 AVERAGED = "it clips the average, so one record can move a gradient by far more than its noise hides"
 
 
@@ -177,6 +181,26 @@ def _step_noise(
     # Advanced composition, of which the (ε, δ) of the steps' share is asked; in zCDP the releases cost less than that.
     pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
+
+
+def tight(settings: DpFedSparse, schema: "Schema") -> float | None:
+    """Return an ε, by tight accounting, that all releases of the plan keep to; None where it cannot say.
+
+    The choices are bounded-range, all else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
+    """
+    planned, d = plan(settings, schema), len(schema.variables)
+    count = settings.rounds * planned.steps
+    if planned.promise.broken or not isinstance(planned.noise, GumbelGaussian) or count > MOST_SELECTIONS:
+        return None
+    buckets = d * BUCKETS if settings.smoothness == "histogram" else d
+    gaussians = [(1, planned.scales, buckets), (settings.rounds, planned.spread, d), (count, planned.noise.step, 1)]
+    composition = Composition(
+        selections=count,
+        bounded_range=math.sqrt(8 * planned.noise.selection.rho) * SLACK,
+        gaussian=math.sqrt(math.fsum(2 * times * cost.rho for times, cost, _ in gaussians)) * SLACK,
+        lattice=sum(times * 2 * math.sqrt(2 * size * cost.rho) * FINEST for times, cost, size in gaussians),
+    )
+    return tight_epsilon(planned.promise.delta, composition)
 
 
 @cache

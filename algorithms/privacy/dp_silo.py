@@ -7,8 +7,6 @@ B_p and its dual β_p, follows from what it has sent.
 """
 
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +17,13 @@ from ..admm.silo_side import l1_weights, on_grid
 from ..protocol import FloatArray, Schema
 from . import scales
 from .clip import Clip, huber, product
-from .discrete_gaussian import discrete_gaussian
+from .discrete_gaussian import on_grid as release_on_grid
 from .dp_pgcd import PrivateProblem, bounded, dp_pgcd, residuals
 from .dp_settings import DpFedSparse, Plan, plan
 from .ledger import Release
 from .noise import Bits, child
 from .spread import private_squares
-from .zcdp import Cost, ReplaceOne
+from .step_noise import SLACK
 
 # Residuals count up to this multiple of their expected spread where the spread is measured.
 CAP = 1.25
@@ -168,13 +166,9 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
     if settings.smoothness == "private":
         caps = np.full(d, np.sqrt(settings.second_moment_bound))
         return on_grid(private_squares(bits, silo.table, caps, silo.plan.scales))
-    counts = scales.bucket_counts(silo.table).ravel()
-    return (counts + discrete_gaussian(bits, count_variance(d, silo.plan.scales), len(counts))).astype(np.float64)
-
-
-def count_variance(variables: int, cost: Cost[ReplaceOne]) -> Fraction:
-    """Return the variance of the noise on each bucket count that costs no more than `cost`."""
-    return Fraction(ceil(scales.counts_sensitivity(variables) ** 2 / (2 * cost.rho) * (1 + 1e-12)))
+    counts = scales.bucket_counts(silo.table).ravel().astype(np.float64)
+    rho, rows = silo.plan.scales.rho, float(len(silo.table))
+    return on_grid(release_on_grid(bits, counts, scales.counts_sensitivity(d) * SLACK, rho, rows))
 
 
 def summand(part: Part, settings: DpFedSparse) -> FloatArray:
@@ -191,11 +185,18 @@ def summand(part: Part, settings: DpFedSparse) -> FloatArray:
     return np.append(change, part.gap)
 
 
-def first_scales(settings: DpFedSparse, variables: int) -> FloatArray:
-    """Return the variables' deviations if they are public, `[d]`, else none."""
-    if settings.smoothness != "known":
-        return np.empty(0)
-    return np.full(variables, np.sqrt(settings.known_smoothness))
+def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
+    """Return the variables' deviations if they are public, `[d]`, else none.
+
+    Raises `BadInput` if they are to be counted and the plan's noise would hide the counts.
+    """
+    d = len(schema.variables)
+    if settings.smoothness == "known":
+        return np.full(d, np.sqrt(settings.known_smoothness))
+    if settings.smoothness == "histogram":
+        each = scales.counts_sensitivity(d) ** 2 / (2 * plan(settings, schema).scales.rho)
+        scales.require_heard(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
+    return np.empty(0)
 
 
 def found_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:

@@ -29,6 +29,8 @@ class Private(Generic[Silo, Broadcast]):
     keyed: Callable[[Silo, bytes], Silo]
     """the state with the 32 bytes from which this round's noise is drawn"""
     insecure_seed: int = NO_SEED
+    tight: "Callable[[Schema], float | None]" = lambda schema: None
+    """an ε that the whole run keeps to, by tight accounting: at most what zCDP says; None: zCDP is all there is"""
 
 
 @dataclass(frozen=True)

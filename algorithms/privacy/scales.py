@@ -21,6 +21,9 @@ EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / STEPS_A_DOUBLING)
 BUCKETS = len(EDGES) + 1
 # Scales that are tried, a fifteenth apart.
 CANDIDATES: FloatArray = 2.0 ** np.arange(-19, 19, 0.1)
+# What the rows must add up to in the matched filter, in deviations of the noise there: with less, more than one
+# scale in fifty is wrong by a factor of two.
+HEARD = 5.0
 
 
 def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
@@ -39,6 +42,15 @@ def profiles() -> FloatArray:
     """Return the share of a normal variable's values in each bucket, by candidate scale, `[n_scales, n_buckets]`."""
     below = erf(EDGES[None, :] / (np.sqrt(2) * CANDIDATES[:, None]))
     return np.diff(below, axis=1, prepend=0.0, append=1.0)
+
+
+def require_heard(rows: int, deviation: float) -> None:
+    """Raise `BadInput` if so many `rows` cannot be heard through noise of this `deviation` in every count."""
+    if rows * float(np.linalg.norm(profiles()[len(CANDIDATES) // 2])) < HEARD * deviation:
+        raise BadInput(
+            f"{rows} rows in all are too few for this budget: the noise in the counts that scales are from would have "
+            f"the deviation {deviation:.0f}; allow a greater epsilon, or state the variables' scale if it is public"
+        )
 
 
 def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:

@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.privacy import gram, scales
+from fedbnsl.algorithms.protocol import rounds
 
 ROWS = 6
 D = 4
@@ -113,6 +116,32 @@ def test_scales_are_found_also_under_noise(scale):
     (noisy,) = scales.scales(counts + np.rint(rng.normal(0, 300, counts.shape)).astype(np.int64), ("x",))
     assert exact == pytest.approx(scale, rel=0.06)
     assert noisy == pytest.approx(scale, rel=0.12)
+
+
+@pytest.mark.parametrize(("deviation", "wrong"), [(0.99, 0.05), (2.0, 0.3)])
+def test_what_can_be_heard_is_mostly_right_and_what_cannot_is_refused(deviation, wrong):
+    """Deviations of the noise relative to the greatest that is allowed: a scale is wrong when it is off by half."""
+    rng, rows = np.random.default_rng(3), 2000
+    most = rows * np.linalg.norm(scales.profiles()[190]) / scales.HEARD
+    noise = np.rint(rng.normal(0, deviation * most, (400, scales.BUCKETS))).astype(np.int64)
+    counts = scales.bucket_counts(rng.normal(size=(rows, 1))) + noise
+    off = np.abs(np.log2(scales.CANDIDATES[(counts @ scales.profiles().T).argmax(axis=1)])) > 1
+    if deviation < 1:
+        scales.require_heard(rows, deviation * most)
+        assert off.mean() < wrong
+    else:
+        with pytest.raises(ValueError, match="2000 rows in all are too few for this budget"):
+            scales.require_heard(rows, deviation * most)
+        assert off.mean() > wrong
+
+
+@pytest.mark.parametrize("name", ["secure-sum", "dp-covariance", "dp-fed-sparse"])
+def test_a_hopeless_budget_is_refused_before_anything_is_spent(name):
+    federation = federate({f"s{k}": np.random.default_rng(k).normal(size=(40, 5)) for k in range(3)})
+    algorithm = registry.build(name, registry.configure(name, {"epsilon": 0.1}))
+    with pytest.raises(ValueError, match="120 rows in all are too few for this budget"):
+        next(rounds(algorithm, federation))
+    assert not any(federation.charges().values())
 
 
 def test_a_scale_outside_the_grid_is_refused_by_name():
