@@ -41,6 +41,7 @@ OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 TABLES = (
     "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
 )
+SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
 COUNTS = "sums only: counts over sets of variables that the search asks about; of continuous data moments, once"
@@ -126,7 +127,7 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-pc": Entry(
         summary="PC-stable with federated independence tests (FedPC), a CPDAG",
         source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4",
-        leaves=TABLES,
+        leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
         kinds=OWN_ROWS,
@@ -134,7 +135,7 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
         source="Wang, Ma, Wang 2023, §4; Zhang 2008",
-        leaves=TABLES,
+        leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
         kinds=OWN_ROWS,

@@ -5,13 +5,14 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from ..protocol import FloatArray
 from .counting import Tables, offsets
 from .results import Results
 from .subsets import Tests
 
 
 def chi_square(
-    counts: NDArray[np.int64], tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
+    counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
 ) -> Results:
     """Return the p-values of `tests` from `counts`, the tables of `tables` one after another.
 
@@ -36,14 +37,14 @@ def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
     sets = np.arange(3, dtype=np.int16)[None]
     tests = np.array([[0, 1, 2]], np.int16)
     tables = Tables(sets, np.zeros(1, np.int64))
-    counts = np.ascontiguousarray(table, np.int64).ravel()
+    counts = np.ascontiguousarray(table, np.float64).ravel()
     return float(chi_square(counts, tables, np.array(table.shape), tests, g_square=g_square).p[0])
 
 
 @njit(cache=True)
 def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     statistic, dof, total = np.zeros(len(tests)), np.zeros(len(tests), np.int64), np.zeros(len(tests))
-    of_x, of_y = np.empty(largest, np.int64), np.empty(largest, np.int64)
+    of_x, of_y = np.empty(largest), np.empty(largest)
     width = sets.shape[1]
     digits, radices, strides = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
     for test in range(len(tests)):
@@ -84,15 +85,15 @@ def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g
 def _stratum(counts, place, n_x, step_x, n_y, step_y, of_x, of_y, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return statistic, degrees of freedom and number of rows of one two-way table within `counts`."""
     for a in range(n_x):
-        of_x[a] = 0
+        of_x[a] = 0.0
     for b in range(n_y):
-        of_y[b] = 0
+        of_y[b] = 0.0
     for a in range(n_x):
         for b in range(n_y):
             v = counts[place + a * step_x + b * step_y]
             of_x[a] += v
             of_y[b] += v
-    n, levels_x, levels_y = 0, 0, 0
+    n, levels_x, levels_y = 0.0, 0, 0
     for a in range(n_x):
         n += of_x[a]
         levels_x += of_x[a] > 0

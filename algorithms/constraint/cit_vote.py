@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..protocol import FederatedAlgorithm
 from .chi_square import chi_square
 from .counting import count, tables_for
-from .federated import Answer, Evidence, Known, Query, Server, Silo, federated_search
+from .federated import Answer, Evidence, Known, Query, Server, Silo, federated_search, on_grid
 from .fisher_z import correlation, fisher_z
 from .procedures import FCI, PC, Procedure
 from .results import Results
@@ -39,7 +39,7 @@ def votes(settings: ConstraintSettings) -> Evidence:
 
     def answer(silo: Silo, query: Query) -> Answer:
         own = own_results(silo, query.sets, settings)
-        return Answer(np.concatenate([own.p > settings.alpha, own.strength]).astype(np.float32))
+        return Answer(np.concatenate([own.p > settings.alpha, on_grid(own.strength)]).astype(np.float32))
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         return Known("votes", total, silos)
@@ -64,5 +64,5 @@ def own_results(silo: Silo, tests: NDArray[np.int16], settings: ConstraintSettin
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
     tables = tables_for(tests, len(silo.columns))
-    counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.int64)
+    counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
     return chi_square(counts, tables, silo.cardinalities, tests, g_square=settings.statistic == "g2")

@@ -6,11 +6,13 @@ fastest: every silo's numbers stand in the same places, and their sum is the tab
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..protocol import FloatArray
 from .subsets import PAD, Tests
 
 
@@ -55,6 +57,23 @@ def count(
     counts = np.zeros(begins[-1], np.uint32)
     _count(np.ascontiguousarray(columns), cardinalities, np.ascontiguousarray(sets), begins, counts)
     return counts.astype(np.min_scalar_type(max(columns.shape[1], 256)))
+
+
+class ReadTables:
+    """Count tables by the number of what they were asked for."""
+
+    def __init__(self, tables: Tables, cardinalities: NDArray[np.int64], counts: NDArray[Any]) -> None:
+        """Find where each table begins."""
+        self.tables, self.cardinalities, self.counts = tables, cardinalities, counts
+        self.begins = offsets(tables.sets, cardinalities)
+
+    def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
+        """Return the table `number` asked for, `[n_strata, levels of each of the ends]`: a stratum a row."""
+        s = self.tables.table_of[number]
+        variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
+        table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
+        order = [variables.index(v) for v in (*(v for v in variables if v not in ends), *ends)]
+        return table.transpose(order).reshape(-1, *self.cardinalities[list(ends)]).astype(np.float64)
 
 
 @njit(cache=True)

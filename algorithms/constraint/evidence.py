@@ -1,19 +1,21 @@
 """The evidence of exact tests: count tables of discrete data, moments of continuous data, summed over the silos.
 
 Sums of counts are all the server gets, so a run learns the same from the sum as from the rows in one place, however
-they are split. What the sums tell of single rows is a matter of what is added to them: counts are integers, so a silo
-can add its share of discrete Gaussian noise in `counts_of` before they are summed, and the tests
-would have to reckon with it; that is not done here.
+they are split. Counts may be noisy, if silos have a plan for that (`private_counts.py`), and are then tested as such.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from numpy.typing import NDArray
+import numpy as np
 
+from ..protocol import FloatArray
 from .chi_square import chi_square
-from .counting import count, tables_for
+from .counting import ReadTables, count, tables_for
 from .federated import Answer, Evidence, Known, Query, Server, Silo
 from .fisher_z import correlation, fisher_z
+from .noisy_chi_square import noisy_chi_square
+from .private_counts import TablePlan, noisy
 from .results import Results
 from .settings import ConstraintSettings
 
@@ -26,15 +28,29 @@ def counts(settings: ConstraintSettings) -> Evidence:
         return Query("tables", tables.sets, exchange=server.exchanges)
 
     def results(server: Server) -> Results | None:
-        if server.known.what != "tables":
+        known, tests = server.known, server.search.tests
+        if known.what != "tables":
             return None
-        tests = server.search.tests
         tables = tables_for(tests, len(server.variables))
-        return chi_square(
-            server.known.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2"
-        )
+        if known.noise:
+            return noisy_chi_square(ReadTables(tables, server.cardinalities, known.numbers), tests, known.noise)
+        return chi_square(known.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2")
 
-    return Evidence(question, counts_of, _learn("tables"), results)
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+        return Known("tables", total, silos)
+
+    return Evidence(question, counts_of, learn, results)
+
+
+def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
+    """Return the evidence of χ² tests on noisy tables; `plan` is that of the silos, by their numbers of rows."""
+
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+        tables = tables_for(server.search.tests, len(server.variables))
+        noise = plan(server.rows).variance(len(tables.sets), len(total))
+        return Known("tables", total, silos, float(noise * len(silos)))
+
+    return replace(counts(settings), answer=noisy_counts_of, learn=learn)
 
 
 def counts_of(silo: Silo, query: Query) -> Answer:
@@ -42,8 +58,23 @@ def counts_of(silo: Silo, query: Query) -> Answer:
     return Answer(count(silo.columns, silo.cardinalities, query.sets))
 
 
+def noisy_counts_of(silo: Silo, query: Query) -> Answer:
+    """Return the silo's tables with its share of the noise."""
+    assert silo.plan is not None
+    return Answer(noisy(counts_of(silo, query).numbers, len(query.sets), silo.plan, silo.key))
+
+
 def pooled_moments() -> Evidence:
-    """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is."""
+    """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is.
+
+    Sums travel as parts of the mean over all rows: no larger for many rows than for one, they fit a masked sum.
+    """
+
+    def answer(silo: Silo, query: Query) -> Answer:
+        return Answer(np.concatenate([silo.moments[:1], silo.moments[1:] / silo.all_rows]))
+
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+        return Known("moments", np.concatenate([total[:1], total[1:] * server.all_rows]), silos)
 
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
@@ -52,8 +83,8 @@ def pooled_moments() -> Evidence:
 
     return Evidence(
         question=lambda server: Query("moments", exchange=server.exchanges),
-        answer=lambda silo, query: Answer(silo.moments),
-        learn=_learn("moments"),
+        answer=answer,
+        learn=learn,
         results=results,
         forget=False,
     )
@@ -62,10 +93,3 @@ def pooled_moments() -> Evidence:
 def exact(settings: ConstraintSettings, kind: str) -> Evidence:
     """Return the evidence for `kind` of data."""
     return pooled_moments() if kind == "continuous" else counts(settings)
-
-
-def _learn(what: str) -> Any:
-    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
-        return Known(what, total, silos)
-
-    return learn

@@ -1,20 +1,33 @@
 """FedPC and FedFCI: PC and FCI whose independence tests are federated (003), and the same on rows in one place.
 
 What leaves a silo: of discrete data, the count tables over the sets of variables that the search asks for, one exchange
-for each size of conditioning set; of continuous data, its moments, once. What the server needs: their sum.
+for each size of conditioning set; of continuous data, its moments, once. What the server needs: their sum. With an ε
+the tables of discrete data have noise, and only their masked sum is seen.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..admm.settings import require
 from ..errors import BadInput
-from ..protocol import FederatedAlgorithm
-from .evidence import exact
-from .federated import Answer, Evidence, Query, Server, Silo, federated_search
+from ..privacy.ledger import Release
+from ..privacy.private import NO_SEED, Private
+from ..protocol import FederatedAlgorithm, Schema
+from .counting import offsets
+from .evidence import exact, private_counts
+from .federated import Answer, Evidence, Query, Server, Silo, federated_search, open_silo
+from .private_counts import TablePlan, table_plan
 from .procedures import FCI, PC, Procedure
 from .projection import projected
 from .settings import ConstraintSettings
+
+PRIVATE_DEPTH = 2
+"""the largest conditioning set of a private run, unless the depth is set"""
+ALL_CELLS = 2**62
 
 
 @dataclass(frozen=True)
@@ -22,17 +35,34 @@ class FederatedSettings(ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
-    """how tables are summed: as they are, or their margins and a random projection of the rest (003 Algorithm 1)"""
+    """how tables are summed: as they are, or their margins and a random projection of the rest (003 Algorithm 1), which
+    hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
     projections: int = 50
     """l, the numbers a stratum is projected to"""
     projection_seed: int = 0
     """of the projections, which everyone knows"""
+    epsilon: float = 0.0
+    """ε of the whole run; 0: counts are exact"""
+    delta: float = 0.0
+    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
+    colluders: int = 0
+    """silos that may tell the coordinator their noise; the others' shares then still suffice"""
+    insecure_seed: int = NO_SEED
+    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.projections >= 2, "projections", self.projections, "2 or more")
         require(self.projection_seed >= 0, "projection_seed", self.projection_seed, "0 or more")
+        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
+        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
+        require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
+        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
+        if self.epsilon and self.mode != "exact":
+            raise BadInput(f"parameter mode is {self.mode}: with an epsilon tables are summed as they are (exact)")
+        if self.epsilon and self.statistic != "chi2":
+            raise BadInput(f"parameter statistic is {self.statistic}: with an epsilon there is chi2 only")
 
 
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
@@ -55,7 +85,27 @@ def fci(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Silo, Query,
     return federated_search(settings, FCI, lambda kind: exact(settings, kind))
 
 
+def most_exchanges(settings: ConstraintSettings, procedure: Procedure) -> int:
+    """Return how many exchanges a search down to `settings.depth` can take if no level is asked for in parts."""
+    levels = settings.depth + 1
+    possible_d_sep = settings.depth if procedure.pools is not None else 0
+    return levels + possible_d_sep + (settings.orientation != "sepset")
+
+
+def releases(silo: Silo, query: Query) -> tuple[Release, ...]:
+    """Return what a private silo is about to tell, and its price."""
+    assert silo.plan is not None
+    tables, cells = len(query.sets), int(offsets(query.sets, silo.cardinalities)[-1])
+    if not cells:
+        return ()
+    cost = silo.plan.cost(tables, cells, silo.plan.variance(tables, cells))
+    return (Release(f"{tables} count tables", cost),)
+
+
 def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+    if settings.epsilon:
+        return _private(settings, procedure)
+
     def choose(kind: str) -> Evidence:
         if settings.mode == "exact":
             return exact(settings, kind)
@@ -64,3 +114,42 @@ def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAl
         return projected(settings.projections, settings.projection_seed)
 
     return federated_search(settings, procedure, choose)
+
+
+def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+    """Return the search by noisy tables: a level is never asked for in parts, so that exchanges can be counted."""
+    depth = PRIVATE_DEPTH if settings.depth < 0 else settings.depth
+    settings = replace(settings, depth=depth, cells=ALL_CELLS)
+    exchanges = most_exchanges(settings, procedure)
+
+    def plan(rows: Mapping[str, int]) -> TablePlan:
+        seeded = settings.insecure_seed != NO_SEED
+        return table_plan(rows, settings.epsilon, settings.delta, settings.colluders, exchanges, seeded=seeded)
+
+    def choose(kind: str) -> Evidence:
+        if kind != "discrete":
+            raise BadInput(f"parameter epsilon is for count tables, the data are {kind}: secure-sum is for such")
+        return private_counts(settings, plan)
+
+    def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        return replace(open_silo(table, schema, silo, rng), plan=plan(schema.rows))
+
+    search = federated_search(settings, procedure, choose)
+
+    def open_server(schema: Schema) -> Server:
+        plan(schema.rows)
+        return search.open_server(schema)
+
+    return replace(
+        search,
+        open_silo=open_private,
+        open_server=open_server,
+        max_rounds=min(settings.rounds, exchanges),
+        needs_secure_sum=True,
+        private=Private(
+            promise=lambda schema: plan(schema.rows).promise,
+            releases=releases,
+            keyed=lambda silo, key: replace(silo, key=key),
+            insecure_seed=settings.insecure_seed,
+        ),
+    )

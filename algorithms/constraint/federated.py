@@ -7,15 +7,15 @@ answer costs no more than its rows: the tests of an exchange are made on the row
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput
-from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .fisher_z import moments
+from .private_counts import TablePlan
 from .procedures import Procedure
 from .results import Results
 from .search import Plan, Search, plan, start, step
@@ -31,7 +31,7 @@ class Query:
     what: Literal["moments", "tables", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
     """of variables, `[n, size]`, filled up with -1; where tests are asked about, they themselves"""
-    margins: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    margins: FloatArray = field(default_factory=lambda: NOTHING)
     """for sketches: the summed margins of the tests' tables"""
     exchange: int = 0
     """number of this exchange"""
@@ -52,6 +52,12 @@ class Silo:
     columns: NDArray[np.int16]
     cardinalities: NDArray[np.int64]
     moments: FloatArray
+    all_rows: int
+    """number of rows of all silos"""
+    plan: TablePlan | None = None
+    """set if the counts are to be private"""
+    key: bytes = field(default=b"", repr=False)
+    """from which the noise of this round is drawn"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class Known:
     what: str = ""
     numbers: NDArray[Any] = field(default_factory=lambda: NOTHING)
     silos: tuple[str, ...] = ()
+    noise: float = 0.0
+    """variance of the noise in each of the numbers"""
 
 
 @dataclass(frozen=True)
@@ -70,11 +78,16 @@ class Server:
     variables: tuple[str, ...]
     kind: str
     cardinalities: NDArray[np.int64]
-    rows: int
-    """that a test draws on: public, like the number of rows of each silo"""
+    rows: dict[str, int]
+    """of each silo: public"""
     search: Search
     known: Known = field(default_factory=Known)
     exchanges: int = 0
+
+    @property
+    def all_rows(self) -> int:
+        """The number of rows of all silos."""
+        return sum(self.rows.values())
 
 
 @dataclass(frozen=True)
@@ -99,29 +112,20 @@ def federated_search(
     A test must have rows enough in all silos together, or, unless `rows_of_all`, in the average silo.
     """
 
-    def the(server: Server) -> Plan:
-        return _plan(settings, procedure, server.kind, server.cardinalities, server.rows)
+    def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int]) -> Plan:
+        of_a_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
+        return _plan(settings, procedure, kind, cardinalities, of_a_test)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
-        cardinalities = cardinalities_of(schema)
-        rows = sum(schema.rows.values()) // (1 if rows_of_all else len(schema.rows))
-        search = start(_plan(settings, procedure, schema.kind, cardinalities, rows))
+        cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
+        search = start(the(schema.kind, cardinalities, rows))
         return Server(schema.variables, schema.kind, cardinalities, rows, search)
 
     def aggregate(server: Server, replies: Replies[Answer]) -> Server:
-        assert replies.total is not None
         evidence = choose(server.kind)
-        known = evidence.learn(server, replies.total, replies.silos)
-        server = replace(server, known=known, exchanges=server.exchanges + 1)
-        while not server.search.done and (results := evidence.results(server)) is not None:
-            server = replace(server, search=step(the(server), server.search, results))
-            if evidence.forget:
-                return replace(server, known=Known())
-        return server
-
-    def structure(server: Server) -> Structure:
-        return procedure.graph(server.search, server.variables, settings.orientation)
+        told = _told(server, replies, evidence)
+        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows))
 
     return FederatedAlgorithm(
         open_silo=open_silo,
@@ -131,30 +135,46 @@ def federated_search(
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: server.search.done,
-        structure=structure,
+        structure=lambda server: procedure.graph(server.search, server.variables, settings.orientation),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Query,
         reply_type=Answer,
         max_rounds=settings.rounds,
         summand=summand,
+        bears_loss=True,
         measures=measures,
         cost=bytes_of,
     )
 
 
+def _told(server: Server, replies: Replies[Answer], evidence: Evidence) -> Server:
+    """Return the server knowing what the silos said."""
+    assert replies.total is not None
+    known = evidence.learn(server, replies.total, replies.silos)
+    return replace(server, known=known, exchanges=server.exchanges + 1)
+
+
+def _stepped(server: Server, evidence: Evidence, plan: Plan) -> Server:
+    """Return the server after as many steps of its search as what it knows settles."""
+    while not server.search.done and (results := evidence.results(server)) is not None:
+        server = replace(server, search=step(plan, server.search, results))
+        if evidence.forget:
+            return replace(server, known=Known())
+    return server
+
+
 def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo's rows as the tests need them. Raises BadInput for a code outside the levels of its variable."""
-    cardinalities = cardinalities_of(schema)
-    no_columns = np.empty((0, 0), np.int16)
+    cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        return Silo(schema.kind, no_columns, cardinalities, moments(table))
+        return Silo(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments(table), all_rows)
     wrong = np.argwhere((table < 0) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]
         name, last = schema.variables[v], cardinalities[v] - 1
         raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
-    return Silo(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING)
+    return Silo(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING, all_rows)
 
 
 def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
@@ -167,9 +187,13 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
 
 
 def summand(answer: Answer) -> FloatArray:
-    """Return the numbers of one silo, counts as int64: integers add up exactly, as secure aggregation needs it."""
-    exact = answer.numbers if answer.numbers.dtype.kind == "f" else answer.numbers.astype(np.int64)
-    return cast(FloatArray, exact)
+    """Return the numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
+    return answer.numbers.astype(np.float64)
+
+
+def on_grid(numbers: FloatArray) -> FloatArray:
+    """Return `numbers` rounded to multiples of 2⁻²⁰: like counts they add up exactly, in any order, masked or not."""
+    return np.asarray(np.round(numbers * 2.0**20) / 2.0**20)
 
 
 def measures(server: Server) -> dict[str, float]:

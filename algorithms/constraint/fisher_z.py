@@ -12,6 +12,9 @@ from ..protocol import FloatArray
 from .results import Results
 from .subsets import PAD, Tests
 
+# A variance that is less than this part of the mean square is what rounding left of 0.
+ROUNDING = 1e-12
+
 
 def moments(table: FloatArray) -> FloatArray:
     """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
@@ -28,7 +31,8 @@ def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
     products = np.zeros((d, d))
     products[np.triu_indices(d)] = pooled[d + 1 :]
     covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) / n
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0))
+    variances = np.diag(covariance)
+    scale = np.sqrt(np.where(variances > ROUNDING * np.diag(products), variances, 0))
     correlations = np.divide(covariance, np.outer(scale, scale), out=np.eye(d), where=np.outer(scale, scale) > 0)
     np.fill_diagonal(correlations, 1.0)
     return int(n), correlations

@@ -67,7 +67,7 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
 
     def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
         assert replies.total is not None
-        return Poll(server.variables, replies.total, len(replies.silos))
+        return Poll(server.variables, replies.total.reshape(server.votes.shape), len(replies.silos))
 
     return FederatedAlgorithm(
         open_silo=open_silo,
@@ -83,7 +83,9 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
         broadcast_type=Ask,
         reply_type=Ballot,
         max_rounds=1,
-        summand=lambda ballot: np.stack([ballot.tails, ballot.arrows, ballot.circles]).astype(np.float64),
+        summand=lambda ballot: np.stack([ballot.tails, ballot.arrows, ballot.circles]).ravel().astype(np.int64),
+        whole_numbers=True,
+        bears_loss=True,
     )
 
 

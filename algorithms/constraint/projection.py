@@ -22,14 +22,11 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, gamma
 
 from ..protocol import FloatArray
-from .counting import Tables, count, offsets, tables_for
+from .counting import ReadTables, Tables, count, offsets, tables_for
 from .evidence import counts_of
-from .federated import Answer, Evidence, Known, Query, Server, Silo
+from .federated import Answer, Evidence, Known, Query, Server, Silo, on_grid
 from .results import Results
-from .subsets import PAD, Tests
-
-GRID = 2.0**20
-"""projections travel as integers, in units of 1/GRID, so that their sum is exact whatever its order"""
+from .subsets import Tests
 
 
 def projected(projections: int, seed: int) -> Evidence:
@@ -44,16 +41,7 @@ def projected(projections: int, seed: int) -> Evidence:
     def answer(silo: Silo, query: Query) -> Answer:
         if query.what == "tables":
             return counts_of(silo, query)
-        rng = np.random.default_rng((seed, query.exchange))
-        tables = tables_for(query.sets, len(silo.columns))
-        own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
-        margins = ReadTables(margin_tables(query.sets, len(silo.columns)), silo.cardinalities, query.margins)
-        sketches = []
-        for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
-            expected = expected_counts(margins, t, x, y)
-            scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
-            sketches.append(project(scaled, rng, projections))
-        return Answer(np.round(np.concatenate(sketches) * GRID).astype(np.int64))
+        return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         if server.known.what != "margins":
@@ -70,13 +58,26 @@ def projected(projections: int, seed: int) -> Evidence:
         n_margins = offsets(tables.sets, server.cardinalities)[-1]
         margins = ReadTables(tables, server.cardinalities, server.known.numbers[:n_margins])
         rng = np.random.default_rng((seed, server.exchanges - 1))
-        return estimate(margins, server.known.numbers[n_margins:] / GRID, tests, rng, projections)
+        return estimate(margins, server.known.numbers[n_margins:], tests, rng, projections)
 
     return Evidence(question, answer, learn, results)
 
 
+def sketches_of(silo: Silo, query: Query, rng: np.random.Generator, projections: int) -> Answer:
+    """Return the silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
+    tables = tables_for(query.sets, len(silo.columns))
+    own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
+    margins = ReadTables(margin_tables(query.sets, len(silo.columns)), silo.cardinalities, query.margins)
+    sketches = []
+    for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
+        expected = expected_counts(margins, t, x, y)
+        scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
+        sketches.append(project(scaled, rng, projections))
+    return Answer(on_grid(np.concatenate(sketches)))
+
+
 def estimate(
-    margins: "ReadTables", sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
+    margins: ReadTables, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
 ) -> Results:
     """Return the p-values of `tests` from their margins and the summed P·(v / √v̄), stratum after stratum."""
     statistic, dof, rows = np.zeros(len(tests)), np.zeros(len(tests)), np.ones(len(tests))
@@ -114,26 +115,9 @@ def margin_tables(tests: Tests, d: int) -> Tables:
     return tables_for(np.concatenate([np.delete(tests, 1, axis=1), np.delete(tests, 0, axis=1)]), d)
 
 
-def expected_counts(margins: "ReadTables", test: int, x: int, y: int) -> FloatArray:
+def expected_counts(margins: ReadTables, test: int, x: int, y: int) -> FloatArray:
     """Return v̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
     n_tests = len(margins.tables.table_of) // 2
     of_x, of_y = margins.strata(test, (x,)), margins.strata(n_tests + test, (y,))
     rows = np.maximum(of_x.sum(axis=1), 1)
     return np.asarray(of_x[:, :, None] * of_y[:, None, :] / rows[:, None, None])
-
-
-class ReadTables:
-    """Count tables by the number of what they were asked for."""
-
-    def __init__(self, tables: Tables, cardinalities: NDArray[np.int64], counts: NDArray[Any]) -> None:
-        """Find where each table begins."""
-        self.tables, self.cardinalities, self.counts = tables, cardinalities, counts
-        self.begins = offsets(tables.sets, cardinalities)
-
-    def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """Return the table `number` asked for, `[n_strata, levels of each of the ends]`: a stratum a row."""
-        s = self.tables.table_of[number]
-        variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
-        table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
-        order = [variables.index(v) for v in (*(v for v in variables if v not in ends), *ends)]
-        return table.transpose(order).reshape(-1, *self.cardinalities[list(ends)]).astype(np.float64)

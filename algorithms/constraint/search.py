@@ -19,7 +19,7 @@ from ..protocol import FloatArray
 from .biconnected import biconnected
 from .results import Answer, Results
 from .settings import ConstraintSettings
-from .subsets import PAD, Draw, Tests, next_tests
+from .subsets import PAD, Draw, Tests, cells_of, next_tests, stack
 
 Pools = Callable[["Search"], NDArray[np.bool_]]
 """the search at the end of the skeleton -> the possible-d-sep set of each variable, `[d, d]` by rows"""
@@ -170,11 +170,6 @@ def ask(the: Plan, search: Search) -> Search:
     return search
 
 
-def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
-    """Return how many cells the tables of `tests` have, shared ones counted as often as they serve."""
-    return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
-
-
 def _ask_on_this_level(the: Plan, search: Search) -> Search:
     pairs = np.argwhere(np.triu(_pairs(search)))
     if not len(pairs):
@@ -245,13 +240,6 @@ def _next_stage(the: Plan, search: Search) -> Search:
         search = replace(search, level=1, pools=the.possible_d_sep(search), tried=search.joined)
         return search if _has_tests(the, search) else _next_stage(the, search)
     return replace(search, level=0, pools=search.joined, tried=none)
-
-
-def stack(one: Tests, other: Tests) -> Tests:
-    """Return both lists of tests as one, filled up to the larger conditioning set."""
-    width = max(one.shape[1], other.shape[1])
-    filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
-    return np.concatenate(filled)
 
 
 def separating_sets(search: Search) -> dict[tuple[int, int], list[frozenset[int]]]:

@@ -20,6 +20,18 @@ Tests = NDArray[np.int16]
 PAD = -1
 
 
+def stack(one: Tests, other: Tests) -> Tests:
+    """Return both lists of tests as one, filled up to the larger conditioning set."""
+    width = max(one.shape[1], other.shape[1])
+    filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
+    return np.concatenate(filled)
+
+
+def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
+    """Return how many cells the tables of `tests` have, shared ones counted as often as they serve."""
+    return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
+
+
 @dataclass(frozen=True)
 class Draw:
     """Where the conditioning sets of one size come from, for `d` variables."""

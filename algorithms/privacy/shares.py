@@ -52,8 +52,8 @@ def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int)
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
     counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
-    count_variance = _share(scales.counts_sensitivity(d), whole.portion(counting), sure)
-    gram_variance = _share(gram.gram_sensitivity(bits), whole.portion(1 - counting), sure)
+    count_variance = share_variance(scales.counts_sensitivity(d), whole.portion(counting), sure)
+    gram_variance = share_variance(gram.gram_sensitivity(bits), whole.portion(1 - counting), sure)
     # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
     alike = gram.gram_sensitivity(bits) / math.sqrt(2) * (1 + 1e-15)
     return Shares(
@@ -69,9 +69,9 @@ def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int)
     )
 
 
-def _share(sensitivity: float, cost: Cost[ReplaceOne], silos: int) -> Fraction:
-    """Return the variance, in halves, of one of so many shares of noise that costs no more than `cost`."""
+def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
+    """Return the variance, in `parts` of 1, of one of so many shares of noise that costs no more than `cost`."""
     if cost.rho == 0:
         return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
-    return Fraction(math.ceil(2 * whole / silos) + 1, 2)
+    return Fraction(math.ceil(parts * whole / silos) + 1, parts)

@@ -34,7 +34,12 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
 
 
 def check_range(table: FloatArray, schema: Schema, silo: str) -> None:
-    """Raise `BadInput` for a column whose values are too small or too large for fixed-point numbers."""
+    """Raise `BadInput` for a column whose values are too small or too large for fixed-point numbers.
+
+    The codes of discrete data are no measurements, and never are.
+    """
+    if schema.kind == "discrete":
+        return
     squares = np.einsum("ki,ki->i", table, table) / len(table)
     for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
         raise BadInput(

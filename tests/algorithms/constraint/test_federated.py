@@ -13,6 +13,8 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.protocol import Schema, gather, rounds, traffic_of
+from fedbnsl.data.discrete import surrogate
+from fedbnsl.data.federated import pool
 
 FEDERATED = ("fed-pc", "fed-fci")
 POOLED = {"fed-pc": "pc", "fed-fci": "fci"}
@@ -62,6 +64,26 @@ class TestTheSameAsPooled:
         assert federated.adjacency.any()
 
     @each_federated
+    def test_silos_that_a_hidden_surrogate_variable_makes(self, name):
+        @CHECKED
+        @given(
+            seed=st.integers(0, 99),
+            silos=st.integers(2, 9),
+            parents=st.integers(0, 4),
+            orientation=st.sampled_from(["sepset", "conservative", "clear", "majority"]),
+            secure=st.booleans(),
+        )
+        def check(seed, silos, parents, orientation, secure):
+            data = surrogate(silos, 1200 // silos, seed, parents=parents, variables=7, concentration=2.0)
+            whole = pool(data)
+            split = InProcessFederation(data.schema, data.tables, secure=secure)
+            pooled = InProcessFederation(whole.schema, whole.tables)
+            one, other = (structure(n, f, orientation=orientation) for n, f in ((name, split), (POOLED[name], pooled)))
+            np.testing.assert_array_equal(one.weights, other.weights)
+
+        check()
+
+    @each_federated
     def test_the_way_the_level_is_sent_in_parts(self, name, drawing, dealing):
         drawn = drawing(10, 1000, 3, density=0.4)
         thirds = [np.arange(k, 1000, 3) for k in range(3)]
@@ -105,7 +127,7 @@ class Losing:
     def schema(self):
         return self.whole.schema
 
-    def exchange(self, learner, number, broadcast):
+    def exchange(self, learner, number, broadcast, sparse=None):
         gone = {silo for first, silos in self.lost.items() if first <= number for silo in silos}
         replies = {}
         for silo in self.schema.silos:
@@ -133,6 +155,8 @@ class TestASiloIsLost:
         all_rows = list(rounds(algorithm(name), dealing(drawn, self.PARTS)))
         fewer = list(rounds(algorithm(name), dealing(drawn, [self.PARTS[0], self.PARTS[2], self.PARTS[3]])))
         assert losing[-1].outcome == "converged"
+        assert [one.lost for one in losing] == [(), *(("s01",) for _ in losing[1:])]
+        assert algorithm(name).bears_loss
         first = [run[0].server.search for run in (losing, all_rows, fewer)]
         np.testing.assert_array_equal(first[0].joined, first[1].joined)
         np.testing.assert_array_equal(first[0].strength, first[1].strength)
@@ -197,7 +221,16 @@ class TestTheLawsOnDiscreteData:
         assert replies.each == ()
         assert replies.total is not None
         if "voting" not in name:
-            assert replies.total.dtype == np.int64
+            np.testing.assert_array_equal(replies.total, np.round(replies.total))
+
+    def test_masks_change_nothing_even_where_a_silo_has_one_level_of_a_variable(self, name, drawing, dealing):
+        if registry.entry(name).pooled:
+            pytest.skip("runs on one silo")
+        plain, masked = (self.federation(name, drawing, dealing) for _ in range(2))
+        for one in (plain, masked):
+            one.tables["s01"][:, 2] = 0
+        masked.secure = True
+        assert wire.encode(last(name, plain).server) == wire.encode(last(name, masked).server)
 
     def test_nothing_that_travels_grows_with_the_rows(self, name, drawing, dealing):
         """At one cap on tests, four times the rows give at most four times the numbers, and no row."""

@@ -12,9 +12,13 @@ def correlated(rows=400, seed=0):
     return rng.normal(size=(rows, 5)) @ rng.normal(size=(5, 5)) + rng.normal(size=5) * 10
 
 
+def pooled(table):
+    return correlation(moments(table), table.shape[1])
+
+
 def test_the_p_values_of_causal_learn(causal_learn):
     table = np.array([[int(code) for code in column] for column in causal_learn["columns"]], float).T
-    n, correlations = correlation(moments(table), table.shape[1])
+    n, correlations = pooled(table)
     assert n == len(table)
     for test in causal_learn["tests"]:
         found = fisher_z(n, correlations, np.array([[test["x"], test["y"], *test["given"]]], np.int16))
@@ -23,7 +27,7 @@ def test_the_p_values_of_causal_learn(causal_learn):
 
 def test_a_partial_correlation_is_that_of_residuals():
     table = correlated()
-    n, correlations = correlation(moments(table), 5)
+    n, correlations = pooled(table)
     given = np.column_stack([np.ones(len(table)), table[:, 2:4]])
     residuals = [table[:, v] - given @ np.linalg.lstsq(given, table[:, v])[0] for v in (0, 1)]
     r = np.corrcoef(residuals)[0, 1]
@@ -32,7 +36,7 @@ def test_a_partial_correlation_is_that_of_residuals():
 
 
 def test_tests_of_several_sizes_are_those_made_one_by_one():
-    n, correlations = correlation(moments(correlated()), 5)
+    n, correlations = pooled(correlated())
     tests = np.array([[0, 1, -1, -1], [0, 1, 2, 3], [3, 4, 2, -1], [1, 2, 0, 4]], np.int16)
     each = [fisher_z(n, correlations, test[test >= 0][None]).p[0] for test in tests]
     np.testing.assert_allclose(fisher_z(n, correlations, tests).p, each)
@@ -40,7 +44,15 @@ def test_tests_of_several_sizes_are_those_made_one_by_one():
 
 def test_the_moments_of_silos_add_up_to_those_of_all_rows():
     table = correlated()
-    np.testing.assert_allclose(sum(moments(part) for part in np.array_split(table, 7)), moments(table))
+    added = sum(moments(part) for part in np.array_split(table, 7))
+    np.testing.assert_allclose(added, moments(table))
+
+
+def test_a_column_that_is_constant_in_all_silos_correlates_with_nothing_though_sums_are_rounded():
+    table = correlated(401)
+    table[:, 4] = 0.1
+    added = sum(moments(part) for part in np.array_split(table, 7))
+    np.testing.assert_array_equal(correlation(added, 5)[1][4], np.eye(5)[4])
 
 
 def test_p_values_of_independent_variables_are_uniform():
@@ -49,7 +61,7 @@ def test_p_values_of_independent_variables_are_uniform():
         rng = np.random.default_rng(seed)
         z = rng.normal(size=60)
         table = np.column_stack([z + rng.normal(size=60), z + rng.normal(size=60), z])
-        p.append(fisher_z(*correlation(moments(table), 3), np.array([[0, 1, 2]], np.int16)).p[0])
+        p.append(fisher_z(*pooled(table), np.array([[0, 1, 2]], np.int16)).p[0])
     assert kstest(p, "uniform").pvalue > 0.01
 
 
@@ -57,7 +69,7 @@ def test_copies_and_constants_give_numbers():
     table = correlated()
     table[:, 1] = table[:, 0]
     table[:, 4] = 3.0
-    n, correlations = correlation(moments(table), 5)
+    n, correlations = pooled(table)
     found = fisher_z(n, correlations, np.array([[0, 1, -1], [0, 4, -1], [0, 2, 1], [2, 3, 4]], np.int16))
     assert np.isfinite(found.p).all()
     assert found.p[0] < 1e-9

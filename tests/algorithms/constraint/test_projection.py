@@ -10,8 +10,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.counting import count, tables_for
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
+from fedbnsl.algorithms.constraint.federated import on_grid
 from fedbnsl.algorithms.constraint.projection import (
-    GRID,
     ReadTables,
     expected_counts,
     geometric_mean,
@@ -54,7 +54,7 @@ def test_projected_tests_come_close_to_exact_ones(drawing, dealing):
     drawn, tests = a_table(drawing)
     columns = np.ascontiguousarray(drawn.table.T, np.int16)
     tables = tables_for(tests, 6)
-    counts = count(columns, drawn.cardinalities, tables.sets).astype(np.int64)
+    counts = count(columns, drawn.cardinalities, tables.sets).astype(np.float64)
     exact = chi_square(counts, tables, drawn.cardinalities, tests)
     strengths = np.array([one.strength for one in (through(drawn, dealing, tests, seed) for seed in range(60))])
     np.testing.assert_allclose(strengths.mean(axis=0), exact.strength, rtol=0.15)
@@ -88,7 +88,7 @@ def test_a_silo_lost_between_margins_and_projections_is_found_out(drawing, deali
     columns = np.ascontiguousarray(alone.table.T, np.int16)
     tables = tables_for(tests, 6)
     exact = chi_square(
-        count(columns, drawn.cardinalities, tables.sets).astype(np.int64), tables, drawn.cardinalities, tests
+        count(columns, drawn.cardinalities, tables.sets).astype(np.float64), tables, drawn.cardinalities, tests
     )
     found = np.mean([through(drawn, dealing, tests, seed, lose="s01").strength for seed in range(40)], axis=0)
     np.testing.assert_allclose(found, exact.strength, rtol=0.2)
@@ -113,13 +113,13 @@ def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
     columns = np.ascontiguousarray(drawn.table.T, np.int16)
     margin_sets = margin_tables(test, 6)
     margins = ReadTables(
-        margin_sets, drawn.cardinalities, count(columns, drawn.cardinalities, margin_sets.sets).astype(np.int64)
+        margin_sets, drawn.cardinalities, count(columns, drawn.cardinalities, margin_sets.sets).astype(np.float64)
     )
     expected = expected_counts(margins, 0, 0, 1)
     tables = tables_for(test, 6)
     true = ReadTables(tables, drawn.cardinalities, count(columns, drawn.cardinalities, tables.sets)).strata(0, (0, 1))
     scaled = np.divide(true, np.sqrt(expected), out=np.zeros_like(true), where=expected > 0)
-    sent = np.round(project(scaled, np.random.default_rng((0, 1)), L) * GRID) / GRID
+    sent = on_grid(project(scaled, np.random.default_rng((0, 1)), L))
     for z, stratum in enumerate(true):
         P = np.random.default_rng((0, 1)).normal(0, np.sqrt(2), (len(true), L, stratum.size))[z]
         solved = np.linalg.lstsq(P, sent.reshape(len(true), L)[z])[0] * np.sqrt(expected[z]).ravel()
@@ -141,6 +141,8 @@ def test_sums_of_projections_do_not_depend_on_their_order(drawing, dealing):
     for number in (1, 2):
         replies, _ = federation.exchange(learner, number, learner.broadcast(server))
         assert isinstance(replies, Replies)
-        assert replies.total.dtype == np.int64
+        whole = replies.total * 2.0**20
+        np.testing.assert_array_equal(whole, np.round(whole))
+        assert np.abs(whole).max() < 2.0**50
         server = learner.aggregate(server, replies)
     assert server.search.level == 1 or server.search.done

@@ -44,7 +44,7 @@ def on_rows(table, levels, g_square=False):
 
     def answer(tests):
         tables = tables_for(tests, len(levels))
-        counts = count(columns, levels, tables.sets).astype(np.int64)
+        counts = count(columns, levels, tables.sets).astype(np.float64)
         return chi_square(counts, tables, levels, tests, g_square=g_square)
 
     return answer

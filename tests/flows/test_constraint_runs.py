@@ -1,0 +1,64 @@
+"""Constraint-based runs as users make them: the same on both engines, behind masks, with noise, with a silo lost."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from fedbnsl.data.discrete import discrete
+from fedbnsl.data.folder import read_folder, silo_files, write_folder
+from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.flows.learn import learn
+from fedbnsl.flows.listening import listening
+from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.tasks.cluster import connected
+from fedbnsl.tasks.ledger import ledger_path
+
+from .test_silos import connected_owners, wait_for
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    """Return a folder of four silos of 500 rows over six discrete variables."""
+    folder = tmp_path_factory.mktemp("data") / "four"
+    write_folder(folder, discrete(variables=6, silos=4, rows=500, seed=2))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"secure": True}, {"epsilon": 5.0, "params": {"insecure_seed": 4}}],
+    ids=["plain", "masked", "noisy"],
+)
+def test_both_engines_learn_the_same(server, four, tmp_path, given):
+    given = {"data": str(four), "algorithm": "fed-pc", **given}
+    finished = learn(LearnSettings(out=str(tmp_path / "out"), **given))
+    data = read_folder(four)
+    alone = run_inline(job_inline(LearnSettings(**given), "alone", data), data)
+    np.testing.assert_array_equal(finished.result.structure.weights, alone.structure.weights)
+    assert finished.result.structure.kind == "cpdag"
+    assert finished.result.structure.adjacency.any()
+    assert [r["tests"] for r in finished.result.rounds] == [r["tests"] for r in alone.rounds]
+    for path in silo_files(four).values():  # what a seed gave away counts for ever: the next test starts anew
+        ledger_path(path, path.stem).unlink(missing_ok=True)
+
+
+def test_a_silo_that_dies_between_exchanges_costs_only_its_counts_and_the_run_says_so(server, four, tmp_path):
+    hosts = (("silo-1", "silo-2", "silo-3"), ("silo-4",))
+    with connected_owners(silo_files(four), hosts, tmp_path) as (address, children):
+        with connected(address, 60) as client:
+            wait_for(client, 4)
+        settings = {"data": str(four), "dask_address": address, "silo_patience": 2}
+
+        def stop(heard):
+            if heard.round.number == 1:
+                os.killpg(children[1].pid, signal.SIGKILL)
+
+        with listening(stop):
+            finished = learn(LearnSettings(out=str(tmp_path / "out"), algorithm="fed-pc", **settings))
+    assert finished.result.outcome == "converged"
+    assert finished.result.lost == ("silo-4",)
+    assert finished.result.metrics["rounds"] > 1
+    assert finished.result.metrics["shd_skeleton"] <= 2
+    assert "Lost on the way: silo-4" in (finished.folder / "report.html").read_text()
