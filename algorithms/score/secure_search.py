@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.settings import require
-from ..constraint.evidence import counts_of
+from ..constraint.evidence import counts_of, pooled_moments
 from ..constraint.federated import Answer, Query, Silo, bytes_of, cardinalities_of, summand
 from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, Replies, Schema
@@ -143,7 +143,8 @@ def _learned(
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.kind == "continuous":
-        return _from_moments(server, replies.total, procedure, settings)
+        sums = np.concatenate([replies.total[:1], replies.total[1:] * server.rows])
+        return _from_moments(server, sums, procedure, settings)
     batch = asked(server, settings)
     scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
     return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
@@ -164,7 +165,7 @@ def asked(server: Server[Any], settings: SecureSearch) -> Batch:
 
 def answer(silo: Silo, query: Query) -> Answer:
     """Return the silo's part of the sum."""
-    return Answer(silo.moments) if query.what == "moments" else counts_of(silo, query)
+    return pooled_moments().answer(silo, query) if query.what == "moments" else counts_of(silo, query)
 
 
 def measures(server: Server[Any]) -> dict[str, float]:
