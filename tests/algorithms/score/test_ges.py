@@ -209,6 +209,14 @@ class TestShortcuts:
             mixed = lambda batch, order=order: noise(Batch(batch.first, order[batch.members]))  # noqa: E731
             assert self.check(plan, 7, mixed, monkeypatch) > 50
 
+    def test_an_edge_between_two_neighbours_of_a_variable_changes_every_operator_on_it(self):
+        """0 — 1 — 2 becomes a triangle: the neighbours of 1 are the same, but they are a clique now."""
+        path, triangle, stale = np.zeros((4, 4), np.bool_), np.zeros((4, 4), np.bool_), np.zeros((4, 4), np.bool_)
+        triangle[:3, :3] = ~np.eye(3, dtype=np.bool_)
+        path[[0, 1, 1, 2], [1, 0, 2, 1]] = True
+        ges.make_stale(INSERT, path, triangle, stale)
+        assert stale[1].all()
+
     def test_a_search_that_forgets_everything_finds_the_same(self, drawing, monkeypatch):
         drawn = [drawing(9, 300, seed, 0.4) for seed in range(10)]
         quick = [found(one, WITH_TURNS) for one in drawn]
