@@ -221,7 +221,7 @@ def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[st
     show(f"score-{name}", [dict.fromkeys(columns, "") | line for line in rows], runs)
     seeds = sorted({run.seed for of in runs.values() for run in of})
     lines = [f"## {title} (`python benchmarks/score.py --table {name}`)", ""]
-    lines += [f"{ROWS} rows in all, mean ± sd over seeds {seeds}, {datetime.date.today()}.", ""]
+    lines += [f"{ROWS} rows in all, mean ± sd of seeds {seeds}, {datetime.date.today()}.", ""]
     lines += ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(str(line.get(column, "")) for column in columns) + " |" for line in rows]
     (RESULTS / f"score-{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

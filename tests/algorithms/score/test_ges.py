@@ -1,7 +1,8 @@
 """GES against another program's, against all there is for five variables, and against itself without shortcuts."""
 
+import zlib
 from dataclasses import replace
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -168,10 +169,15 @@ def _best(kind, here, drawn):
     return best_move(kind, here, gain, known.tables)
 
 
+def noise(batch):
+    """Scores that mean nothing: whatever is overlooked shows."""
+    families = (batch.members[begin:end] for begin, end in pairwise(batch.first))
+    return np.array([np.random.default_rng(zlib.crc32(one.tobytes())).standard_normal() for one in families])
+
+
 class TestShortcuts:
-    @pytest.mark.parametrize("plan", [CHICKERING, WITH_TURNS, WARY])
-    def test_only_what_a_move_can_change_is_scored_anew(self, plan, drawing, monkeypatch):
-        """After every move what is not stale is what scoring everything anew gives."""
+    def check(self, plan, d, scores, monkeypatch):
+        """After every move of a search what is not stale is what scoring everything anew gives; return how much."""
         checked = [0]
         apply = ges._applied
 
@@ -180,17 +186,36 @@ class TestShortcuts:
             fresh, stale = np.full(after.gain.shape, NONE), np.ones(after.stale.shape, np.bool_)
             tables = no_families()
             while refresh(kind, after.graph, stale, fresh, tables.tables):
-                tables = answered(tables, drawn.scores(ess=5.0))
+                tables = answered(tables, scores)
             kept = ~after.stale
             np.testing.assert_array_equal(after.gain[kept], fresh[kept])
             checked[0] += int(kept.sum())
             return after
 
-        monkeypatch.setattr(ges, "_applied", applied)
-        for seed in range(12):
-            drawn = drawing(7, 150, seed, 0.5, most_levels=2)
-            found(drawn, plan, ess=5.0)
-        assert checked[0] > 2000
+        with monkeypatch.context() as patched:
+            patched.setattr(ges, "_applied", applied)
+            finish(search_from(np.zeros((d, d), np.bool_), plan), no_families(), scores)
+        return checked[0]
+
+    @pytest.mark.parametrize("plan", [CHICKERING, WITH_TURNS, WARY])
+    def test_only_what_a_move_can_change_is_scored_anew(self, plan, drawing, monkeypatch):
+        tables = [drawing(7, 150, seed, 0.5, most_levels=2) for seed in range(8)]
+        assert sum(self.check(plan, 7, drawn.scores(ess=5.0), monkeypatch) for drawn in tables) > 1000
+
+    @pytest.mark.parametrize("plan", [CHICKERING, WARY])
+    def test_nor_is_anything_overlooked_that_scores_would_hide(self, plan, monkeypatch):
+        for seed in range(6):
+            order = np.random.default_rng(seed).permutation(7).astype(np.uint16)
+            mixed = lambda batch, order=order: noise(Batch(batch.first, order[batch.members]))  # noqa: E731
+            assert self.check(plan, 7, mixed, monkeypatch) > 50
+
+    def test_an_edge_between_two_neighbours_of_a_variable_changes_every_operator_on_it(self):
+        """0 — 1 — 2 becomes a triangle: the neighbours of 1 are the same, but they are a clique now."""
+        path, triangle, stale = np.zeros((4, 4), np.bool_), np.zeros((4, 4), np.bool_), np.zeros((4, 4), np.bool_)
+        triangle[:3, :3] = ~np.eye(3, dtype=np.bool_)
+        path[[0, 1, 1, 2], [1, 0, 2, 1]] = True
+        ges.make_stale(INSERT, path, triangle, stale)
+        assert stale[1].all()
 
     def test_a_search_that_forgets_everything_finds_the_same(self, drawing, monkeypatch):
         drawn = [drawing(9, 300, seed, 0.4) for seed in range(10)]
