@@ -101,7 +101,8 @@ def _reordered(boss: Boss, families: Families) -> Boss:
 def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the order with x where the total score is greatest, and whether missing scores or room stopped that.
 
-    The score of x at place i, and those of the others after i, with and without x before them, are sums over walks.
+    The score of x at place i, and those of the others after i, with and without x before them, are sums over walks. Of
+    places that are equally good but for rounding the first is taken: sums over silos round in another way than pooled.
     """
     d = len(order)
     rest = order[order != x]
@@ -126,7 +127,7 @@ def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noq
     for i in range(d):
         total[i] += without[:i].sum() + with_x[i:].sum()
     now = np.flatnonzero(order == x)[0]
-    best = np.argmax(total)
+    best = int(np.argmax(total >= total.max() - LEAST))
     if total[best] <= total[now] + LEAST:
         return order, False
     return np.concatenate((rest[:best], np.array([x]), rest[best:])), False
