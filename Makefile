@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/constraint.py
 	$(BIN)/python benchmarks/lucas.py
+	$(BIN)/python benchmarks/score.py
 	$(BIN)/python benchmarks/orchestration.py
 
 ui: setup

@@ -14,10 +14,10 @@ from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
 from ..protocol import FederatedAlgorithm, FloatArray, Schema, rounds
 from .equal_variance import equal_variance
-from .searched import pc_from_moments
+from .searched import ges_from_moments, pc_from_moments
 
-Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc"]
-"""notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc: a CPDAG, by Fisher's z"""
+Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc", "ges"]
+"""notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PooledLearner:
     @property
     def class_only(self) -> bool:
         """Whether what is learned is an equivalence class, without weights."""
-        return self.learner == "pc"
+        return self.learner in ("pc", "ges")
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -69,6 +69,8 @@ def learn_from_moments(
     """
     if how.learner == "pc":
         return pc_from_moments(S, rows, noise, variables, how.alpha)
+    if how.learner == "ges":
+        return ges_from_moments(S, rows, noise, variables)
     if how.learner == "equal-variance":
         weights = equal_variance(S, how.price or exact_price(len(S), rows), how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))

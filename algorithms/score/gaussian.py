@@ -28,6 +28,11 @@ def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
 def score_moments(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
     """Return the score of every family of `batch` on the rows that the (summed) `moments` are of."""
     n, S = covariance(moments, d)
+    return score_covariance(n, S, batch)
+
+
+def score_covariance(n: int, S: FloatArray, batch: Batch) -> FloatArray:
+    """Return the score of every family of `batch` on n rows with the covariance `S` `[d, d]`."""
     return np.asarray(_score(n, S, batch.first, batch.members))
 
 
