@@ -18,7 +18,7 @@ def plan(
     delta: Annotated[float, typer.Option(metavar="D", help="δ; default: 1/n² of the smallest silo.")] = 0.0,
 ) -> None:
     """Say what a run with this budget is likely to find, and with which algorithm; nothing is spent."""
-    from .privacy_tables import show_plan
+    from .privacy_plan import show_plan
 
     show_plan(folder, epsilon, delta)
 

@@ -116,15 +116,23 @@ def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAl
     return federated_search(settings, procedure, choose)
 
 
+def bounded(settings: FederatedSettings) -> FederatedSettings:
+    """Return `settings` as a private run takes them: no level is asked for in parts, so exchanges can be counted."""
+    return replace(settings, depth=PRIVATE_DEPTH if settings.depth < 0 else settings.depth, cells=ALL_CELLS)
+
+
+def plan_of(settings: FederatedSettings, procedure: Procedure, rows: Mapping[str, int]) -> TablePlan:
+    """Return what the budget of the private search comes to for silos of so many `rows`."""
+    seeded, exchanges = settings.insecure_seed != NO_SEED, most_exchanges(bounded(settings), procedure)
+    return table_plan(rows, settings.epsilon, settings.delta, settings.colluders, exchanges, seeded=seeded)
+
+
 def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
-    """Return the search by noisy tables: a level is never asked for in parts, so that exchanges can be counted."""
-    depth = PRIVATE_DEPTH if settings.depth < 0 else settings.depth
-    settings = replace(settings, depth=depth, cells=ALL_CELLS)
-    exchanges = most_exchanges(settings, procedure)
+    """Return the search by noisy tables."""
+    settings = bounded(settings)
 
     def plan(rows: Mapping[str, int]) -> TablePlan:
-        seeded = settings.insecure_seed != NO_SEED
-        return table_plan(rows, settings.epsilon, settings.delta, settings.colluders, exchanges, seeded=seeded)
+        return plan_of(settings, procedure, rows)
 
     def choose(kind: str) -> Evidence:
         if kind != "discrete":
@@ -144,7 +152,7 @@ def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgo
         search,
         open_silo=open_private,
         open_server=open_server,
-        max_rounds=min(settings.rounds, exchanges),
+        max_rounds=min(settings.rounds, most_exchanges(settings, procedure)),
         needs_secure_sum=True,
         private=Private(
             promise=lambda schema: plan(schema.rows).promise,

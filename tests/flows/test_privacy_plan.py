@@ -1,0 +1,45 @@
+"""The plan for a budget: what it says of labels holds, and a hopeless budget is no error."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.constraint.counting import ReadTables, tables_for
+from fedbnsl.algorithms.constraint.noisy_chi_square import noisy_chi_square
+from fedbnsl.data.discrete import discrete
+from fedbnsl.data.folder import write_folder
+from fedbnsl.data.generate import homogeneous
+from fedbnsl.flows.privacy_plan import weakest_dependence
+
+from .test_cli import run
+
+
+@pytest.mark.parametrize(("rows", "noise"), [(4000, 0.0), (4000, 15.0), (20_000, 60.0), (2000, 40.0)])
+def test_the_weakest_dependence_is_found_nine_times_in_ten(rows, noise):
+    rng, strength = np.random.default_rng(0), weakest_dependence(rows, noise)
+    same = (1 + strength) / 2
+    cells = rows * np.array([same, 1 - same, 1 - same, same]) / 2
+    tests, two = np.array([[0, 1]], np.int16), np.array([2, 2])
+    found = 0
+    for _ in range(400):
+        counts = rng.multinomial(rows, cells / cells.sum()) + rng.normal(0, noise, 4)
+        found += noisy_chi_square(ReadTables(tables_for(tests, 2), two, counts), tests, noise**2).p[0] < 0.05
+    assert 0.84 < found / 400 < 0.96
+
+
+def test_labels_have_a_plan(capsys, tmp_path):
+    write_folder(tmp_path / "data", discrete(variables=6, silos=3, rows=2000, seed=4))
+    said = {}
+    for epsilon in ("0.01", "5"):
+        code, said[epsilon], _ = run(capsys, "privacy", "plan", tmp_path / "data", "--epsilon", epsilon)
+        assert code == 0
+    assert "take fed-pc" in said["5"]
+    assert "fed-fci" in said["5"]
+    assert "too few for this budget" in said["0.01"]
+
+
+def test_a_learner_that_would_refuse_the_budget_is_said_to(capsys, tmp_path):
+    write_folder(tmp_path / "data", homogeneous(variables=5, silos=3, rows=40, seed=2))
+    code, out, _ = run(capsys, "privacy", "plan", tmp_path / "data", "--epsilon", "0.1")
+    assert code == 0
+    assert out.count("refused: too few") == 3
+    assert "too few for this budget" in out
