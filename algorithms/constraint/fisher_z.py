@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
+from ..moments.triangle import from_triangle, triangle
 from ..protocol import FloatArray
 from .results import Results
 from .subsets import PAD, Tests
@@ -18,8 +19,7 @@ ROUNDING = 1e-12
 
 def moments(table: FloatArray) -> FloatArray:
     """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
-    products = table.T @ table
-    return np.concatenate([[len(table)], table.sum(axis=0), products[np.triu_indices(len(products))]])
+    return np.concatenate([[len(table)], table.sum(axis=0), triangle(np.asarray(table.T @ table))])
 
 
 def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
@@ -27,10 +27,8 @@ def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
 
     A column without variance correlates with nothing.
     """
-    n, sums = pooled[0], pooled[1 : d + 1]
-    products = np.zeros((d, d))
-    products[np.triu_indices(d)] = pooled[d + 1 :]
-    covariance = np.triu(products) + np.triu(products, 1).T - np.outer(sums, sums) / n
+    n, sums, products = pooled[0], pooled[1 : d + 1], from_triangle(pooled[d + 1 :])
+    covariance = products - np.outer(sums, sums) / n
     variances = np.diag(covariance)
     scale = np.sqrt(np.where(variances > ROUNDING * np.diag(products), variances, 0))
     correlations = np.divide(covariance, np.outer(scale, scale), out=np.eye(d), where=np.outer(scale, scale) > 0)

@@ -27,6 +27,7 @@ from ..privacy.shares import Shares, delta_for, noise_shares
 from ..privacy.zcdp import Accounting, ReplaceOne, budget
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .pooled import PooledLearner, exact_price, learn_from_moments, residual_variances
+from .triangle import from_triangle, triangle
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
 LEAST_EIGENVALUE = 1e-3
@@ -225,16 +226,7 @@ def private(plan: Plan, insecure_seed: int) -> Private[Silo, Ask]:
 
 def exact_part(silo: Silo) -> FloatArray:
     """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
-    S = silo.table.T @ silo.table / silo.all_rows
-    return np.asarray(S[np.triu_indices(len(S))])
-
-
-def from_triangle(triangle: FloatArray) -> FloatArray:
-    """Return the symmetric matrix with this upper triangle `[d(d+1)/2]`."""
-    d = int(np.sqrt(2 * len(triangle)))
-    S = np.zeros((d, d))
-    S[np.triu_indices(d)] = triangle
-    return S + np.triu(S, 1).T
+    return triangle(np.asarray(silo.table.T @ silo.table / silo.all_rows))
 
 
 def noisy_part(silo: Silo, plan: Shares, ask: Ask, clip: float) -> NDArray[np.int64]:

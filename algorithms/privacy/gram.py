@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ..moments.triangle import from_triangle, triangle
 from ..protocol import FloatArray
 
 # Products of 53-bit floats are exact, and matrix products fast, as long as their sum stays below 2⁵³.
@@ -51,7 +52,7 @@ def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatAr
 def integer_gram(table: FloatArray, unit: FloatArray, R: float, bits: int) -> NDArray[np.int64]:
     """Return the upper triangle of Σ_k q_k q_kᵀ over the rows, `[d(d+1)/2]`, exactly."""
     q = clipped(table, unit, R, bits)
-    return (q.T @ q)[np.triu_indices(q.shape[1])].astype(np.int64)
+    return triangle((q.T @ q).astype(np.int64))
 
 
 def gram_sensitivity(bits: int) -> float:
@@ -65,12 +66,9 @@ def noise_variances(variables: int, variance: Fraction) -> list[tuple[NDArray[np
     return [(i == j, variance), (i != j, variance / 2)]
 
 
-def covariance(triangle: NDArray[np.int64], unit: FloatArray, R: float, bits: int, rows: int) -> FloatArray:
-    """Return the second moments `[d, d]` in the variables' own units that the (noisy) integer `triangle` stands for."""
-    d = len(unit)
-    S = np.zeros((d, d))
-    S[np.triu_indices(d)] = triangle * (R / 2.0**bits) ** 2 / rows
-    S = S + np.triu(S, 1).T
+def covariance(entries: NDArray[np.int64], unit: FloatArray, R: float, bits: int, rows: int) -> FloatArray:
+    """Return the second moments `[d, d]` in the variables' own units that the (noisy) integer `entries` stand for."""
+    S = from_triangle(entries * (R / 2.0**bits) ** 2 / rows)
     return np.asarray(S * np.outer(unit, unit))
 
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
+from ..moments.triangle import from_triangle
 from ..protocol import FloatArray
 from .families import Batch
 
@@ -18,11 +19,8 @@ _FLAT = 1e-12
 
 def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
     """Return n and the covariance about the mean, `[d, d]`, that (summed) `constraint.fisher_z.moments` give."""
-    n, sums = moments[0], moments[1 : d + 1]
-    products = np.zeros((d, d))
-    products[np.triu_indices(d)] = moments[d + 1 :]
-    full = np.triu(products) + np.triu(products, 1).T
-    return int(n), full / n - np.outer(sums, sums) / n**2
+    n, sums, products = moments[0], moments[1 : d + 1], from_triangle(moments[d + 1 :])
+    return int(n), products / n - np.outer(sums, sums) / n**2
 
 
 def score_moments(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
