@@ -1,0 +1,44 @@
+"""Score-based runs as users make them: the same on both engines, and behind masks."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.data.discrete import discrete
+from fedbnsl.data.folder import read_folder, write_folder
+from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.flows.learn import learn
+from fedbnsl.flows.settings import LearnSettings
+
+from .test_cli import run
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Return a folder of two silos of 800 rows over five discrete variables."""
+    folder = tmp_path_factory.mktemp("data") / "two"
+    write_folder(folder, discrete(variables=5, silos=2, rows=800, seed=3))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"algorithm": "secure-ges"}, {"algorithm": "secure-ges", "secure": True}, {"algorithm": "fed-ges"}],
+    ids=["summed", "masked", "fused"],
+)
+def test_both_engines_learn_the_same_and_make_a_model(server, two, tmp_path, given):
+    given = {"data": str(two), **given}
+    finished = learn(LearnSettings(out=str(tmp_path / "out"), **given))
+    data = read_folder(two)
+    alone = run_inline(job_inline(LearnSettings(**given), "alone", data), data)
+    np.testing.assert_array_equal(finished.result.structure.weights, alone.structure.weights)
+    assert finished.result.structure.adjacency.any()
+    assert finished.result.outcome == "converged"
+    assert (finished.folder / "model.bif").exists()
+
+
+def test_what_needs_every_reply_cannot_be_masked(capsys, two, tmp_path):
+    asked = ("learn", two, "-a", "fed-ges", "--secure", "--engine", "inline", "--out", tmp_path / "out")
+    code, _, err = run(capsys, *asked)
+    assert code == 2
+    assert "needs each silo's reply, not only their sum" in err
+    assert not (tmp_path / "out").exists()
