@@ -24,7 +24,7 @@ learn: setup
 	$(BIN)/fedbnsl learn example --algorithm fed-sparse --seed 0
 
 test: setup lint types contracts
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .
