@@ -4,13 +4,10 @@
 11; the defaults were chosen on seeds from 100 on. SHD is strict, between CPDAGs or PAGs; "lenient" is the paper's.
 """
 
-import argparse
 import contextlib
 import io
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,9 +16,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import RESULTS
+from measure import RESULTS, run_tables
 from measure import show as show_table
-from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.graphs.compare import compare
@@ -303,18 +299,5 @@ TABLES: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    """Run the tables asked for, each in its own process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", choices=TABLES)
-    chosen = parser.parse_args().table
-    if chosen:
-        with threadpool_limits(1):
-            TABLES[chosen]()
-        return
-    for name in TABLES:
-        subprocess.run([sys.executable, __file__, "--table", name], check=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_tables(TABLES, __doc__, __file__)

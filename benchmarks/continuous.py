@@ -4,15 +4,11 @@
 defaults were chosen on seeds from 100 on. Each table runs in a process of its own, so that its peak memory is its own.
 """
 
-import argparse
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from measure import learn, over_seeds, row, show
-from threadpoolctl import threadpool_limits
+from measure import learn, over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms.admm.personalise import normalised_mse, refit
 from fedbnsl.algorithms.graphs.compare import compare
@@ -147,18 +143,5 @@ TABLES: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    """Run the tables asked for, each in its own process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", choices=TABLES)
-    chosen = parser.parse_args().table
-    if chosen:
-        with threadpool_limits(1):
-            TABLES[chosen]()
-        return
-    for name in TABLES:
-        subprocess.run([sys.executable, __file__, "--table", name], check=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_tables(TABLES, __doc__, __file__)

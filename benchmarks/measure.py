@@ -1,8 +1,11 @@
 """Run an algorithm over several seeds in this process and report accuracy, traffic and CPU seconds, mean and sd."""
 
+import argparse
 import json
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -119,6 +122,22 @@ def show(title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Sequence[Me
     RESULTS.mkdir(exist_ok=True)
     written = {"rows": rows, "runs": {label: [asdict(run) for run in of] for label, of in runs.items()}}
     (RESULTS / f"{title}.json").write_text(json.dumps(written, indent=1) + "\n")
+
+
+def run_tables(
+    tables: dict[str, Callable[[], None]], about: str | None, script: str, before: Callable[[], None] = lambda: None
+) -> None:
+    """Run the one of `tables` that the command line asks for, after `before`; else each in a process of its own."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--table", choices=tables)
+    chosen = parser.parse_args().table
+    if chosen:
+        with threadpool_limits(1):
+            before()
+            tables[chosen]()
+        return
+    for name in tables:
+        subprocess.run([sys.executable, script, "--table", name], check=True)
 
 
 def _mean(scores: Sequence[dict[str, Any]], key: str) -> float:

@@ -4,18 +4,14 @@
 from 100 on. The noise is fresh from the operating system in every run: figures vary a little from one call to the next.
 """
 
-import argparse
 import secrets
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import over_seeds, row, show
-from threadpoolctl import threadpool_limits
+from measure import over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.secure import participant
@@ -100,18 +96,5 @@ def masking() -> None:
 TABLES: dict[str, Callable[[], None]] = {"d20": d20, "d200": d200, "exact": exact, "masking": masking}
 
 
-def main() -> None:
-    """Run the tables asked for, each in its own process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", choices=TABLES)
-    chosen = parser.parse_args().table
-    if chosen:
-        with threadpool_limits(1):
-            TABLES[chosen]()
-        return
-    for name in TABLES:
-        subprocess.run([sys.executable, __file__, "--table", name], check=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_tables(TABLES, __doc__, __file__)

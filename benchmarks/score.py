@@ -5,11 +5,9 @@ single run) and results/score-NAME.md. Seeds 2 to 6; defaults were chosen on see
 from the network's published tables (pgmpy's wheel). CPU seconds are of all silos and the server, compiled code warm.
 """
 
-import argparse
 import datetime
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from measure import RESULTS, show
-from threadpoolctl import threadpool_limits
+from measure import RESULTS, run_tables, show
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.graphs.compare import compare
@@ -230,19 +227,5 @@ def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[st
 TABLES: dict[str, Callable[[], None]] = {"fed": federated, "pooled": pooled, "ahead": look_ahead, "large": large}
 
 
-def main() -> None:
-    """Run the tables asked for, each in its own process."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", choices=TABLES)
-    chosen = parser.parse_args().table
-    if chosen:
-        with threadpool_limits(1):
-            warm_up()
-            TABLES[chosen]()
-        return
-    for name in TABLES:
-        subprocess.run([sys.executable, __file__, "--table", name], check=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_tables(TABLES, __doc__, __file__, warm_up)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .check import check_names
+from .parquet import read_frame
 from .scan import find_fault, first_rows, read_bytes, read_header
 
 HEADER = re.compile(rb"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
@@ -93,14 +93,7 @@ def _arrow_columns(content: bytes, header: Sequence[str]) -> list[Column]:
 
 
 def _parquet_columns(path: Path) -> list[Column]:
-    if path.stat().st_size == 0:
-        raise BadInput(f"{path}: the file is empty")
-    try:
-        frame = pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
-        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
-    header = [str(name).strip() for name in frame.columns]
-    check_names(str(path), header)
+    frame, header = read_frame(path)
     return [_factorized(name, frame.iloc[:, v]) for v, name in enumerate(header)]
 
 

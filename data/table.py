@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.protocol import Schema
 
-from .check import cell_fault, check_names, check_table, shown
+from .check import cell_fault, check_table, shown
+from .parquet import read_frame
 from .scan import check_apart, find_fault, read_header
 
 # From 3.1 on pandas always reads floats exactly, and warns when it is asked to.
@@ -102,14 +103,7 @@ def _read_fast(path: Path, header: Sequence[str], apart: str | None) -> Table:
 
 
 def _read_parquet(path: Path, apart: str | None) -> Table:
-    if path.stat().st_size == 0:
-        raise BadInput(f"{path}: the file is empty")
-    try:
-        frame = pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
-        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
-    header = [str(name).strip() for name in frame.columns]
-    check_names(str(path), header)
+    frame, header = read_frame(path)
     if apart is not None:
         check_apart(path, header, apart)
     numeric = [name for name in header if name != apart]

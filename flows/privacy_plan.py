@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -13,7 +14,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import dp_covariance, secure_sum
 from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
-from fedbnsl.algorithms.privacy.shares import delta_for
+from fedbnsl.algorithms.privacy.shares import Shares, delta_for
 from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget, gaussian_sigma
 from fedbnsl.algorithms.protocol import Schema
 from fedbnsl.data.folder import read_schema
@@ -55,12 +56,12 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
     """Print the table of the learners of continuous data; return the one to take."""
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
-    for name, level, trusted in (
-        ("secure-sum", _by_secure_sum, MOST_SILOS),
-        ("dp-covariance", _by_dp_covariance, "nobody"),
-        ("dp-fed-sparse", _by_dp_fed_sparse, "nobody"),
+    for name, plan, trusted in (
+        ("secure-sum", secure_sum.plan, MOST_SILOS),
+        ("dp-covariance", dp_covariance.plan, "nobody"),
+        ("dp-fed-sparse", None, "nobody"),
     ):
-        one = forecast_of(name, level, schema, epsilon, delta)
+        one = forecast_of(name, plan, schema, epsilon, delta)
         if one is None:
             table.add_row(name, trusted, "refused: too few rows", "", "")
         else:
@@ -75,33 +76,22 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
 
 
 def forecast_of(
-    name: str, level: Callable[[Schema, float, float], float], schema: Schema, epsilon: float, delta: float
+    name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
 ) -> Forecast | None:
-    """Return what to expect of a learner with its default settings; None where it would refuse the budget."""
-    algorithm = registry.build(name, registry.configure(name, {"epsilon": epsilon, "delta": delta}))
+    """Return what to expect of a learner with its default settings; None where it would refuse the budget.
+
+    `plan` says the noise of one that learns from second moments; any other one says it itself.
+    """
+    settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
+    algorithm = registry.build(name, settings)
     try:
-        algorithm.open_server(schema)
+        server = algorithm.open_server(schema)
     except BadInput:
         return None
-    return forecast(name, len(schema.variables), sum(schema.rows.values()), level(schema, epsilon, delta))
-
-
-def _by_secure_sum(schema: Schema, epsilon: float, delta: float) -> float:
-    settings = secure_sum.SecureSum(epsilon=epsilon, delta=delta)
-    d, rows = len(schema.variables), sum(schema.rows.values())
-    return noise_level(secure_sum.plan(settings, schema), d, len(schema.rows), rows, settings.drawn_in)
-
-
-def _by_dp_covariance(schema: Schema, epsilon: float, delta: float) -> float:
-    settings = dp_covariance.DpCovariance(epsilon=epsilon, delta=delta)
-    d, rows = len(schema.variables), sum(schema.rows.values())
-    return noise_level(dp_covariance.plan(settings, schema), d, len(schema.rows), rows, settings.drawn_in)
-
-
-def _by_dp_fed_sparse(schema: Schema, epsilon: float, delta: float) -> float:
-    name = "dp-fed-sparse"
-    algorithm = registry.build(name, registry.configure(name, {"epsilon": epsilon, "delta": delta}))
-    return float(algorithm.measures(algorithm.open_server(schema))["noise"])
+    d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
+    if plan is None:
+        return forecast(name, d, rows, algorithm.measures(server)["noise"])
+    return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.drawn_in))
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:

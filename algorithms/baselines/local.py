@@ -5,7 +5,7 @@ What leaves a silo: the weights of its own structure, once. `notears-local` repo
 structure with the least SHD, which takes the truth to know: a mark for benchmarks, nothing a user can run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,11 +14,7 @@ from ..graphs.compare import compare
 from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .notears_alone import Notears, notears
-
-
-@dataclass(frozen=True)
-class Ask:
-    """The only broadcast: each silo is to send what it learned."""
+from .once import Ask, once
 
 
 @dataclass(frozen=True)
@@ -60,21 +56,8 @@ def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgo
         each = list(local_structures(server).values())
         return min(each, key=lambda one: sum(compare(one, other)["shd"] or 0 for other in each if other.acyclic))
 
-    return FederatedAlgorithm(
-        open_silo=open_silo,
-        open_server=open_server,
-        broadcast=lambda server: Ask(),
-        local_solve=lambda silo, ask: (silo, silo),
-        aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
-        structure=structure,
-        server_type=Server,
-        silo_type=Learned,
-        broadcast_type=Ask,
-        reply_type=Learned,
-        max_rounds=1,
-        local_structures=local_structures,
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, Learned), local_structures=local_structures
     )
 
 

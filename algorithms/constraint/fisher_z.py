@@ -47,6 +47,9 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
     sizes = (tests != PAD).sum(axis=1)
     for size in np.unique(sizes):
         chosen = np.flatnonzero(sizes == size)
+        if size == 2:
+            r[chosen], variance[chosen] = correlations[tests[chosen, 0], tests[chosen, 1]], noise**2
+            continue
         precision = _precision(correlations, tests[chosen, :size])
         r[chosen] = _partial(precision)
         if noise:

@@ -4,12 +4,13 @@ What leaves a silo: the end marks of its own graph, once. What the server needs:
 many of them put a tail, an arrow or a circle at its ends.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..baselines.once import Ask, once
 from ..graphs.pag_rules import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
@@ -18,11 +19,6 @@ from .evidence import exact
 from .federated import federated_search
 from .procedures import FCI, PC, Procedure
 from .settings import ConstraintSettings
-
-
-@dataclass(frozen=True)
-class Ask:
-    """The only broadcast: each silo is to send what it learned."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +54,7 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
         own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels)
-        last = None
-        for last in rounds(alone, InProcessFederation(own, {silo: table})):  # noqa: B007 - the last one counts
-            pass
-        assert last is not None
+        *_, last = rounds(alone, InProcessFederation(own, {silo: table}))
         marks = as_marks(alone.structure(last.server))
         return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
 
@@ -69,20 +62,11 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
         assert replies.total is not None
         return Poll(server.variables, replies.total.reshape(server.votes.shape), len(replies.silos))
 
-    return FederatedAlgorithm(
-        open_silo=open_silo,
-        open_server=lambda schema: Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0),
-        broadcast=lambda server: Ask(),
-        local_solve=lambda silo, ask: (silo, silo),
-        aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
-        structure=lambda server: elect(server, procedure.kind),
-        server_type=Poll,
-        silo_type=Ballot,
-        broadcast_type=Ask,
-        reply_type=Ballot,
-        max_rounds=1,
+    def open_server(schema: Schema) -> Poll:
+        return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
+
+    return replace(
+        once(open_silo, open_server, aggregate, lambda server: elect(server, procedure.kind), Poll, Ballot),
         summand=lambda ballot: np.stack([ballot.tails, ballot.arrows, ballot.circles]).ravel().astype(np.int64),
         whole_numbers=True,
         bears_loss=True,

@@ -18,15 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput
 from ..privacy.discrete_gaussian import discrete_gaussian
 from ..privacy.ledger import Promise
 from ..privacy.noise import Bits, child
 from ..privacy.private import SEEDED
-from ..privacy.shares import delta_for, share_variance
+from ..privacy.shares import delta_for, share_variance, sure_shares
 from ..privacy.zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
 from ..protocol import Schema
-from ..secure.session import default_threshold
 
 PARTS = 64
 """variances are multiples of 1/PARTS"""
@@ -66,18 +64,11 @@ def table_plan(
 
     Raises `BadInput` for a silo of one row, and where so many `colluders` leave no share of noise that is sure.
     """
-    threshold = default_threshold(len(rows))
-    if threshold - colluders < 1:
-        raise BadInput(f"parameter colluders is {colluders}: of {threshold} sure shares none would be left")
-    telling = f"at most {colluders} of these tell" if colluders else "none of these tells"
-    protects = (
-        f"from the coordinator and whoever sees the result, while {threshold} of {len(rows)} silos follow the protocol "
-        f"and {telling} the coordinator its noise"
-    )
+    sure, protects = sure_shares(len(rows), colluders)
     delta = delta_for(delta, Schema((), dict(rows)))
     whole = budget(epsilon, delta, ReplaceOne)
     promise = Promise(epsilon, delta, whole, protects, SEEDED if seeded else "")
-    return TablePlan(promise, threshold - colluders, whole.portion(1, exchanges))
+    return TablePlan(promise, sure, whole.portion(1, exchanges))
 
 
 def noisy(counts: NDArray[np.unsignedinteger], tables: int, plan: TablePlan, key: bytes) -> NDArray[np.int64]:

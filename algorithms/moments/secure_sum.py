@@ -11,9 +11,8 @@ from typing import Literal
 
 from ..admm.settings import require
 from ..errors import BadInput
-from ..privacy.shares import Shares
+from ..privacy.shares import Shares, sure_shares
 from ..protocol import FederatedAlgorithm, Schema
-from ..secure.session import default_threshold
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
 
 
@@ -46,14 +45,5 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
 
 def plan(settings: SecureSum, schema: Schema) -> Shares:
     """Return every silo's share of the noise; raises `BadInput` if no honest silo's share would be sure."""
-    silos = len(schema.rows)
-    threshold = default_threshold(silos)
-    sure = threshold - settings.colluders
-    if sure < 1:
-        raise BadInput(f"parameter colluders is {settings.colluders}: of {threshold} sure shares none would be left")
-    telling = f"at most {settings.colluders} of these tell" if settings.colluders else "none of these tells"
-    protects = (
-        f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
-        f"and {telling} the coordinator its noise"
-    )
+    sure, protects = sure_shares(len(schema.rows), settings.colluders)
     return settings.shares(schema, sure, protects)

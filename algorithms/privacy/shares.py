@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
+from ..secure.session import default_threshold
 from . import gram, scales
 from .ledger import Promise
 from .zcdp import Cost, ReplaceOne, distributed_gaussian_cost
@@ -42,6 +43,22 @@ def delta_for(delta: float, schema: "Schema") -> float:
     if least < 2:
         raise BadInput(f"silo {silo} has {least} row: a private run takes 2 or more in every silo")
     return delta or 1.0 / least**2
+
+
+def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
+    """Return how many shares of so many silos are sure to be in a secure sum and unknown, and from whom that protects.
+
+    Raises `BadInput` where so many `colluders` leave none.
+    """
+    threshold = default_threshold(silos)
+    if threshold - colluders < 1:
+        raise BadInput(f"parameter colluders is {colluders}: of {threshold} sure shares none would be left")
+    telling = f"at most {colluders} of these tell" if colluders else "none of these tells"
+    protects = (
+        f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
+        f"and {telling} the coordinator its noise"
+    )
+    return threshold - colluders, protects
 
 
 def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int) -> Shares:

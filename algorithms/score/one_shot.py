@@ -5,13 +5,14 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.settings import require
+from ..baselines.once import Ask, once
 from ..graphs.structure import Structure
 from ..protocol import FederatedAlgorithm, Replies, Schema
 from .arcs import Arcs, arcs_of, members
@@ -44,11 +45,6 @@ class GesUnion(FusionSettings):
     quota: float = 0.0
     rounds: int = 1
     """exchanges: there is one"""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """The only broadcast: each silo is to send what it learned."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +109,7 @@ def _once(
     def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
         return Server(server.variables, members(replies.each, len(server.variables)))
 
-    return FederatedAlgorithm(
-        open_silo=open_silo,
-        open_server=open_server,
-        broadcast=lambda server: Ask(),
-        local_solve=lambda silo, ask: (silo, silo),
-        aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
-        structure=structure,
-        server_type=Server,
-        silo_type=Arcs,
-        broadcast_type=Ask,
-        reply_type=Arcs,
-        max_rounds=1,
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, Arcs),
         cost=lambda message: message.arcs.nbytes if isinstance(message, Arcs) else 0,
     )
