@@ -1,0 +1,202 @@
+"""Whether a change of the code changed any result: a fixed list of runs, recorded with one version and compared.
+
+    python benchmarks/unchanged.py record FILE.json     # with the version to compare with
+    python benchmarks/unchanged.py compare FILE.json    # with the version at hand; exit code 1 if anything differs
+
+Compared bit for bit: structure, scores, metrics, the rows of all rounds, local structures, parameters. Only the seconds
+are left out. Floating-point sums depend on the machine's BLAS, so both versions must run on the same machine.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedbnsl import learn, prepare
+
+DATA: dict[str, dict[str, Any]] = {
+    "er10": {"kind": "homogeneous", "variables": 10, "silos": 4, "rows": 300, "seed": 100},
+    "er20": {"kind": "homogeneous", "variables": 20, "silos": 8, "rows": 1000, "seed": 101},
+    "er12-large": {"kind": "homogeneous", "variables": 12, "silos": 3, "rows": 4000, "seed": 102},
+    "own-weights": {"kind": "heterogeneous", "variables": 8, "silos": 5, "rows": 60, "seed": 103},
+    "sachs": {"kind": "sachs", "silos": 3},
+    "random10": {"kind": "discrete", "variables": 10, "silos": 3, "rows": 800, "seed": 104},
+    "biased": {"kind": "surrogate", "variables": 8, "silos": 3, "rows": 800, "seed": 105, "parents": 3},
+    "hidden": {"kind": "discrete", "variables": 9, "silos": 2, "rows": 1500, "seed": 106, "latent": 1},
+    "asia": {"kind": "network", "network": "asia", "silos": 3, "rows": 1000, "seed": 107},
+    "alarm": {"kind": "network", "network": "alarm", "silos": 3, "rows": 400, "seed": 108},
+}
+
+SEEDED = {"insecure_seed": 3}
+RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # consensus ADMM: ours, the papers' presets, masked
+    "fed-sparse": ("er20", "fed-sparse", {}),
+    "fed-sparse own weights": ("own-weights", "fed-sparse", {}),
+    "fed-sparse paper": ("er10", "fed-sparse", {"preset": "paper"}),
+    "fed-sparse paper-sachs": ("sachs", "fed-sparse", {"preset": "paper-sachs", "rounds": 30}),
+    "fed-sparse sachs": ("sachs", "fed-sparse", {"preset": "sachs", "rounds": 30, "parameters": False}),
+    "fed-sparse secure": ("er10", "fed-sparse", {"secure": True}),
+    "fed-sparse paper secure": ("er10", "fed-sparse", {"preset": "paper", "secure": True, "rounds": 25}),
+    "fed-sparse unscaled": ("er10", "fed-sparse", {"scaled": False}),
+    "fed-sparse no turns": ("er10", "fed-sparse", {"turns": 0, "relax": False, "hold": 0}),
+    "fed-sparse centred, repaired": ("er10", "fed-sparse", {"center": True, "settle": False, "repair": True}),
+    "notears-admm": ("er20", "notears-admm", {}),
+    "notears-admm paper": ("er10", "notears-admm", {"preset": "paper"}),
+    "notears-admm paper-sachs": ("sachs", "notears-admm", {"preset": "paper-sachs", "rounds": 30}),
+    "notears-admm secure": ("er10", "notears-admm", {"secure": True}),
+    "fed-frank-wolfe": ("er10", "fed-frank-wolfe", {"rounds": 30}),
+    "notears": ("er10", "notears", {}),
+    "notears-local": ("er10", "notears-local", {}),
+    "notears-voting": ("own-weights", "notears-voting", {}),
+    "notears-best": ("er10", "notears-best", {}),
+    # one sum of second moments
+    "secure-sum": ("er20", "secure-sum", {}),
+    "secure-sum notears": ("er10", "secure-sum", {"learner": "notears"}),
+    "secure-sum fed-sparse": ("er10", "secure-sum", {"learner": "fed-sparse"}),
+    "secure-sum notears-admm": ("er10", "secure-sum", {"learner": "notears-admm"}),
+    "secure-sum pc": ("er10", "secure-sum", {"learner": "pc"}),
+    "secure-sum ges": ("er10", "secure-sum", {"learner": "ges"}),
+    "secure-sum private": ("er12-large", "secure-sum", {"epsilon": 2.0, **SEEDED}),
+    "secure-sum private pc": ("er12-large", "secure-sum", {"epsilon": 5.0, "learner": "pc", **SEEDED}),
+    "secure-sum private known scale": ("er12-large", "secure-sum", {"epsilon": 2.0, "known_scale": 1.5, **SEEDED}),
+    "dp-covariance": ("er12-large", "dp-covariance", {"epsilon": 10.0, **SEEDED}),
+    "dp-fed-sparse": ("er12-large", "dp-fed-sparse", {"epsilon": 10.0, **SEEDED}),
+    "dp-fed-sparse secure": ("er12-large", "dp-fed-sparse", {"epsilon": 10.0, "rounds": 3, "secure": True, **SEEDED}),
+    "dp-fed-sparse paper": ("er12-large", "dp-fed-sparse", {"preset": "paper", "rounds": 6, **SEEDED}),
+    "dp-fed-sparse paper-mangold": ("er12-large", "dp-fed-sparse", {"preset": "paper-mangold", "rounds": 4, **SEEDED}),
+    # independence tests
+    "fed-pc": ("random10", "fed-pc", {}),
+    "fed-pc biased": ("biased", "fed-pc", {}),
+    "fed-pc continuous": ("er10", "fed-pc", {}),
+    "fed-pc secure": ("random10", "fed-pc", {"secure": True}),
+    "fed-pc projection": ("asia", "fed-pc", {"mode": "projection"}),
+    "fed-pc majority g2": ("random10", "fed-pc", {"orientation": "majority", "statistic": "g2"}),
+    "fed-pc private": ("random10", "fed-pc", {"epsilon": 10.0, **SEEDED}),
+    "fed-fci": ("hidden", "fed-fci", {}),
+    "fed-fci continuous": ("er10", "fed-fci", {}),
+    "fed-fci private": ("random10", "fed-fci", {"epsilon": 10.0, "depth": 1, **SEEDED}),
+    "pc": ("random10", "pc", {}),
+    "fci": ("hidden", "fci", {}),
+    "pc-voting": ("random10", "pc-voting", {}),
+    "fci-voting": ("hidden", "fci-voting", {}),
+    "pc-cit-voting": ("random10", "pc-cit-voting", {}),
+    "fci-cit-voting continuous": ("er10", "fci-cit-voting", {}),
+    # scores
+    "rfcd": ("asia", "rfcd", {}),
+    "fed-ges": ("alarm", "fed-ges", {}),
+    "fed-ges fuse": ("asia", "fed-ges", {"client": "fuse", "quota": 0.0}),
+    "secure-ges": ("alarm", "secure-ges", {}),
+    "secure-ges secure": ("asia", "secure-ges", {"secure": True}),
+    "secure-ges continuous": ("er10", "secure-ges", {}),
+    "secure-boss": ("alarm", "secure-boss", {}),
+    "secure-boss continuous": ("er20", "secure-boss", {}),
+    "ges": ("alarm", "ges", {}),
+    "boss": ("asia", "boss", {"score": "bic"}),
+    "ges-union": ("asia", "ges-union", {}),
+    # the same loop under Prefect, Dask and MLflow
+    "prefect fed-sparse": ("er10", "fed-sparse", {"engine": "prefect"}),
+    "prefect fed-sparse secure": ("er10", "fed-sparse", {"engine": "prefect", "secure": True}),
+    "prefect secure-sum private": ("er12-large", "secure-sum", {"engine": "prefect", "epsilon": 2.0, **SEEDED}),
+    "prefect fed-pc": ("random10", "fed-pc", {"engine": "prefect"}),
+    "prefect boss": ("asia", "boss", {"engine": "prefect"}),
+}
+"""name -> data set, algorithm, what `learn` is told; every algorithm and preset, both engines, masked and private"""
+
+
+def main() -> None:
+    """Record or compare."""
+    if len(sys.argv) != 3 or sys.argv[1] not in ("record", "compare", "run"):
+        raise SystemExit(__doc__)
+    path = Path(sys.argv[2])
+    if sys.argv[1] == "run":  # one run in a process of its own: path is its folder
+        (path / "digest.json").write_text(json.dumps(run(path.name, path.parent.parent)), encoding="utf-8")
+        os._exit(0)  # Prefect would wait for a server that ended with the run
+    found = all_runs()
+    if sys.argv[1] == "record":
+        path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        return
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    differing = [name for name in expected if found.get(name) != expected[name]]
+    for name in differing:
+        print(f"{name}: {difference(expected[name], found.get(name, {}))}")
+    print(f"{len(expected) - len(differing)} of {len(expected)} runs are the same")
+    raise SystemExit(bool(differing))
+
+
+def all_runs() -> dict[str, Any]:
+    """Return what every run of the list gives; those under Prefect each in a process, with a server, of their own."""
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, options in DATA.items():
+            prepare(out=Path(scratch) / name, **options)
+        for name, (_, _, told) in RUNS.items():
+            start = time.process_time()
+            if "engine" in told:
+                folder = Path(scratch) / "runs" / name
+                folder.mkdir(parents=True)
+                subprocess.run([sys.executable, __file__, "run", folder], check=True, capture_output=True, cwd=scratch)
+                found[name] = json.loads((folder / "digest.json").read_text(encoding="utf-8"))
+            else:
+                found[name] = run(name, Path(scratch))
+            print(f"{time.process_time() - start:6.2f} CPU s  {name}", flush=True)
+    return found
+
+
+def run(name: str, scratch: Path) -> dict[str, Any]:
+    """Return what the run `name` gives on its data set, which is in `scratch`."""
+    data, algorithm, told = RUNS[name]
+    out = {"out": scratch / "runs" / name / "out"} if "engine" in told else {}
+    return digest(learn(scratch / data, algorithm, **out, **told))
+
+
+def digest(learned: Any) -> dict[str, Any]:
+    """Return a run as JSON; of arrays what tells any bit of them from another."""
+    result = learned.result
+    kept = {
+        "structure": result.structure,
+        "local_structures": result.local_structures,
+        "metrics": {name: value for name, value in result.metrics.items() if name != "seconds"},
+        "rounds": result.rounds,
+        "refit": result.refit,
+        "network": result.parameters.network,
+        "spent": result.privacy and result.privacy.ever,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(kept)))
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        content = np.ascontiguousarray(value) + 0.0  # minus zero is zero
+        return hashlib.sha256(repr(content.shape).encode() + content.tobytes()).hexdigest()[:16]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def difference(expected: Any, found: Any) -> str:
+    """Return where two runs differ first."""
+    for key in expected:
+        if isinstance(expected[key], dict) and isinstance(found.get(key), dict):
+            inner = [name for name in expected[key] if expected[key][name] != found[key].get(name)]
+            if inner:
+                return f"{key}.{inner[0]}: {expected[key][inner[0]]} became {found[key].get(inner[0])}"
+        if found.get(key) != expected[key]:
+            return f"{key} differs"
+    return "more than before"
+
+
+if __name__ == "__main__":
+    main()
