@@ -9,10 +9,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from . import wire
+from .core import wire
+from .core.protocol import FederatedAlgorithm, Kind, Replies, Schema, Sparse, Traffic, gather, traffic_of
 from .privacy.ledger import Budget, Charge, Ledger, MemoryLedger
 from .privacy.private import Spender, private_solve
-from .protocol import FederatedAlgorithm, Kind, Replies, Schema, Sparse, Traffic, gather, traffic_of
 from .secure import masked
 from .secure.exchange import Transport, answer
 from .secure.masks import Ring

@@ -5,16 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from .admm import fed_sparse, frank_wolfe, notears_admm, personalise
-from .baselines import local, notears_alone
-from .constraint import cit_vote, fed_pc, graph_vote, rfcd
+from .admm import fed_sparse, frank_wolfe, notears_admm
+from .admm import notears as notears_alone
+from .baselines import local_notears as local
+from .baselines import pooled_search as one_shot
+from .baselines import vote_on_graphs as graph_vote
+from .baselines import vote_on_tests as cit_vote
+from .constraint import fed_pc
 from .constraint.settings import ConstraintSettings
+from .core.protocol import FederatedAlgorithm, Kind
+from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
+from .parameters import refit as personalise
 from .parameters import regressions, tables
-from .privacy import dp_fed_sparse
-from .protocol import FederatedAlgorithm, Kind
-from .score import fed_ges, one_shot, secure_search
+from .score import fed_ges, rfcd, secure_search
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from measure import RESULTS, run_tables
 from measure import show as show_table
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, Traffic, gather, rounds, traffic_of
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, Traffic, gather, rounds, traffic_of
-from fedbnsl.data.discrete import discrete, surrogate
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.networks import network
-from fedbnsl.data.sachs import discrete_sachs, sachs_truth
+from fedbnsl.data.generators.discrete import discrete, surrogate
+from fedbnsl.data.networks.published import network
+from fedbnsl.data.networks.sachs import discrete_sachs, sachs_truth
 
 SEEDS = range(2, 12)
 ROWS = 10_000

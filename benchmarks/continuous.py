@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from measure import learn, over_seeds, row, run_tables, show
 
-from fedbnsl.algorithms.admm.personalise import normalised_mse, refit
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.parameters.refit import normalised_mse, refit
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.generate import heterogeneous, homogeneous
-from fedbnsl.data.sachs import sachs, sachs_truth
+from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.networks.sachs import sachs, sachs_truth
 
 SEEDS = range(2, 12)
 FIGURES = {"edges": "edges", "right, undirected": "correct_skeleton", "right, directed": "correct", "SHD": "shd"}

@@ -16,11 +16,11 @@ from measure import RESULTS
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.features import markov_blanket
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import rounds
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.lucas import TARGET, lucas
+from fedbnsl.data.networks.lucas import TARGET, lucas
 
 SEEDS = range(2, 12)
 SILOS = (2, 4, 8)

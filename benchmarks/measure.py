@@ -16,10 +16,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, federate
-from fedbnsl.algorithms.protocol import Traffic, rounds
 from fedbnsl.data.federated import FederatedData, pool
 
 RESULTS = Path(__file__).parent / "results"

@@ -17,7 +17,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.secure import participant
 from fedbnsl.algorithms.secure.session import Session, default_threshold
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 SEEDS = range(2, 12)
 EPSILONS = (0.5, 1.0, 5.0, 10.0)

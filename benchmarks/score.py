@@ -18,12 +18,12 @@ import numpy as np
 from measure import RESULTS, run_tables, show
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import Traffic, rounds
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.networks import network
+from fedbnsl.data.networks.published import network
 
 SEEDS = range(2, 7)
 ROWS = 5000

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.protocol import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.protocol import Schema
 
 POOLED = "pooled"
 

@@ -13,18 +13,18 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from fedbnsl.algorithms.constraint.features import MarkovBlanket, markov_blanket
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.check import check_same_columns, check_table
+from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.data.federated import FederatedData, continuous
-from fedbnsl.data.folder import read_folder, silo_files, write_folder
+from fedbnsl.data.folder.check import check_same_columns, check_table
+from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
-from .inline import job_inline, run_inline
-from .recipes import recipe
-from .run import check
-from .settings import LearnSettings, checked
+from .engines.inline import job_inline, run_inline
+from .job.run import check
+from .options.learn import LearnSettings, checked
+from .options.prepare import recipe
 
 Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
 IN_MEMORY = "data"
@@ -169,8 +169,8 @@ def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
 
 
 def _learn_with_prefect(settings: LearnSettings) -> Learned:
-    from .cli_learn import check_out, learn_with_prefect, precheck
-    from .environment import prepare_environment
+    from .cli.learn import check_out, learn_with_prefect, precheck
+    from .servers.environment import prepare_environment
 
     prepare_environment()
     settings = settings.named()

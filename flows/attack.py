@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, FloatArray, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
-from fedbnsl.algorithms.protocol import FederatedAlgorithm, FloatArray, rounds
 from fedbnsl.algorithms.secure import ring
 from fedbnsl.algorithms.secure.exchange import Transport
 from fedbnsl.algorithms.secure.messages import read_vector
@@ -80,7 +80,7 @@ def private(data: FederatedData, epsilon: float) -> Attacked:
 
 def lone_reply(silo: str, part: Any) -> Any:
     """Return what the server would have got from one silo alone."""
-    from fedbnsl.algorithms.protocol import Replies
+    from fedbnsl.algorithms.core.protocol import Replies
 
     return Replies((silo,), total=part)
 

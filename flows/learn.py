@@ -8,21 +8,14 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
-from fedbnsl.flows.artifacts import ProgressArtifact, publish, tag_flow_run
-from fedbnsl.flows.finished import Finished
-from fedbnsl.flows.listening import listeners
-from fedbnsl.flows.resuming import (
-    Started,
-    checkpointing,
-    forget,
-    read_started,
-    resumed_from,
-    write_started,
-)
-from fedbnsl.flows.run import Listener, check, run
-from fedbnsl.flows.settings import LearnSettings
-from fedbnsl.flows.silos import Silos, job_of, silos_of
-from fedbnsl.flows.tracked import logging_rounds, tracked
+from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
+from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
+from fedbnsl.flows.engines.listening import listeners
+from fedbnsl.flows.engines.resuming import Started, checkpointing, forget, read_started, resumed_from, write_started
+from fedbnsl.flows.engines.tracked import logging_rounds, tracked
+from fedbnsl.flows.job.finished import Finished
+from fedbnsl.flows.job.run import Listener, check, run
+from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tracking.outputs import write_outputs
 
 

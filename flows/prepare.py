@@ -8,8 +8,8 @@ from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from fedbnsl.data.folder import write_folder
-from fedbnsl.flows.recipes import AnyRecipe
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.flows.options.prepare import AnyRecipe
 from fedbnsl.tasks.prepare import make_data, write_data
 from fedbnsl.tasks.rounds import perform
 

@@ -12,8 +12,8 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.protocol import FederatedAlgorithm, Replies, SiloLost
 from fedbnsl.algorithms.secure.session import Aborted
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from . import silo_runtime
+from .silo import service as silo_runtime
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 """One BLAS thread a worker: two workers with a thread per core each take a hundred times as long."""

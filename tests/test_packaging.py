@@ -1,18 +1,40 @@
 """What is installed is what is there."""
 
-import tomllib
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
 
 
-def test_every_package_is_listed_and_typed():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    found = {"fedbnsl", *(_name(path) for room in ROOMS for path in (ROOT / room).rglob("__init__.py"))}
-    assert sorted(listed) == sorted(found)
-    assert all((ROOT / name.removeprefix("fedbnsl.").replace(".", "/") / "py.typed").exists() for name in found)
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Return the names of the files in a wheel built from a copy of this checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("fedbnsl", *ROOMS):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
+    (path,) = copy.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist())
 
 
-def _name(init: Path) -> str:
-    return ".".join(("fedbnsl", *init.parent.relative_to(ROOT).parts))
+def test_every_module_is_in_the_wheel(wheel):
+    """No list of packages has to be kept: a new folder with an `__init__.py` is found."""
+    found = {f"fedbnsl/{path.relative_to(ROOT)}" for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    assert {name for name in wheel if name.endswith(".py")} == {*found, "fedbnsl/__init__.py"}
+    assert "fedbnsl/py.typed" in wheel
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_folder_with_modules_is_a_package(room):
+    folders = {path.parent for path in (ROOT / room).rglob("*.py")}
+    assert all((folder / "__init__.py").exists() for folder in folders)

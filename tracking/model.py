@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fedbnsl.algorithms.parameters.bif import bif, why_no_bif
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork, Network
 
-from .bif import bif, why_no_bif
-from .mlflow_store import open_client, tracking_uri
+from .mlflow.store import open_client, tracking_uri
 from .result import RunResult
 
 NETWORK = "network.json"

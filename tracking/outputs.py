@@ -18,8 +18,8 @@ from fedbnsl.algorithms.graphs.edge_types import edge_count, written
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
-from .picture import as_png, draw_structure
-from .report import report_html
+from .pictures.picture import as_png, draw_structure
+from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult
 
 MODELS = ("model.bif", "model.json")

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedbnsl.algorithms.core.protocol import Outcome, Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.algorithms.protocol import Outcome, Schema
 
 Metric = float | int | bool | str | None
 

@@ -1,6 +1,6 @@
 """Consensus ADMM put together: the same server and silo for every local solver (000 Algorithm 1, 001 Algorithm 1)."""
 
-from ..protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm
 from . import server_side, silo_side
 from .server_side import Server
 from .settings import ConsensusSettings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm, FloatArray
 from .consensus import consensus_admm
 from .pgcd import pgcd
 from .server_side import Server

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from ..protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm, FloatArray
 from .consensus import consensus_admm
 from .server_side import Server
 from .settings import ConsensusSettings, require

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from ..protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm, FloatArray
 from .consensus import consensus_admm
 from .server_side import Server
 from .settings import ConsensusSettings

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.protocol import FloatArray, Replies, Schema, Sparse
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure
-from ..protocol import FloatArray, Replies, Schema, Sparse
 from .consensus_step import consensus_step, soft_threshold
 from .messages import change_between, hold_back
 from .order import forward, settled_order

@@ -5,8 +5,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..protocol import FloatArray
-from .counting import Tables, offsets
+from ..core.protocol import FloatArray
+from ..statistics.count_tables import Tables, offsets
 from .results import Results
 from .subsets import Tests
 

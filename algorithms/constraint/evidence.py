@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
+from ..statistics.count_tables import ReadTables, count, tables_for
 from .chi_square import chi_square
-from .counting import ReadTables, count, tables_for
 from .federated import Answer, Evidence, Known, Query, Server, Silo
 from .fisher_z import correlation, fisher_z
 from .noisy_chi_square import noisy_chi_square

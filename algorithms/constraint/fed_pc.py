@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.settings import require
+from ..core.protocol import FederatedAlgorithm, Schema
 from ..errors import BadInput
 from ..privacy.ledger import Release
 from ..privacy.private import NO_SEED, Private
-from ..protocol import FederatedAlgorithm, Schema
-from .counting import offsets
+from ..statistics.count_tables import offsets
 from .evidence import exact, private_counts
 from .federated import Answer, Evidence, Query, Server, Silo, federated_search, open_silo
 from .private_counts import TablePlan, table_plan

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from ..errors import BadInput
-from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .fisher_z import moments
 from .private_counts import TablePlan
 from .procedures import Procedure

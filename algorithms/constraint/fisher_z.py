@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from ..moments.triangle import from_triangle, triangle
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
+from ..statistics.symmetric import from_triangle, triangle
 from .results import Results
 from .subsets import PAD, Tests
 

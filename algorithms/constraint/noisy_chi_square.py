@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..protocol import FloatArray
-from .counting import ReadTables
+from ..core.protocol import FloatArray
+from ..statistics.count_tables import ReadTables
 from .results import Results
 from .subsets import PAD, Tests
 

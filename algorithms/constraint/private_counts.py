@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.protocol import Schema
 from ..privacy.discrete_gaussian import discrete_gaussian
 from ..privacy.ledger import Promise
 from ..privacy.noise import Bits, child
 from ..privacy.private import SEEDED
 from ..privacy.shares import delta_for, share_variance, sure_shares
 from ..privacy.zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
-from ..protocol import Schema
 
 PARTS = 64
 """variances are multiples of 1/PARTS"""

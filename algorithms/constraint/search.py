@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
 from .biconnected import biconnected
 from .results import Answer, Results
 from .settings import ConstraintSettings

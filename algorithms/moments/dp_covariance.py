@@ -9,8 +9,8 @@ mean of P covariances carries the noise of √P sums: `secure-sum` does with tha
 from dataclasses import dataclass
 
 from ..admm.settings import require
+from ..core.protocol import FederatedAlgorithm, Schema
 from ..privacy.shares import Shares
-from ..protocol import FederatedAlgorithm, Schema
 from .pooled import Learner
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
 

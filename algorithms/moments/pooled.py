@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..admm import fed_sparse, notears_admm
+from ..admm.notears import Notears
 from ..admm.settings import require
 from ..admm.silo_side import open_moments
-from ..baselines.notears_alone import Notears
+from ..core.protocol import FederatedAlgorithm, FloatArray, Schema, rounds
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
-from ..protocol import FederatedAlgorithm, FloatArray, Schema, rounds
 from .equal_variance import equal_variance
 from .searched import ges_from_moments, pc_from_moments
 

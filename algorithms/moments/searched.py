@@ -10,8 +10,8 @@ from ..constraint.fisher_z import fisher_z
 from ..constraint.procedures import PC
 from ..constraint.search import plan, run
 from ..constraint.settings import ConstraintSettings
+from ..core.protocol import FloatArray
 from ..graphs.structure import Structure
-from ..protocol import FloatArray
 from ..score.gaussian import score_covariance
 from ..score.procedures import GES, search
 from ..score.settings import SearchSettings

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..admm.settings import require
+from ..core.protocol import FederatedAlgorithm, Schema
 from ..errors import BadInput
 from ..privacy.shares import Shares, sure_shares
-from ..protocol import FederatedAlgorithm, Schema
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.settings import require
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from ..graphs.structure import Structure
 from ..privacy import gram, scales
 from ..privacy.discrete_gaussian import discrete_gaussian
@@ -25,9 +26,8 @@ from ..privacy.noise import Bits, child
 from ..privacy.private import NO_SEED, SEEDED, Private
 from ..privacy.shares import Shares, delta_for, noise_shares
 from ..privacy.zcdp import Accounting, ReplaceOne, budget
-from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..statistics.symmetric import from_triangle, triangle
 from .pooled import PooledLearner, exact_price, learn_from_moments, residual_variances
-from .triangle import from_triangle, triangle
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
 LEAST_EIGENVALUE = 1e-3

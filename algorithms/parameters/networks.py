@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.protocol import FloatArray
 from ..graphs.structure import Structure
-from ..protocol import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

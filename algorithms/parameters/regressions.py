@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.personalise import refit
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
 from ..moments.pooled import residual_variances
-from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from .networks import GaussianNetwork
+from .refit import refit
 
 
 @dataclass(frozen=True)

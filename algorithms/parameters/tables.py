@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.settings import require
-from ..constraint.counting import count
 from ..constraint.federated import Silo, open_silo
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
 from ..graphs.structure import Structure
-from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..statistics.count_tables import count
 from .networks import DiscreteNetwork
 
 PAD = -1

@@ -16,8 +16,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ..moments.triangle import from_triangle, triangle
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
+from ..statistics.symmetric import from_triangle, triangle
 
 # Products of 53-bit floats are exact, and matrix products fast, as long as their sum stays below 2⁵³.
 EXACT_BITS = 52

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from .ledger import Budget, Ledger, Promise, Release, Request
 
 if TYPE_CHECKING:
-    from ..protocol import FederatedAlgorithm, Schema
+    from ..core.protocol import FederatedAlgorithm, Schema
 
 Silo = TypeVar("Silo")
 Broadcast = TypeVar("Broadcast")

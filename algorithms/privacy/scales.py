@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from ..core.protocol import FloatArray
 from ..errors import BadInput
-from ..protocol import FloatArray
 
 STEPS_A_DOUBLING = 4
 EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / STEPS_A_DOUBLING)

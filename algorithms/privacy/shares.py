@@ -17,7 +17,7 @@ from .ledger import Promise
 from .zcdp import Cost, ReplaceOne, distributed_gaussian_cost
 
 if TYPE_CHECKING:
-    from ..protocol import Schema
+    from ..core.protocol import Schema
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtr
 
+from ..core.protocol import FloatArray
 from ..errors import BadInput
-from ..protocol import FloatArray
 from .zcdp import ULP, Cost, ReplaceOne, epsilon
 
 MOST_SELECTIONS = 20_000

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..protocol import FloatArray
-from .counts import DENSE, Ints, count_cells, count_occurring
+from ..core.protocol import FloatArray
+from ..statistics.joint_states import DENSE, Ints, count_cells, count_occurring
 from .families import Batch
 from .settings import ScoreSettings
 

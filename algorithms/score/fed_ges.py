@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ..admm.settings import require
 from ..constraint.federated import Silo as Rows
+from ..core.protocol import FederatedAlgorithm, Replies, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
-from ..protocol import FederatedAlgorithm, Replies, Schema
 from .arcs import Arcs, arcs_of, dag_of, members
 from .equivalence import member_of
 from .families import Families, no_families

@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ..moments.triangle import from_triangle
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
+from ..statistics.symmetric import from_triangle
 from .families import Batch
 
 _FLAT = 1e-12

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..constraint.federated import Silo, open_silo
+from ..core.protocol import FloatArray, Schema
 from ..errors import BadInput
-from ..protocol import FloatArray, Schema
 from .discrete import score_rows
 from .families import Batch
 from .gaussian import score_moments

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ..admm.settings import require
 from ..constraint.evidence import counts_of, pooled_moments
 from ..constraint.federated import Answer, Query, Silo, bytes_of, cardinalities_of, summand
+from ..core.protocol import FederatedAlgorithm, Replies, Schema
 from ..graphs.structure import Structure
-from ..protocol import FederatedAlgorithm, Replies, Schema
 from .boss import Boss
 from .discrete import TOO_WIDE
 from .families import Batch, Families, no_families

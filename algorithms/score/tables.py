@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..constraint.counting import offsets
-from ..protocol import FloatArray
+from ..core.protocol import FloatArray
+from ..statistics.count_tables import offsets
 from .discrete import TOO_WIDE, criterion, score_cells, states_of
 from .families import Batch
 from .settings import SearchSettings

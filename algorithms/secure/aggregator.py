@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from .. import wire
+from ..core import wire
 from . import masks, shamir
 from .masks import Ring
 from .messages import Revealed, public_keys, read_by_silo, read_revealed, read_vector

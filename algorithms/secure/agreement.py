@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from .. import wire
+from ..core import wire
 from .session import Refused, Session
 
 PROTOCOL = "fedbnsl secure sum 1"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from .. import wire
+from ..core import wire
 from . import participant
 from .aggregator import recover, route
 from .masks import Ring

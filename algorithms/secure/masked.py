@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import wire
+from ..core import wire
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema, Sparse, Traffic
 from ..errors import BadInput
-from ..protocol import FederatedAlgorithm, FloatArray, Replies, Schema, Sparse, Traffic
 from . import ring
 from .exchange import Transport, secure_sum
 from .masks import Ring

@@ -5,7 +5,7 @@ from typing import TypeGuard, TypeVar
 
 import numpy as np
 
-from .. import wire
+from ..core import wire
 from .masks import Ring
 from .session import Aborted
 

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from .. import wire
+from ..core import wire
 from ..errors import BadInput
 from . import masks, shamir
 from .agreement import derive, seal, unseal

@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core.protocol import FloatArray
 from ..errors import BadInput
-from ..protocol import FloatArray
 from .masks import Ring
 
 FRACTION_BITS = 32

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from .. import wire
+from ..core import wire
 from ..errors import BadInput
 
 MOST_SILOS = 64

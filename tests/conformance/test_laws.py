@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms import registry, wire
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.settings import ConsensusSettings
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Schema, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
 from fedbnsl.algorithms.privacy.scales import BUCKETS
 from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne
-from fedbnsl.algorithms.protocol import FederatedAlgorithm, Schema, rounds
 from fedbnsl.data.federated import pool
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 8

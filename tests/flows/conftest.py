@@ -11,7 +11,7 @@ os.environ["PREFECT_HOME"] = HOME  # before anything imports prefect
 os.environ["PREFECT_SERVER_SERVICES_SCHEDULER_DEPLOYMENT_LOOP_SECONDS"] = "1"
 os.environ["PREFECT_RUNNER_POLL_FREQUENCY"] = "1"
 
-from fedbnsl.flows.environment import prepare_environment  # noqa: E402
+from fedbnsl.flows.servers.environment import prepare_environment  # noqa: E402
 
 prepare_environment(quiet=True)
 
@@ -21,7 +21,7 @@ def server():
     """Return the URL of the API of a running Prefect server, which this process uses, too."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from fedbnsl.flows.servers import prefect_server
+    from fedbnsl.flows.servers.processes import prefect_server
 
     with prefect_server(0) as url, temporary_settings({PREFECT_API_URL: url}):
         yield url
@@ -36,8 +36,8 @@ def mlflow_uri():
 @pytest.fixture(scope="session")
 def example(tmp_path_factory):
     """Return a folder of three silos with five variables."""
-    from fedbnsl.data.folder import write_folder
-    from fedbnsl.data.generate import homogeneous
+    from fedbnsl.data.folder.folder import write_folder
+    from fedbnsl.data.generators.linear import homogeneous
 
     folder = tmp_path_factory.mktemp("data") / "example"
     write_folder(folder, homogeneous(variables=5, silos=3, rows=100, seed=1))

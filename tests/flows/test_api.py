@@ -8,7 +8,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 
 def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
-    from fedbnsl.data.folder import read_folder
+    from fedbnsl.data.folder.folder import read_folder
 
     data = read_folder(example)
     frames = {silo: pd.DataFrame(table, columns=list(data.schema.variables)) for silo, table in data.tables.items()}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fedbnsl.flows.cli import main
+from fedbnsl.flows.cli.main import main
 
 ROWS = "a,b,c\n1,2,3\n2,1,5\n3,5,1\n4,4,4\n"
 
@@ -95,7 +95,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(capsys, folder, tmp_path, 
 
 def test_no_traceback_and_exit_code_2_as_a_program(folder):
     (folder / "two.csv").write_text("a,b,c\n1,2,3\n")
-    command = [sys.executable, "-m", "fedbnsl.flows.cli", "learn", str(folder)]
+    command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "learn", str(folder)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -105,7 +105,7 @@ def test_no_traceback_and_exit_code_2_as_a_program(folder):
 def test_help_takes_less_than_a_second_of_cpu():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-m", "fedbnsl.flows.cli", "--help"], check=False, capture_output=True, text=True
+        [sys.executable, "-m", "fedbnsl.flows.cli.main", "--help"], check=False, capture_output=True, text=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0

@@ -3,9 +3,9 @@
 import pytest
 
 from fedbnsl import learn as learn_api
-from fedbnsl.data.folder import write_folder
-from fedbnsl.data.lucas import TARGET, lucas
-from fedbnsl.flows.cli import main
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.networks.lucas import TARGET, lucas
+from fedbnsl.flows.cli.main import main
 
 
 @pytest.fixture(scope="module")

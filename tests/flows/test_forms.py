@@ -6,8 +6,8 @@ import yaml
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
-from fedbnsl.flows.recipes import KINDS, recipe
-from fedbnsl.flows.settings import LearnSettings, checked
+from fedbnsl.flows.options.learn import LearnSettings, checked
+from fedbnsl.flows.options.prepare import KINDS, recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +60,7 @@ def test_wrong_settings_are_one_line():
 
 
 def test_the_prepare_flow_writes_the_folder(server, tmp_path):
-    from fedbnsl.data.folder import read_folder
+    from fedbnsl.data.folder.folder import read_folder
     from fedbnsl.flows.prepare import prepare
 
     out = tmp_path / "made"

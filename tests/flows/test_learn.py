@@ -7,12 +7,12 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
-from fedbnsl.data.folder import read_folder
-from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.engines.listening import listening
+from fedbnsl.flows.engines.resuming import settings_of
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.listening import listening
-from fedbnsl.flows.resuming import settings_of
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.flows.options.learn import LearnSettings
 
 ROUNDS = 5
 SETTINGS = {"algorithm": "notears-admm", "params": {"rounds": ROUNDS}, "seed": 3}
@@ -66,7 +66,7 @@ def test_the_outputs_are_written(followed):
 
 
 def test_the_journals_are_empty_afterwards(followed, example):
-    from fedbnsl.tasks.journal import Journal
+    from fedbnsl.tasks.silo.journal import Journal
 
     for silo in ("silo-1", "silo-2", "silo-3"):
         with Journal(example / ".fedbnsl" / f"{silo}.sqlite") as journal:
@@ -124,7 +124,7 @@ def test_bad_rows_are_bad_input_and_nothing_is_written(server, example, tmp_path
 
 
 def test_the_run_is_in_mlflow(followed):
-    from fedbnsl.tracking.mlflow_store import open_client, tracking_uri
+    from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
 
     finished, _ = followed
     run = open_client(tracking_uri()).get_run(finished.tracking_url.rpartition("/")[2])

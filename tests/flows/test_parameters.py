@@ -9,18 +9,18 @@ import pytest
 
 from fedbnsl import learn as learn_api
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import SiloLost, gather, traffic_of
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
-from fedbnsl.algorithms.protocol import SiloLost, gather, traffic_of
-from fedbnsl.data.bif import read_bif
-from fedbnsl.data.folder import read_folder, write_folder
-from fedbnsl.data.lucas import lucas
-from fedbnsl.data.networks import network
-from fedbnsl.flows.cli import main
-from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.data.folder.folder import read_folder, write_folder
+from fedbnsl.data.networks.bif import read_bif
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.data.networks.published import network
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.run import Session, run
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.run import Session, run
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.flows.options.learn import LearnSettings
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_mlflow_has_the_file_and_a_model_that_predicts(masked_over_dask):
     import pandas as pd
     from mlflow.artifacts import download_artifacts
 
-    from fedbnsl.tracking.mlflow_store import open_client, tracking_uri
+    from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
     from fedbnsl.tracking.model import load_pgmpy
 
     client = open_client(tracking_uri())
@@ -119,7 +119,7 @@ def test_the_report_says_where_the_parameters_come_from(masked_over_dask):
 
 
 def test_a_gaussian_network_gets_back_its_published_coefficients():
-    from fedbnsl.data.networks import gaussian_network
+    from fedbnsl.data.networks.published import gaussian_network
 
     data, true = network("ecoli70", 4, 5000, 1), gaussian_network("ecoli70")
     job = job_inline(LearnSettings(data="ecoli", algorithm="fed-sparse", params={"rounds": 1}), "run", data)

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.catalogue import DISCRETE, GAUSSIAN
-from fedbnsl.data.folder import read_folder, silo_files
-from fedbnsl.flows.cli import main
-from fedbnsl.flows.recipes import recipe
-from fedbnsl.tasks import silo_runtime
-from fedbnsl.tasks.dask_federation import federated_schema
-from fedbnsl.tasks.hosted_rows import describe_rows, read_rows
+from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.options.prepare import recipe
+from fedbnsl.tasks.silo import service as silo_runtime
+from fedbnsl.tasks.silo.rows import describe_rows, read_rows
+from fedbnsl.tasks.transport.federation import federated_schema
 
 BIF = """variable a { type discrete [ 2 ] { <5, 5+ }; }
 variable b { type discrete [ 2 ] { x, y }; }

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.constraint.counting import ReadTables, tables_for
 from fedbnsl.algorithms.constraint.noisy_chi_square import noisy_chi_square
-from fedbnsl.data.discrete import discrete
-from fedbnsl.data.folder import write_folder
-from fedbnsl.data.generate import homogeneous
-from fedbnsl.flows.privacy_plan import weakest_dependence
+from fedbnsl.algorithms.statistics.count_tables import ReadTables, tables_for
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.terminal.privacy_plan import weakest_dependence
 
 from .test_cli import run
 

@@ -7,14 +7,14 @@ import signal
 import numpy as np
 import pytest
 
-from fedbnsl.data.folder import read_folder, silo_files, write_folder
-from fedbnsl.data.generate import homogeneous
-from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.listening import listening
-from fedbnsl.flows.settings import LearnSettings
-from fedbnsl.tasks.cluster import connected
-from fedbnsl.tasks.ledger import FileLedger, ledger_path
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
+from fedbnsl.tasks.transport.cluster import connected
 
 from .test_cli import run
 from .test_silos import connected_owners, wait_for

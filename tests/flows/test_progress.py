@@ -2,11 +2,11 @@
 
 import pytest
 
-from fedbnsl.data.generate import homogeneous
-from fedbnsl.data.lucas import lucas
-from fedbnsl.flows.inline import job_inline, run_inline
-from fedbnsl.flows.progress import progress_bar
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.terminal.progress import progress_bar
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.cli import main
-from fedbnsl.flows.resuming import settings_of
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.engines.resuming import settings_of
 from fedbnsl.tracking.checkpoint import load
 
-LEARN = [sys.executable, "-m", "fedbnsl.flows.cli", "learn"]
+LEARN = [sys.executable, "-m", "fedbnsl.flows.cli.main", "learn"]
 OPTIONS = ["-a", "notears-admm", "--seed", "4"]
 
 

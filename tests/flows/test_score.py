@@ -3,10 +3,10 @@ import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.generate import homogeneous
-from fedbnsl.flows.inline import job_inline, run_inline
-from fedbnsl.flows.score import against, mean
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.score import against, mean
+from fedbnsl.flows.options.learn import LearnSettings
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fedbnsl.data.discrete import discrete
-from fedbnsl.data.folder import read_folder, write_folder
-from fedbnsl.flows.inline import job_inline, run_inline
+from fedbnsl.data.folder.folder import read_folder, write_folder
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.flows.options.learn import LearnSettings
 
 from .test_cli import run
 

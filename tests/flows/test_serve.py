@@ -7,8 +7,8 @@ import time
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.deploy import check_schedule, deployed
-from fedbnsl.flows.settings import LearnSettings
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.servers.schedule import check_schedule, deployed
 
 
 def runs_in(deployment, states):
@@ -32,7 +32,17 @@ def listening_to_ctrl_c():
 # Every minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
 # with sqlalchemy 2.1 cron never fires, silently.
 def test_a_cron_schedule_fires_twice(server, example, tmp_path, listening_to_ctrl_c):
-    command = [sys.executable, "-m", "fedbnsl.flows.cli", "serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedbnsl.flows.cli.main",
+        "serve",
+        str(example),
+        "-a",
+        "notears-admm",
+        "-p",
+        "rounds=2",
+    ]
     command += ["--cron", "* * * * *", "--name", "fires"]
     with (tmp_path / "log").open("w") as log:
         serving = subprocess.Popen(

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import silo_files, write_folder
-from fedbnsl.data.lucas import lucas
+from fedbnsl.data.folder.folder import silo_files, write_folder
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.listening import listening
-from fedbnsl.flows.settings import LearnSettings
-from fedbnsl.tasks.cluster import connected, embedded, hosted_silos, require
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
 
 from .test_learn import SETTINGS, inline, same
 

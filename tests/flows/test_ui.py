@@ -15,7 +15,7 @@ import urllib.request
 
 import pytest
 
-from fedbnsl.flows.servers import free_port
+from fedbnsl.flows.servers.processes import free_port
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def answers(url):
 
 def test_both_interfaces_are_there_and_ctrl_c_stops_what_was_started(server, tmp_path, listening_to_ctrl_c):
     port = free_port(0)
-    command = [sys.executable, "-m", "fedbnsl.flows.cli", "ui", "--mlflow-port", str(port)]
+    command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "ui", "--mlflow-port", str(port)]
     env = {**os.environ, "PREFECT_API_URL": server, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
     with (tmp_path / "log").open("w") as log:
         running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=log, stderr=log)

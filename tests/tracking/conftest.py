@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.protocol import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
-from fedbnsl.algorithms.protocol import Schema
 from fedbnsl.tracking.result import Parameters, RunResult
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.edge_classes import CATEGORIES, classify, count, weighted
 from fedbnsl.algorithms.graphs.edge_types import MARKS, written
 from fedbnsl.algorithms.graphs.pag import pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.edges import CATEGORIES, classify, count, weighted
-from fedbnsl.tracking.style import STYLES, legend_entries
+from fedbnsl.tracking.pictures.style import STYLES, legend_entries
 
 
 def graph(edges, kind="dag", names="abcd"):

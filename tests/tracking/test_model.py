@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.bif import bif, why_no_bif
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
-from fedbnsl.data.bif import parse_bif
-from fedbnsl.data.generate import random_dag
-from fedbnsl.data.random_network import random_network
-from fedbnsl.tracking.bif import bif, why_no_bif
+from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_network import random_network
+from fedbnsl.data.networks.bif import parse_bif
 from fedbnsl.tracking.model import as_json, as_pgmpy, load_pgmpy, model_file, pgmpy_model, save_pyfunc, why_no_model
 from fedbnsl.tracking.result import Parameters
 

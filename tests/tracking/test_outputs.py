@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.truth import read_structure
+from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking import outputs
 from fedbnsl.tracking.outputs import METRICS, OUTPUTS, flat_metrics, json_text, structure_csv, write_outputs
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Round, Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.in_process import federate
-from fedbnsl.algorithms.protocol import Round, Traffic, rounds
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 REFERENCES = Path(__file__).parents[2] / "references"
 

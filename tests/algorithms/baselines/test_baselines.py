@@ -1,10 +1,10 @@
 import numpy as np
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.baselines.local import Server, local_structures, vote
+from fedbnsl.algorithms.baselines.local_notears import Server, local_structures, vote
+from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.in_process import federate
-from fedbnsl.algorithms.protocol import rounds
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 
 def server(*weights: list[list[float]]) -> Server:

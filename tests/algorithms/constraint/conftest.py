@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.protocol import Schema, rounds
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import Schema, rounds
 
 REFERENCES = Path(__file__).parents[2] / "references"
 

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2, chi2_contingency, kstest
 
 from fedbnsl.algorithms.constraint.chi_square import chi_square, p_value
-from fedbnsl.algorithms.constraint.counting import count, tables_for
+from fedbnsl.algorithms.statistics.count_tables import count, tables_for
 
 STATISTICS = pytest.mark.parametrize(("g_square", "lambda_"), [(False, "pearson"), (True, "log-likelihood")])
 

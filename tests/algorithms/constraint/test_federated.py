@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms import registry, wire
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import Schema, gather, rounds, traffic_of
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
-from fedbnsl.algorithms.protocol import Schema, gather, rounds, traffic_of
-from fedbnsl.data.discrete import surrogate
 from fedbnsl.data.federated import pool
+from fedbnsl.data.generators.discrete import surrogate
 
 FEDERATED = ("fed-pc", "fed-fci")
 POOLED = {"fed-pc": "pc", "fed-fci": "fci"}

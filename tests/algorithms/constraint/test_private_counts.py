@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import private_counts
-from fedbnsl.algorithms.constraint.counting import count, offsets
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, most_exchanges, releases
 from fedbnsl.algorithms.constraint.federated import Query
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
+from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.audit import audit
 from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
 from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne
-from fedbnsl.algorithms.protocol import rounds
+from fedbnsl.algorithms.statistics.count_tables import count, offsets
 
 LEVELS = np.array([2, 3, 4, 2, 3])
 D, ROWS = len(LEVELS), 9

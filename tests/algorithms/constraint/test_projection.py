@@ -8,7 +8,6 @@ from scipy.special import gamma
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.chi_square import chi_square
-from fedbnsl.algorithms.constraint.counting import count, tables_for
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.federated import on_grid
 from fedbnsl.algorithms.constraint.projection import (
@@ -19,8 +18,9 @@ from fedbnsl.algorithms.constraint.projection import (
     project,
     projected,
 )
+from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.protocol import Replies, gather, rounds
+from fedbnsl.algorithms.statistics.count_tables import count, tables_for
 
 L = 50
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.rfcd import Judgement, Proposal, Server, aggregate, neighbours
+from fedbnsl.algorithms.core.protocol import Replies, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.protocol import Replies, rounds
 from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.rfcd import Judgement, Proposal, Server, aggregate, neighbours
 from fedbnsl.algorithms.score.rows import scores_of
 from fedbnsl.algorithms.score.settings import SearchSettings
 

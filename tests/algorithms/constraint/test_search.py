@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.constraint.chi_square import chi_square
-from fedbnsl.algorithms.constraint.counting import count, tables_for
 from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
 from fedbnsl.algorithms.constraint.search import plan, run, separating_sets
@@ -16,6 +15,7 @@ from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated
 from fedbnsl.algorithms.graphs.pag import pag_of
+from fedbnsl.algorithms.statistics.count_tables import count, tables_for
 
 REFERENCES = Path(__file__).parents[2] / "references"
 ORIENTATIONS = ("sepset", "conservative", "clear", "majority")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.cit_vote import votes
+from fedbnsl.algorithms.baselines.vote_on_graphs import Poll, as_marks, elect
+from fedbnsl.algorithms.baselines.vote_on_tests import votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.graph_vote import Poll, as_marks, elect
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.protocol import gather, rounds
 
 TAIL, ARROW, CIRCLE = 1, 2, 3
 

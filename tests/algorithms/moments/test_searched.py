@@ -5,10 +5,10 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fisher_z import fisher_z
+from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.in_process import federate
-from fedbnsl.algorithms.protocol import rounds
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 
 def learned(name, tables, **params):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.graphs.skeleton import moral_graph
 from fedbnsl.algorithms.in_process import federate, silo_generator
 from fedbnsl.algorithms.parameters import regressions
-from fedbnsl.algorithms.protocol import gather, rounds, traffic_of
-from fedbnsl.data.generate import random_dag
+from fedbnsl.data.generators.linear import random_dag
 
 NAMES = tuple("dcba")
 

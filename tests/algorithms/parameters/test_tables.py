@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms import registry, wire
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import Schema, gather, rounds, traffic_of
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.parameters import tables
-from fedbnsl.algorithms.protocol import Schema, gather, rounds, traffic_of
-from fedbnsl.data.generate import random_dag
-from fedbnsl.data.random_network import random_network
-from fedbnsl.data.sampling import forward_sample
+from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.data.generators.random_network import random_network
+from fedbnsl.data.generators.sampling import forward_sample
 
 NAMES = tuple("edcba")
 

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Schema, rounds
 from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.forecast import forecast
-from fedbnsl.algorithms.protocol import Schema, rounds
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 
 
 def weight_errors(d, epsilon, seed):

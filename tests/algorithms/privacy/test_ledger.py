@@ -5,16 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.privacy.ledger import (
-    Budget,
-    Charge,
-    MemoryLedger,
-    Overspent,
-    Promise,
-    Release,
-    Request,
-    spent,
-)
+from fedbnsl.algorithms.privacy.ledger import Budget, Charge, MemoryLedger, Overspent, Promise, Release, Request, spent
 from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne, budget
 
 DELTA = 1e-6

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, from_later_reply, relative_error
-from fedbnsl.data.generate import homogeneous
+from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.attack import attack
 
 

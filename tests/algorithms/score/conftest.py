@@ -9,8 +9,8 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fisher_z import moments
+from fedbnsl.algorithms.core.protocol import Schema, rounds
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import Schema, rounds
 from fedbnsl.algorithms.score.discrete import score_rows
 from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.score.settings import ScoreSettings

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Replies, rounds
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.skeleton import moral_graph
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import Replies, rounds
 from fedbnsl.algorithms.score import fed_ges
 from fedbnsl.algorithms.score.arcs import arcs_of, dag_of
 from fedbnsl.algorithms.score.equivalence import class_of, member_of

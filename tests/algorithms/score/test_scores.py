@@ -11,12 +11,12 @@ from pgmpy.structure_score import BIC, BDeu
 
 from fedbnsl.algorithms.constraint.fisher_z import moments
 from fedbnsl.algorithms.score import discrete
-from fedbnsl.algorithms.score.counts import count_occurring
 from fedbnsl.algorithms.score.discrete import TOO_WIDE, criterion, score_rows
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.score.settings import ScoreSettings, SearchSettings
 from fedbnsl.algorithms.score.tables import score_tables, sets_of
+from fedbnsl.algorithms.statistics.joint_states import count_occurring
 
 CHECKED = settings(deadline=None, max_examples=20)
 

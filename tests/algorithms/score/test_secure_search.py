@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Schema, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.protocol import Schema, rounds
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
 

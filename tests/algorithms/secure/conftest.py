@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import answer
 from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.secure.session import Session, default_threshold

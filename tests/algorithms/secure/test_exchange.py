@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import aggregator, participant, ring
 from fedbnsl.algorithms.secure.exchange import answer, secure_sum

@@ -46,7 +46,7 @@ def test_a_key_is_hkdf_by_its_definition() -> None:
     """RFC 5869 written out with HMAC, for one block."""
     import hmac
 
-    from fedbnsl.algorithms import wire
+    from fedbnsl.algorithms.core import wire
 
     info = wire.encode((agreement.PROTOCOL, SESSION.digest, "seal", ("a", "b")))
     extracted = hmac.digest(bytes(32), b"secret", "sha256")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.messages import Revealed
 from fedbnsl.algorithms.secure.participant import Participant, advertise, mask, share, unmask

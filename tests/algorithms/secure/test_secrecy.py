@@ -5,7 +5,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure import agreement, masks, messages, participant, shamir
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.messages import Revealed

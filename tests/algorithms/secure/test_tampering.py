@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms import wire
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.messages import Revealed
 from fedbnsl.algorithms.secure.session import Aborted, Refused

@@ -1,0 +1,78 @@
+"""Baselines that learn one structure a silo, in one exchange: local, voting, best (001 §6; Na and Yang 2010).
+
+What leaves a silo: the weights of its own structure, once. `notears-local` reports each silo's by itself;
+`notears-voting` keeps the edges that more than half of the silos found, cycles and all; `notears-best` is the silo
+structure with the least SHD, which takes the truth to know: a mark for benchmarks, nothing a user can run.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ..admm.notears import Notears, notears
+from ..core.one_exchange import Ask, once
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..graphs.compare import compare
+from ..graphs.structure import Structure
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A silo's own structure, all it keeps and all it sends: weights after the threshold, and before as scores."""
+
+    weights: FloatArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """Every silo's structure, `[n_silos, d, d]`, in the order of `silos`."""
+
+    variables: tuple[str, ...]
+    silos: tuple[str, ...]
+    weights: FloatArray
+    scores: FloatArray
+
+
+def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgorithm[Server, Learned, Ask, Learned]:
+    """Return the baseline whose structure is the silos' medoid or their vote; `local_structures` has all of them."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Learned:
+        own = notears(table, schema.variables, settings)
+        assert own.scores is not None
+        return Learned(own.weights, own.scores)
+
+    def open_server(schema: Schema) -> Server:
+        return Server(schema.variables, (), np.empty(0), np.empty(0))
+
+    def aggregate(server: Server, replies: Replies[Learned]) -> Server:
+        weights = np.stack([reply.weights for reply in replies.each])
+        return Server(server.variables, replies.silos, weights, np.stack([reply.scores for reply in replies.each]))
+
+    def structure(server: Server) -> Structure:
+        if choose == "vote":
+            return vote(server)
+        each = list(local_structures(server).values())
+        return min(each, key=lambda one: sum(compare(one, other)["shd"] or 0 for other in each if other.acyclic))
+
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, Learned), local_structures=local_structures
+    )
+
+
+def vote(server: Server) -> Structure:
+    """Return the edges found by more than half of the silos, with the mean weight of those that found them."""
+    found = server.weights != 0
+    votes = found.sum(axis=0)
+    mean = server.weights.sum(axis=0) / np.maximum(votes, 1)
+    elected = np.where(votes * 2 > len(server.silos), mean, 0.0)
+    return Structure(server.variables, elected, scores=votes / len(server.silos))
+
+
+def local_structures(server: Server) -> dict[str, Structure]:
+    """Return each silo's own structure."""
+    return {
+        silo: Structure(server.variables, server.weights[k], scores=server.scores[k])
+        for k, silo in enumerate(server.silos)
+    }

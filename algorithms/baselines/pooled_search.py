@@ -1,0 +1,115 @@
+"""Searches that end before anything is sent: each silo learns from its own rows, and sends its graph once.
+
+`ges` and `boss` run on one silo that holds all rows: the pooled baselines. `ges-union` is the one-shot baseline of 004
+§4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..core.one_exchange import Ask, once
+from ..core.protocol import FederatedAlgorithm, Replies, Schema
+from ..graphs.structure import Structure
+from ..score.arcs import Arcs, arcs_of, members
+from ..score.equivalence import class_of, member_of
+from ..score.families import no_families
+from ..score.fusion import fuse
+from ..score.ges import CHICKERING, WARY, finish, search_from
+from ..score.procedures import BOSS, GES, Procedure, search
+from ..score.rows import open_rows, refuse_time_series, refuse_wide, scores_of
+from ..score.settings import FusionSettings, SearchSettings
+
+
+@dataclass(frozen=True)
+class Pooled(SearchSettings):
+    """Settings of `ges` and `boss`, the pooled baselines."""
+
+    rounds: int = 1
+    """exchanges: there is one"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+
+
+@dataclass(frozen=True)
+class GesUnion(FusionSettings):
+    """Settings of `ges-union`."""
+
+    quota: float = 0.0
+    rounds: int = 1
+    """exchanges: there is one"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """Every silo's graph, as it was sent."""
+
+    variables: tuple[str, ...]
+    graphs: NDArray[np.bool_]
+
+
+def pooled_ges(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+    """Return GES on all rows in one place."""
+    return _pooled(settings, GES)
+
+
+def pooled_boss(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+    """Return BOSS on all rows in one place."""
+    return _pooled(settings, BOSS)
+
+
+def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
+        scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
+        return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))
+
+    def open_server(schema: Schema) -> Server:
+        refuse_wide(schema, settings.most_cells)
+        return no_graphs(schema)
+
+    def structure(server: Server) -> Structure:
+        return Structure(server.variables, class_of(server.graphs[0]).astype(np.float64), "cpdag")
+
+    return _once(open_silo, open_server, structure)
+
+
+def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+    """Return the fusion of what GES finds in each silo."""
+
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
+        scores = scores_of(open_rows(table, schema, silo), settings)
+        d = len(schema.variables)
+        begin = search_from(np.zeros((d, d), np.bool_), WARY if settings.insertion == "wary" else CHICKERING)
+        return arcs_of(member_of(finish(begin, no_families(), scores)[0]))
+
+    def structure(server: Server) -> Structure:
+        return Structure(server.variables, fuse(server.graphs, settings.quota, server.variables).astype(np.float64))
+
+    return _once(open_silo, no_graphs, structure)
+
+
+def no_graphs(schema: Schema) -> Server:
+    """Return the state before anything was sent. Raises BadInput for time series."""
+    refuse_time_series(schema)
+    return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
+
+
+def _once(
+    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
+    open_server: Callable[[Schema], Server],
+    structure: Callable[[Server], Structure],
+) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+    def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
+        return Server(server.variables, members(replies.each, len(server.variables)))
+
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, Arcs),
+        cost=lambda message: message.arcs.nbytes if isinstance(message, Arcs) else 0,
+    )

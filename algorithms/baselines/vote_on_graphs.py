@@ -1,0 +1,98 @@
+"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, the majority decides edge by edge (003 §5).
+
+What leaves a silo: the end marks of its own graph, once. What the server needs: how many silos join a pair, and how
+many of them put a tail, an arrow or a circle at its ends.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..constraint.evidence import exact
+from ..constraint.federated import federated_search
+from ..constraint.procedures import FCI, PC, Procedure
+from ..constraint.settings import ConstraintSettings
+from ..core.one_exchange import Ask, once
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema, rounds
+from ..graphs.pag_rules import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
+from ..graphs.structure import Structure
+from ..in_process import InProcessFederation
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """A silo's own graph, all it keeps and all it sends: 1 where its edges have the mark at j, `[d, d]` each."""
+
+    tails: NDArray[np.int8]
+    arrows: NDArray[np.int8]
+    circles: NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Poll:
+    """The server's state: how many of `n_silos` silos have a tail, an arrow, a circle at j, `[3, d, d]`."""
+
+    variables: tuple[str, ...]
+    votes: FloatArray
+    n_silos: int
+
+
+def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+    """Return the vote on the silos' CPDAGs."""
+    return _voting(settings, PC)
+
+
+def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+    """Return the vote on the silos' PAGs."""
+    return _voting(settings, FCI)
+
+
+def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+    alone = federated_search(settings, procedure, lambda kind: exact(settings, kind))
+
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
+        own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels)
+        *_, last = rounds(alone, InProcessFederation(own, {silo: table}))
+        marks = as_marks(alone.structure(last.server))
+        return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
+
+    def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
+        assert replies.total is not None
+        return Poll(server.variables, replies.total.reshape(server.votes.shape), len(replies.silos))
+
+    def open_server(schema: Schema) -> Poll:
+        return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
+
+    return replace(
+        once(open_silo, open_server, aggregate, lambda server: elect(server, procedure.kind), Poll, Ballot),
+        summand=lambda ballot: np.stack([ballot.tails, ballot.arrows, ballot.circles]).ravel().astype(np.int64),
+        whole_numbers=True,
+        bears_loss=True,
+    )
+
+
+def as_marks(structure: Structure) -> Marks:
+    """Return the end marks of a CPDAG or a PAG, `[d, d]`; an undirected edge has two tails."""
+    if structure.kind == "pag":
+        return structure.marks
+    edges = structure.adjacency
+    return np.where(edges & ~edges.T, ARROW, np.where(edges | edges.T, TAIL, NO_EDGE)).astype(np.int8)
+
+
+def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
+    """Return the pairs that more than half of the silos join, with the marks most of these agree on.
+
+    Where no mark has more than half of those that join a pair, the end is left open: a circle, in a CPDAG a tail. The
+    outcome need not be the graph of any class. Scores are the shares of silos that join a pair.
+    """
+    joining = poll.votes.sum(axis=0)
+    most = 2 * poll.votes > joining
+    marks = np.where(most[1], ARROW, np.where(most[0] | (kind == "cpdag"), TAIL, CIRCLE))
+    marks = np.where(2 * joining > poll.n_silos, marks, NO_EDGE)
+    if kind == "cpdag":
+        marks = np.where((marks.T == ARROW) & (marks != ARROW), NO_EDGE, marks)
+    return Structure(
+        poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, joining / max(poll.n_silos, 1)
+    )

@@ -1,0 +1,1 @@
+"""The one abstraction and the one loop: a federated algorithm, its specification, its messages."""

@@ -1,0 +1,45 @@
+"""Learning that ends before anything is sent: each silo learns by itself, and what it learned is sent once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graphs.structure import Structure
+from .protocol import FederatedAlgorithm, Replies, Schema
+
+Server = TypeVar("Server")
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The only broadcast: each silo is to send what it learned."""
+
+
+def once(
+    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Message],
+    open_server: Callable[[Schema], Server],
+    aggregate: Callable[[Server, Replies[Message]], Server],
+    structure: Callable[[Server], Structure],
+    server_type: type[Server],
+    message_type: type[Message],
+) -> FederatedAlgorithm[Server, Message, Ask, Message]:
+    """Return the algorithm of one exchange in which a silo sends its state, which is what `open_silo` learned."""
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Ask(),
+        local_solve=lambda silo, ask: (silo, silo),
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: True,
+        structure=structure,
+        server_type=server_type,
+        silo_type=message_type,
+        broadcast_type=Ask,
+        reply_type=message_type,
+        max_rounds=1,
+    )

@@ -1,0 +1,171 @@
+"""The server of DP-Fed-Sparse-BNSL where errors have equal variances: an order instead of h (ours; Chen et al. 2019).
+
+NOTEARS' h needs many noisy rounds to break cycles. But all that is released makes a model: the weights W, which follow
+an order, and the deviations v of the residuals say what the covariance of the variables is, Σ = A⁻ᵀ diag(v²) A⁻¹ with
+A = I − W. If errors have equal variances, Σ says in which order the variables come (`moments/equal_variance.py`); if
+the old order was wrong, its residuals do not vary equally, and another one is found. All of this is post-processing.
+
+A round: the silos start from W, take K private steps each within the order, and measure how far the residuals under W
+spread. The server adds the steps up: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·P), m the weight of the silos that
+moved it. With a = 1 that is their mean, with a = 0 the others count as having stood still; as much as few silos' noise
+would let it move, τ·σ/√m, it is drawn back towards zero. The spread also is what residuals are clipped by next.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.consensus_step import soft_threshold
+from ..admm.messages import change_between
+from ..admm.order import forward
+from ..core.protocol import FloatArray, Replies, Schema, Sparse
+from ..graphs.structure import Structure
+from ..moments.equal_variance import equal_variance
+from .settings import DpFedSparse, plan
+from .silo import CAP, Ask, Part, clip_of, first_scales, found_scales
+from .spread import deviations
+
+# Rounds at the end that keep the order: what turned last has to be fitted.
+SETTLED = 2
+# What a parent must explain, in units of the least variance: per deviation of the noise in a step, at least, at most.
+PRICE_OF_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
+# Residuals spread no less than this times the smallest variable, and no more than this times their own variable.
+LEAST, MOST = 0.5, 1.2
+# Stands for the weight of the silos that moved an entry where none did.
+NOBODY = 1e-12
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state; all of it follows from what was released."""
+
+    variables: tuple[str, ...]
+    rows: dict[str, int]
+    number: int
+    scales: FloatArray
+    """each variable's deviation, `[d]`; empty until known"""
+    spread: FloatArray
+    """v, the deviation of each variable's residuals, `[d]`; empty: that of the variable"""
+    W: FloatArray
+    place: NDArray[np.int64]
+    """each variable's place in the order; empty: by scale"""
+    noise: float
+    """deviation of the noise of a step that all silos take at once, where parent and residuals are of one scale"""
+    moved: float
+    """‖change of W‖ over ‖W‖ in the last round"""
+
+
+def open_server(schema: Schema, settings: DpFedSparse) -> Server:
+    """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
+    d, none = len(schema.variables), np.empty(0, dtype=np.int64)
+    every_row, silos = sum(schema.rows.values()), len(schema.rows)
+    noise = 2 * _unit_reach(settings, d) * np.sqrt(silos) / every_row * plan(settings, schema).noise.deviation
+    known, zero = first_scales(settings, schema), np.zeros((d, d))
+    rows = dict(sorted(schema.rows.items()))
+    return Server(schema.variables, rows, 0, known, np.empty(0), zero, none, float(noise), 1.0)
+
+
+def broadcast(server: Server) -> Ask:
+    """Return the next question."""
+    spread, place = server.spread, server.place
+    if len(server.scales) and not len(spread):
+        spread, place = server.scales, _places(np.argsort(server.scales, kind="stable"))
+    return Ask(server.scales, spread, change_between(np.zeros_like(server.W), server.W), place)
+
+
+def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> Server:
+    """Return the state with the silos' steps, or first their variables' scales, taken in."""
+    assert replies.total is not None
+    d, ask = len(server.variables), broadcast(server)
+    each = np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
+    weight, number = float(each.sum()), server.number + 1
+    if not len(server.scales):
+        found = found_scales(replies.total, weight, server.variables, settings)
+        return replace(server, number=number, scales=found)
+    change, moving = replies.total[: 2 * d * d].reshape(2, d, d)
+    shares = replies.total[2 * d * d :] / weight
+    W = stepped(server.W, change, moving, weight, step_noise(server, ask, settings), settings)
+    spread = np.clip(CAP * ask.spread * deviations(shares), LEAST * ask.scales.min(), MOST * ask.scales)
+    place = ask.place
+    if number <= settings.exchanges - SETTLED:
+        W, place = reordered(W, spread, price(server.noise, settings), settings)
+    size = max(float(np.linalg.norm(W)), float(np.linalg.norm(server.W)), 1e-300)
+    moved = float(np.linalg.norm(W - server.W)) / size
+    return replace(server, number=number, W=W, spread=spread, place=place, moved=moved)
+
+
+def step_noise(server: Server, ask: Ask, settings: DpFedSparse) -> FloatArray:
+    """Return the standard deviation of what noise does to an entry in one step of one silo, `[d, d]`."""
+    M = ask.scales**2
+    reach = clip_of(settings, ask.scales, ask.spread, M).reach / _unit_reach(settings, len(M))
+    return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
+
+
+def stepped(
+    W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray, settings: DpFedSparse
+) -> FloatArray:
+    """Return W after the silos' steps: their weighted sum is `change`, the weight of those who moved each `moving`.
+
+    `lone` is the noise of one silo's step; all `[d, d]`, the silos' whole `weight` a number.
+    """
+    W = W + change / np.maximum(settings.solo * moving + (1 - settings.solo) * weight, NOBODY)
+    by = settings.doubt * lone / np.sqrt(np.maximum(moving, NOBODY))
+    return np.where(moving > 0, soft_threshold(W, by), W)
+
+
+def price(noise: float, settings: DpFedSparse) -> float:
+    """Return what a parent must explain: what the settings say, or more the more noise there is in a weight."""
+    return settings.price or min(max(PRICE_OF_NOISE * noise, LEAST_PRICE), MOST_PRICE)
+
+
+def reordered(
+    W: FloatArray, spread: FloatArray, least: float, settings: DpFedSparse
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Return W, and each variable's place, in the order that the model of W and the residuals' `spread` `[d]` implies.
+
+    Where the new order turns an edge, both its variables take the model's own weights.
+    """
+    model = equal_variance(covariance(W, spread), least, settings.most_parents, settings.passes)
+    place = _places(model.order)
+    turned = (W != 0) & ~forward(place, len(W))
+    return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place
+
+
+def covariance(W: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return the covariance `[d, d]` of variables with weights `W`, acyclic, and errors of deviations `spread`."""
+    A = np.linalg.inv(np.eye(len(W)) - W)
+    return np.asarray(A.T @ np.diag(spread**2) @ A)
+
+
+def sparse(server: Server) -> Sparse | None:
+    """Return where the summands of this round may differ from zero: in the entries that the order allows."""
+    if not len(server.scales):
+        return None
+    d = len(server.variables)
+    free = np.flatnonzero(forward(broadcast(server).place, d))
+    return Sparse(np.concatenate([free, d * d + free, np.arange(2 * d * d, 2 * d * d + d)]), 2 * d * d + d)
+
+
+def structure(server: Server, settings: DpFedSparse) -> Structure:
+    """Return W without the entries of at most `threshold`; `scores` are the weights before it."""
+    weights = np.where(np.abs(server.W) > settings.threshold, server.W, 0.0)
+    return Structure(server.variables, weights, scores=np.abs(server.W))
+
+
+def measures(server: Server, settings: DpFedSparse) -> dict[str, float]:
+    """Return what to follow: edges above the threshold, how far W moved, the noise of a step of all silos."""
+    edges = float((np.abs(server.W) > settings.threshold).sum())
+    return {"edges": edges, "moved": server.moved, "noise": server.noise}
+
+
+def _unit_reach(settings: DpFedSparse, d: int) -> float:
+    """Return what a record can add to a gradient where all of d variables and residuals have the deviation 1."""
+    one = np.ones(d)
+    return float(clip_of(settings, one, one, one).reach.max())
+
+
+def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place

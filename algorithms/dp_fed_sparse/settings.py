@@ -1,0 +1,208 @@
+"""The settings of DP-Fed-Sparse-BNSL, and the price list that follows from them and from public numbers."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from ..admm.settings import require
+from ..errors import BadInput
+from ..privacy.ledger import Promise
+from ..privacy.private import NO_SEED, SEEDED
+from ..privacy.scales import BUCKETS
+from ..privacy.shares import delta_for
+from ..privacy.tight import MOST_SELECTIONS, Composition, tight_epsilon
+from ..privacy.zcdp import Cost, ReplaceOne, budget, epsilon, nothing
+from .clipping import Kind
+from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
+
+if TYPE_CHECKING:
+    from ..core.protocol import Schema
+
+# The step of every grid that noise is drawn on, in its deviations, at most (`discrete_gaussian.noise_on_grid`).
+FINEST = 2.0**-20
+AVERAGED = "it clips the average, so one record can move a gradient by far more than its noise hides"
+
+
+@dataclass(frozen=True)
+class DpFedSparse:
+    """Settings of `dp-fed-sparse`; the defaults are ours, the paper's own are a preset."""
+
+    epsilon: float = 1.0
+    """ε of the whole run"""
+    delta: float = 0.0
+    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
+    rounds: int = 12
+    """T, rounds of private steps; one more finds the variables' scales"""
+    steps: int = 0
+    """K, private steps of a silo a round; 0: twice the number of variables"""
+    acyclicity: Literal["order", "notears"] = "order"
+    """order: errors of equal variance, and an order of the variables from what was released; notears: 000 Alg. 1"""
+    mechanism: Literal["gumbel", "mangold"] = "gumbel"
+    """noise of a step: Gumbel and Gaussian (000), or Laplace for both (Mangold et al. 2023, a comparison)"""
+    clip: Kind = "huber"
+    """what is bounded: a record's value and residual, their product, or (NOT PRIVATE) the average of the products"""
+    clip_values: float = 0.7
+    """huber: b_i, in units of the variable's scale"""
+    clip_residuals: float = 0.7
+    """huber: c_j, in units of the residuals' spread"""
+    clip_total: float = 50.0
+    """product, average: C of C_ij = C·√(M_i/ΣM)"""
+    smoothness: Literal["histogram", "private", "known"] = "histogram"
+    """where the curvatures M_i are from: counts of sizes, private mean squares (000 A.3), or they are public"""
+    second_moment_bound: float = 0.0
+    """smoothness private: b, what a squared value counts as at most; one number for all variables"""
+    known_smoothness: float = 0.0
+    """smoothness known: the mean square of every variable"""
+    smoothness_share: float = 0.1
+    """share of the budget that finds the curvatures"""
+    spread_share: float = 0.1
+    """share of the budget that finds, in every round, how far the residuals spread (acyclicity order)"""
+    share: float = 0.6
+    """share of the steps' budget that chooses entries; the rest hides their gradients"""
+    gamma: float = 1.0
+    """γ, the step of an entry relative to its curvature"""
+    l1: float = 0.05
+    """λ, the price of an edge's weight; order: in units of the least spread of residuals"""
+    solo: float = 0.7
+    """order: how far a step counts by which few silos moved an entry; 0: as if the others stood still, 1: fully"""
+    doubt: float = 1.0
+    """order: standard deviations of its noise by which an entry that moved is drawn towards zero"""
+    price: float = 0.0
+    """order: what a parent must explain, in units of the least variance; 0: by the noise"""
+    most_parents: int = 12
+    """order: parents a variable may have"""
+    passes: int = 5
+    """order: rounds of moves that may improve on the order"""
+    rho1: float = 0.3
+    """notears: weight of h² per silo"""
+    rho1_growth: float = 1.3
+    """notears: factor of ρ₁ from round to round"""
+    rho2: float = 0.3
+    """notears: weight of the consensus between the silos and the server"""
+    scaled: bool = True
+    """notears: measure ρ₁, ρ₂ and λ in the variables' mean squares"""
+    threshold: float = 0.3
+    """τ: weights not above it are no edges"""
+    insecure_seed: int = NO_SEED
+    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        for name in ("epsilon", "clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("rounds", "most_parents", "rho1_growth"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        for name in ("steps", "price", "l1", "threshold", "doubt", "passes", "second_moment_bound", "known_smoothness"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name in ("smoothness_share", "spread_share", "share"):
+            require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
+        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
+        require(0 <= self.solo <= 1, "solo", self.solo, "from 0 to 1")
+        require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, "less than is left")
+        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
+        if self.smoothness == "private" and self.second_moment_bound == 0:
+            raise BadInput("parameter smoothness is private: give the second_moment_bound, a public number")
+        if self.smoothness == "known" and self.known_smoothness == 0:
+            raise BadInput("parameter smoothness is known: give known_smoothness, a public number")
+
+    @property
+    def settles_order(self) -> bool:
+        """Whether an order of the variables, rather than h, keeps cycles out."""
+        return self.acyclicity == "order"
+
+    @property
+    def exchanges(self) -> int:
+        """All rounds: T, and the one that finds the curvatures."""
+        return self.rounds + (self.smoothness != "known")
+
+
+# 000 B.3.2 and Table 5 (ε = 5, d = 20, P = 8), with each record clipped for the average that the paper clips: C is then
+# greater. ρ₁ is per silo here.
+PAPER = DpFedSparse(
+    epsilon=5.0, rounds=100, steps=20, acyclicity="notears", clip="product", share=0.5, gamma=0.5, l1=0.1,
+    rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, scaled=False,
+)  # fmt: skip
+PRESETS = {"paper": PAPER, "paper-mangold": replace(PAPER, mechanism="mangold")}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every silo releases and what that costs, from public numbers alone."""
+
+    promise: Promise
+    scales: Cost[ReplaceOne]
+    """once: what the curvatures come from"""
+    spread: Cost[ReplaceOne]
+    """every round: the spread of the residuals"""
+    noise: StepNoise
+    """of each step: a choice and a gradient"""
+    steps: int
+    """K"""
+
+    @property
+    def choices(self) -> Cost[ReplaceOne]:
+        """The cost of a round's choices."""
+        return self.noise.selection * self.steps
+
+    @property
+    def gradients(self) -> Cost[ReplaceOne]:
+        """The cost of a round's gradients."""
+        return self.noise.step * self.steps
+
+
+def plan(settings: DpFedSparse, schema: "Schema") -> Plan:
+    """Return the plan; all its releases together cost no more than it promises."""
+    delta = delta_for(settings.delta, schema)
+    whole = _whole(settings.epsilon, delta)
+    steps = settings.steps or 2 * len(schema.variables)
+    found = 0.0 if settings.smoothness == "known" else settings.smoothness_share
+    spread = settings.spread_share if settings.settles_order else 0.0
+    broken = [SEEDED] * (settings.insecure_seed != NO_SEED) + [AVERAGED] * (settings.clip == "average")
+    return Plan(
+        promise=Promise(
+            settings.epsilon, delta, whole, "from everyone but the silo that holds the record", "; ".join(broken)
+        ),
+        scales=whole.portion(found),
+        spread=whole.portion(spread, settings.rounds) if spread else nothing(ReplaceOne),
+        noise=_step_noise(settings, whole, delta, 1 - found - spread, settings.rounds * steps),
+        steps=steps,
+    )
+
+
+def _step_noise(
+    settings: DpFedSparse, whole: Cost[ReplaceOne], delta: float, left: float, count: int
+) -> GumbelGaussian | LaplacePair:
+    """Return the noise of `count` steps, all of them for the share `left` of the whole."""
+    if settings.mechanism == "gumbel":
+        return GumbelGaussian(
+            whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
+        )
+    # Advanced composition, of which the (ε, δ) of the steps' share is asked; in zCDP the releases cost less than that.
+    pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
+    return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
+
+
+def tight(settings: DpFedSparse, schema: "Schema") -> float | None:
+    """Return an ε, by tight accounting, that all releases of the plan keep to; None where it cannot say.
+
+    The choices are bounded-range, all else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
+    """
+    planned, d = plan(settings, schema), len(schema.variables)
+    count = settings.rounds * planned.steps
+    if planned.promise.broken or not isinstance(planned.noise, GumbelGaussian) or count > MOST_SELECTIONS:
+        return None
+    buckets = d * BUCKETS if settings.smoothness == "histogram" else d
+    gaussians = [(1, planned.scales, buckets), (settings.rounds, planned.spread, d), (count, planned.noise.step, 1)]
+    composition = Composition(
+        selections=count,
+        bounded_range=math.sqrt(8 * planned.noise.selection.rho) * SLACK,
+        gaussian=math.sqrt(math.fsum(2 * times * cost.rho for times, cost, _ in gaussians)) * SLACK,
+        lattice=sum(times * 2 * math.sqrt(2 * size * cost.rho) * FINEST for times, cost, size in gaussians),
+    )
+    return tight_epsilon(planned.promise.delta, composition)
+
+
+@cache
+def _whole(target: float, delta: float) -> Cost[ReplaceOne]:
+    return budget(target, delta, ReplaceOne)

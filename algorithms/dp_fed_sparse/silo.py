@@ -1,0 +1,207 @@
+"""A silo's side of DP-Fed-Sparse-BNSL: what it is asked, what it answers, and that this is all noisy.
+
+It is first asked how large its variables are, then, round after round, to take K private steps from what the server
+knows. A reply is a function of the question and of what `Plan` prices: bucket counts (or mean squares), the spread of
+the residuals, choices and gradients. Residuals and exact gradients live as long as one answer. What a silo remembers,
+B_p and its dual β_p, follows from what it has sent.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.messages import Change, change_between
+from ..admm.order import forward
+from ..admm.silo_side import l1_weights, on_grid
+from ..core.protocol import FloatArray, Schema
+from ..privacy import scales
+from ..privacy.discrete_gaussian import on_grid as release_on_grid
+from ..privacy.ledger import Release
+from ..privacy.noise import Bits, child
+from .clipping import Clip, huber, product
+from .private_pgcd import PrivateProblem, bounded, dp_pgcd, residuals
+from .settings import DpFedSparse, Plan, plan
+from .spread import private_squares
+from .step_noise import SLACK
+
+# Residuals count up to this multiple of their expected spread where the spread is measured.
+CAP = 1.25
+# Noise may bring a mean square down to nothing; it counts as no less than this share of its bound.
+LEAST_SQUARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows, and what it remembers."""
+
+    table: FloatArray
+    weight: float
+    """n_p over the silos' mean"""
+    plan: Plan
+    B: FloatArray
+    beta: FloatArray
+    key: bytes = field(default=b"", repr=False)
+
+
+KEPT = ("B", "beta")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the server sends: nothing at first, then all that the next steps start from."""
+
+    scales: FloatArray
+    """each variable's deviation, `[d]`; empty: how large are they?"""
+    spread: FloatArray
+    """what each variable's residuals are expected to have for a deviation, `[d]`"""
+    W: Change
+    """the entries of W that are not zero"""
+    place: NDArray[np.int64]
+    """each variable's place in the order; empty without one"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of 000 B.2.1, counting scales, spread and order as 8 a number."""
+        return self.W.cost + 8 * (len(self.scales) + len(self.spread) + len(self.place))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a silo sends; its arrays are empty where they are not asked for."""
+
+    sizes: FloatArray
+    """bucket counts, `[d·n_buckets]`, or mean squares over their bound, `[d]`"""
+    B: Change
+    """the change of B_p"""
+    spread: FloatArray
+    """truncated squares of the residuals under W, `[d]`"""
+    gap: float
+    """‖B_p − W‖² of the last round"""
+    weight: float
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of 000 B.2.1, counting all but the weights as 8 a number."""
+        return self.B.cost + 8 * (len(self.sizes) + len(self.spread) + 1)
+
+
+def open_silo(table: FloatArray, schema: Schema, settings: DpFedSparse) -> Silo:
+    """Return the state before round 1 of the silo whose rows are `table` `[n_rows, d]`."""
+    d = table.shape[1]
+    weight = len(table) * len(schema.rows) / sum(schema.rows.values())
+    return Silo(table, weight, plan(settings, schema), np.zeros((d, d)), np.zeros((d, d)))
+
+
+def releases(silo: Silo, ask: Ask) -> tuple[Release, ...]:
+    """Return what `local_solve` is about to release."""
+    if not len(ask.scales):
+        return (Release("sizes of the variables", silo.plan.scales),)
+    steps = (Release("choices of entries", silo.plan.choices), Release("gradients", silo.plan.gradients))
+    return (Release("spread of residuals", silo.plan.spread), *steps) if silo.plan.spread.rho else steps
+
+
+def local_solve(silo: Silo, ask: Ask, settings: DpFedSparse) -> tuple[Silo, Part]:
+    """Answer `ask`: see the module."""
+    d = silo.table.shape[1]
+    nothing = np.zeros((d, d))
+    if not len(ask.scales):
+        return silo, Part(sizes(silo, settings), change_between(nothing, nothing), np.empty(0), 0.0, silo.weight)
+    W, r = ask.W.put(nothing), dual_weights(ask, settings)
+    old = W if settings.settles_order else silo.B
+    gap = old - W
+    beta = silo.beta + r[:, None] * gap
+    table = bounded(silo.table, ask.scales)
+    problem = problem_of(ask, W, r, beta, old, settings)
+    R = residuals(table, old)
+    spread = np.empty(0)
+    if settings.settles_order:
+        caps = CAP * ask.spread
+        spread = on_grid(private_squares(Bits(child(silo.key, "spread")), R.T, caps, silo.plan.spread))
+    B = on_grid(dp_pgcd(problem, table, R, silo.plan.noise, silo.plan.steps, settings.gamma, silo.key))
+    apart = float(ask.scales**2 @ (gap * gap).sum(axis=1))
+    part = Part(np.empty(0), change_between(nothing, B - old), spread, apart, silo.weight)
+    return Silo(silo.table, silo.weight, silo.plan, B, beta), part
+
+
+def problem_of(
+    ask: Ask, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
+) -> PrivateProblem:
+    """Return the silo's lasso: under an order no dual pulls at it, and scores count by the spread of the residuals."""
+    M = ask.scales**2 + r
+    if settings.settles_order:
+        l1, weights = settings.l1 * ask.scales * ask.spread.min(), ask.spread.min() / ask.spread
+    else:
+        l1 = l1_weights(settings.l1, ask.scales**2 if settings.scaled else np.ones(len(M)))
+        weights = np.ones(len(M))
+    return PrivateProblem(
+        linear=beta - r[:, None] * W,
+        r=r,
+        M=M,
+        l1=l1,
+        allowed=forward(ask.place, len(M)),
+        start=start,
+        clip=clip_of(settings, ask.scales, ask.spread, M),
+        weights=weights,
+    )
+
+
+def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: FloatArray) -> Clip:
+    """Return the rule of clipping, from public numbers."""
+    if settings.clip == "huber":
+        return huber(settings.clip_values * scales, settings.clip_residuals * spread, scales, spread)
+    return product(settings.clip, settings.clip_total, M)
+
+
+def dual_weights(ask: Ask, settings: DpFedSparse) -> FloatArray:
+    """Return r_i, what holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
+    if settings.settles_order:
+        return np.zeros(len(ask.scales))
+    return settings.rho2 * (ask.scales**2 if settings.scaled else np.ones(len(ask.scales)))
+
+
+def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
+    """Release what the curvatures come from: bucket counts, or mean squares cut off at their bound (000 A.3)."""
+    bits, d = Bits(child(silo.key, "sizes")), silo.table.shape[1]
+    if settings.smoothness == "private":
+        caps = np.full(d, np.sqrt(settings.second_moment_bound))
+        return on_grid(private_squares(bits, silo.table, caps, silo.plan.scales))
+    counts = scales.bucket_counts(silo.table).ravel().astype(np.float64)
+    rho, rows = silo.plan.scales.rho, float(len(silo.table))
+    return on_grid(release_on_grid(bits, counts, scales.counts_sensitivity(d) * SLACK, rho, rows))
+
+
+def summand(part: Part, settings: DpFedSparse) -> FloatArray:
+    """Return `part` as one vector: all the server needs is the sum.
+
+    Counts as they are, mean squares weighted by the rows. Under an order `[2d² + d]`: the change of B_p, where it is
+    one, and the spread, all weighted by the rows; else `[d² + 1]`: the change of B_p and the gap.
+    """
+    if len(part.sizes):
+        return part.sizes if settings.smoothness == "histogram" else part.weight * part.sizes
+    change = part.B.put(np.zeros((part.B.d, part.B.d))).ravel()
+    if settings.settles_order:
+        return part.weight * np.concatenate([change, change != 0, part.spread])
+    return np.append(change, part.gap)
+
+
+def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
+    """Return the variables' deviations if they are public, `[d]`, else none.
+
+    Raises `BadInput` if they are to be counted and the plan's noise would hide the counts.
+    """
+    d = len(schema.variables)
+    if settings.smoothness == "known":
+        return np.full(d, np.sqrt(settings.known_smoothness))
+    if settings.smoothness == "histogram":
+        each = scales.counts_sensitivity(d) ** 2 / (2 * plan(settings, schema).scales.rho)
+        scales.require_heard(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
+    return np.empty(0)
+
+
+def found_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
+    """Return the variables' deviations `[d]` by the sum of all sizes; `weight` is that of the silos in it."""
+    if settings.smoothness == "histogram":
+        return scales.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
+    squares = np.maximum(total / weight, LEAST_SQUARE)
+    return np.asarray(np.sqrt(settings.second_moment_bound * squares))

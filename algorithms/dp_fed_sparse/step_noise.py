@@ -1,0 +1,158 @@
+"""The noise of DP-PGCD: how an entry is chosen and how its gradient is released, at a price known beforehand.
+
+Two mechanisms. "gumbel" (000 §5.2): the exponential mechanism, which is Gumbel-max, chooses; Gaussian noise hides the
+gradient; both are priced in zCDP. "mangold" (Mangold et al. 2023; 000 A.4): Laplace noise for both, each release pure
+ε₀-DP, and ε₀ from the advanced composition theorem: for comparison, it is the worse of the two. A gradient is released
+in units of its sensitivity, so that one variance serves all entries, on a grid of steps far below the noise.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FloatArray
+from ..errors import BadInput
+from ..privacy.discrete_gaussian import discrete_gaussian, discrete_laplace, exponential, noise_on_grid
+from ..privacy.noise import Bits
+from ..privacy.zcdp import Cost, ReplaceOne
+
+# Sums over the rows carry rounding errors, a billionth of a record's part or less: sensitivities are stated larger.
+SLACK = 1 + 1e-6
+
+
+class StepNoise(Protocol):
+    """What a step of DP-PGCD draws, and what each of its two releases costs."""
+
+    @property
+    def selection(self) -> Cost[ReplaceOne]:
+        """The cost of one choice."""
+        ...
+
+    @property
+    def step(self) -> Cost[ReplaceOne]:
+        """The cost of one gradient."""
+        ...
+
+    @property
+    def grid(self) -> float:
+        """The grid that gradients are released on, in units of their sensitivity."""
+        ...
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a gradient's noise, in units of its sensitivity."""
+        ...
+
+    def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
+        """Return the index of a score that is likely among the greatest; each moves by at most `sensitivity`."""
+        ...
+
+    def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
+        """Return the noise of so many gradients, in steps of the grid."""
+        ...
+
+
+@dataclass(frozen=True)
+class GumbelGaussian:
+    """The paper's mechanism: ρ_s for a choice, ρ_u for a gradient."""
+
+    selection: Cost[ReplaceOne]
+    step: Cost[ReplaceOne]
+
+    @property
+    def grid(self) -> float:
+        """See `StepNoise`."""
+        return _gaussian_grid(self.step.rho)[0]
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a gradient's noise, in units of its sensitivity."""
+        grid, variance = _gaussian_grid(self.step.rho)
+        return grid * math.sqrt(variance)
+
+    def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
+        """Choose with probability ∝ exp(score/β), β = Δ/√(2ρ_s): one β for all, or the price would be wrong."""
+        return exponential(bits, scores, gumbel_scale(sensitivity, self.selection))
+
+    def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
+        """See `StepNoise`."""
+        return discrete_gaussian(bits, _gaussian_grid(self.step.rho)[1], count)
+
+
+@dataclass(frozen=True)
+class LaplacePair:
+    """Mangold et al.'s mechanism: a choice and a gradient are ε₀-DP each, so ε₀²/2-zCDP (Bun and Steinke 2016)."""
+
+    pure: float
+    """ε₀"""
+
+    @property
+    def selection(self) -> Cost[ReplaceOne]:
+        """See `StepNoise`."""
+        return Cost(self.pure**2 / 2 * (1 + 1e-12), ReplaceOne)
+
+    @property
+    def step(self) -> Cost[ReplaceOne]:
+        """See `StepNoise`."""
+        return self.selection
+
+    @property
+    def grid(self) -> float:
+        """See `StepNoise`."""
+        return _laplace_grid(1.0 / self.pure)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a gradient's noise, in units of its sensitivity."""
+        return math.sqrt(2) * self.grid * self._scale(1.0, self.grid)
+
+    def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
+        """Take the greatest score under Laplace noise of scale 2Δ/ε₀; a score of −∞ is never taken."""
+        grid = _laplace_grid(2 * sensitivity / self.pure)
+        whole = np.rint(scores / grid).astype(np.int64)
+        return int((whole + discrete_laplace(bits, self._scale(2 * sensitivity, grid, 2), len(whole))).argmax())
+
+    def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
+        """See `StepNoise`."""
+        return discrete_laplace(bits, self._scale(1.0, self.grid), count)
+
+    def _scale(self, sensitivity: float, grid: float, roundings: int = 1) -> int:
+        """Return the Laplace scale in steps of the grid; rounding may add a step to what a value moves by."""
+        return math.ceil((sensitivity * SLACK / grid + roundings) / self.pure)
+
+
+def release(noise: StepNoise, value: float, drawn: int) -> float:
+    """Return `value`, in units of its sensitivity, on the grid with the noise `drawn` for it."""
+    return float((np.rint(value / noise.grid) + drawn) * noise.grid)
+
+
+def gumbel_scale(sensitivity: float, cost: Cost[ReplaceOne]) -> float:
+    """Return β for a choice among scores that move by at most `sensitivity`, to cost no more than `cost`."""
+    return sensitivity * SLACK / math.sqrt(2 * cost.rho)
+
+
+def pure_epsilon(target: float, delta: float, releases: int) -> float:
+    """Return the greatest ε₀ (rounded down) of which so many releases are (`target`, δ)-DP together.
+
+    Advanced composition (Dwork and Roth 2014, Theorem 3.20): ε = ε₀√(2k ln(1/δ)) + kε₀(e^ε₀ − 1).
+    """
+    if not (target > 0 and 0 < delta < 1 and releases >= 1):
+        raise BadInput(f"epsilon is {target}, delta {delta}: they must be above 0, and delta below 1")
+    low, high = 0.0, target / math.sqrt(2 * releases * math.log(1 / delta))
+    while low < (middle := (low + high) / 2) < high:
+        total = middle * math.sqrt(2 * releases * math.log(1 / delta)) + releases * middle * math.expm1(middle)
+        low, high = (middle, high) if total * (1 + 1e-12) <= target else (low, middle)
+    return low
+
+
+@cache
+def _gaussian_grid(rho: float) -> tuple[float, int]:
+    return noise_on_grid(SLACK, rho, 1)
+
+
+def _laplace_grid(scale: float) -> float:
+    return 2.0 ** (math.frexp(scale)[1] - 21)

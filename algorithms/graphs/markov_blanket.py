@@ -1,0 +1,49 @@
+"""Causal feature selection: the variables that tell all there is to know of a target (003 §7.5)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from .skeleton import directed_part
+from .structure import Structure
+
+
+@dataclass(frozen=True)
+class MarkovBlanket:
+    """The Markov blanket of a variable, by names; in a CPDAG a neighbour may be parent or child."""
+
+    parents: tuple[str, ...]
+    children: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    spouses: tuple[str, ...]
+    """other parents of the children"""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every variable of the blanket once, sorted by name."""
+        return tuple(sorted({*self.parents, *self.children, *self.neighbours, *self.spouses}))
+
+
+def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
+    """Return parents, children, undirected neighbours and spouses of `target` in a DAG or a CPDAG.
+
+    All DAGs of a CPDAG's class have this blanket: parents that share a child are joined, or form a v-structure, which
+    the CPDAG directs. Raises BadInput if there is no such variable, or for a PAG.
+    """
+    if target not in structure.variables:
+        raise BadInput(f"target is '{target}': the variables are {', '.join(structure.variables)}")
+    if structure.kind == "pag":
+        raise BadInput("a PAG tells no parents from spouses: choose features by a DAG or a CPDAG")
+    t = structure.variables.index(target)
+    edges = structure.adjacency
+    directed = directed_part(edges)
+    children = directed[t]
+    spouses = directed[:, children].any(axis=1) & ~edges[t] & ~edges[:, t]
+    spouses[t] = False
+
+    def names(chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(structure.variables[v] for v in np.flatnonzero(chosen))
+
+    return MarkovBlanket(names(directed[:, t]), names(children), names(edges[t] & edges[:, t]), names(spouses))

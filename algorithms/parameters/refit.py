@@ -1,0 +1,141 @@
+"""Personalisation: with the structure learned, each silo refits the weights on its own rows (000 B.2.2).
+
+One exchange, for data that were made. Out goes the learned structure with its weights, and the true weights to compare
+with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and
+for the consensus weights.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..graphs.structure import Structure
+
+EVERYONE = ""
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Settings of the refit."""
+
+    center: bool = False
+    """subtract each silo's own column means, as in the run that learned the structure"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's second moments S_p = X_pᵀX_p/n_p, `[d, d]`, and its own refitted weights."""
+
+    name: str
+    S: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The structure with its consensus weights, `[d, d]`, and, by silo, the true weights where they are known.
+
+    True weights that all silos share stand under `EVERYONE`.
+    """
+
+    weights: FloatArray
+    true_weights: dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well weights fit a silo: errors against its true weights, -1 where these are unknown."""
+
+    personal: float
+    consensus: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """What came back, in the order of `silos`."""
+
+    learned: Learned
+    variables: tuple[str, ...]
+    silos: tuple[str, ...]
+    personal: tuple[float, ...]
+    consensus: tuple[float, ...]
+
+    @property
+    def refit(self) -> dict[str, dict[str, float]]:
+        """By silo, the normalised MSE of its refitted and of the consensus weights; empty where no truth is known."""
+        return {
+            silo: {"personal": self.personal[k], "consensus": self.consensus[k]}
+            for k, silo in enumerate(self.silos)
+            if self.personal[k] >= 0
+        }
+
+
+def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
+    """Return the least-squares weights `[d, d]` of every variable on its parents, from second moments `S`."""
+    weights = np.zeros_like(S)
+    for j in range(len(S)):
+        parents = np.flatnonzero(adjacency[:, j])
+        if len(parents):
+            weights[parents, j] = np.linalg.lstsq(S[np.ix_(parents, parents)], S[parents, j])[0]
+    return weights
+
+
+def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
+    """Return ‖B̂ − B_true‖²_F / ‖B_true‖²_F (000 B.2.2)."""
+    return float(((weights - true) ** 2).sum() / (true**2).sum())
+
+
+def learned(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
+    """Return the server's state before the exchange: the structure to refit and what is known of the truth."""
+    return Server(Learned(structure.weights, true_weights), structure.variables, (), (), ())
+
+
+def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
+    """Return the one-exchange refit; it starts from the state `learned` gives."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows = table - table.mean(axis=0) if settings.center else table
+        S = rows.T @ rows / len(rows)
+        return Silo(silo, S, np.zeros_like(S))
+
+    def open_server(schema: Schema) -> Server:
+        d = len(schema.variables)
+        return learned(Structure(schema.variables, np.zeros((d, d))), {})
+
+    def local_solve(silo: Silo, message: Learned) -> tuple[Silo, Fit]:
+        weights = refit(silo.S, message.weights != 0)
+        true = message.true_weights.get(silo.name, message.true_weights.get(EVERYONE))
+        known = true is not None and bool(true.any())
+        fit = Fit(
+            personal=normalised_mse(weights, true) if known and true is not None else -1.0,
+            consensus=normalised_mse(message.weights, true) if known and true is not None else -1.0,
+        )
+        return Silo(silo.name, silo.S, weights), fit
+
+    def aggregate(server: Server, replies: Replies[Fit]) -> Server:
+        return Server(
+            learned=server.learned,
+            variables=server.variables,
+            silos=replies.silos,
+            personal=tuple(reply.personal for reply in replies.each),
+            consensus=tuple(reply.consensus for reply in replies.each),
+        )
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: server.learned,
+        local_solve=local_solve,
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: True,
+        structure=lambda server: Structure(server.variables, server.learned.weights),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Learned,
+        reply_type=Fit,
+        max_rounds=1,
+        kept=("weights",),
+    )

@@ -1,0 +1,169 @@
+"""RFCD: one graph for all silos that the worst-off silo regrets least (Mian, Kaltenpoth, Kamp 2022; 003 §5).
+
+A silo regrets a graph by how much better the graph that GES finds in its own rows scores there. From the empty graph
+on, the server proposes every graph that one edge makes different, put in, taken out or turned; each silo says what that
+gains in its rows, and the proposal with the least greatest regret is taken, until none lessens it.
+
+What leaves a silo: its regret of the present graph, and what each change gains, an exchange for each edge. What the
+server needs: every silo's answer, as it looks for the greatest; a sum would not do.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.settings import require
+from ..constraint.federated import Silo as Rows
+from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..graphs.dag import reachable
+from ..graphs.structure import Structure
+from .equivalence import class_of, member_of
+from .families import Batch
+from .procedures import GES, search
+from .rows import open_rows, refuse_time_series, scores_of
+from .settings import SearchSettings
+
+LEAST = 1e-9
+"""a regret lessened by no more is rounding"""
+
+
+@dataclass(frozen=True)
+class Rfcd(SearchSettings):
+    """Settings of `rfcd`; `turning` is about the silos' own search."""
+
+    rounds: int = 1000
+    """exchanges, at most"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows, and the score in them of the graph it would choose by itself."""
+
+    rows: Rows
+    best: float
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The graph whose neighbours the silos are to judge, a DAG `[d, d]`."""
+
+    dag: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A silo's answer."""
+
+    regret: float
+    """of the graph proposed"""
+    gains: FloatArray
+    """`[d, d]`: what it gains to put i → j in, or, where it is in, to take it out"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state."""
+
+    variables: tuple[str, ...]
+    dag: NDArray[np.bool_]
+    worst: float
+    """the greatest regret of the graph before the last change"""
+    done: bool = False
+
+
+def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgement]:
+    """Return RFCD."""
+
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows, d = open_rows(table, schema, silo), len(schema.variables)
+        own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells)))
+        return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))
+
+    def open_server(schema: Schema) -> Server:
+        refuse_time_series(schema)
+        d = len(schema.variables)
+        return Server(schema.variables, np.zeros((d, d), np.bool_), np.inf)
+
+    def local_solve(silo: Silo, proposal: Proposal) -> tuple[Silo, Judgement]:
+        scores, now = _toggled(silo.rows, proposal.dag, settings)
+        return silo, Judgement(silo.best - float(now.sum()), scores - now)
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Proposal(server.dag),
+        local_solve=local_solve,
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: server.done,
+        structure=lambda server: Structure(server.variables, class_of(server.dag).astype(np.float64), "cpdag"),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Proposal,
+        reply_type=Judgement,
+        max_rounds=settings.rounds,
+        bears_loss=True,
+        measures=lambda server: {"edges": float(server.dag.sum()), "worst_regret": server.worst},
+    )
+
+
+def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
+    """Return the state after the change that leaves the least greatest regret, or done if none lessens it."""
+    changes, graphs = neighbours(server.dag)
+    regrets = np.array([one.regret for one in replies.each])
+    server = replace(server, worst=float(regrets.max()))
+    if not len(changes):
+        return replace(server, done=True)
+    gains = np.array([changes @ one.gains.ravel() for one in replies.each])
+    worst = (regrets[:, None] - gains).max(axis=0)
+    chosen = int(np.argmin(worst))
+    if worst[chosen] >= server.worst - LEAST:
+        return replace(server, done=True)
+    return replace(server, dag=graphs[chosen])
+
+
+def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the acyclic graphs one edge away from `dag`, and which entries of it each changes, `[n, d * d]`.
+
+    One entry changes where an edge is put in or taken out, two where it is turned.
+    """
+    d = len(dag)
+    reaches = np.array([reachable(dag, (v,)) for v in range(d)]).reshape(d, d)
+    changes = []
+    for i, j in np.argwhere(~np.eye(d, dtype=np.bool_)).tolist():
+        one = np.zeros((d, d), np.bool_)
+        one[i, j] = True
+        if dag[i, j] or not (reaches[j, i] or dag[j, i]):
+            changes.append(one.copy())
+        onward = dag[i] & reaches[:, j]
+        onward[j] = False
+        if dag[i, j] and not onward.any():
+            one[j, i] = True
+            changes.append(one)
+    stacked = np.array(changes, np.bool_).reshape(-1, d, d)
+    return stacked.reshape(-1, d * d), stacked ^ dag
+
+
+def _toggled(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
+    """Return the score of each j with i among its parents if it is not, else without, `[d, d]`, and as it is, `[d]`."""
+    d = len(dag)
+    toggled = np.repeat(dag[:, :, None], d, axis=2)  # [parent, child, which parent is toggled]
+    v = np.arange(d)
+    toggled[v, :, v] ^= True
+    families = [(j, np.flatnonzero(dag[:, j])) for j in range(d)]
+    families += [(j, np.flatnonzero(toggled[:, j, i])) for i in range(d) for j in range(d) if i != j]
+    sizes = np.array([1 + len(parents) for _, parents in families])
+    members = np.concatenate([np.r_[child, parents] for child, parents in families]).astype(np.uint16)
+    scores = scores_of(rows, settings, settings.most_cells)(Batch(np.r_[0, np.cumsum(sizes)], members))
+    found = np.zeros((d, d))
+    found[~np.eye(d, dtype=np.bool_)] = scores[d:]
+    now = scores[:d]
+    np.fill_diagonal(found, now)
+    return found, now

@@ -1,0 +1,141 @@
+"""What a table must be to learn from, and the one line that says where it is not.
+
+Places are named as a person finds them: "line N" is the N-th line of a text file (the header is line 1, an empty line
+counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
+Python does, so a message is one line whatever they hold.
+"""
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+
+from ..splitting.parts import LEAST
+
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
+SHOWN = 40
+
+
+def shown(value: str) -> str:
+    """Return `value` quoted for a message, on one line and not too long."""
+    return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
+
+
+def cell_fault(cell: str) -> str | None:
+    """Return what is wrong with a cell that should hold a finite number, None if nothing is."""
+    text = cell.strip()
+    if not text:
+        return "the cell is empty"
+    if text.lower() in MISSING:
+        return f"{shown(cell)} marks a missing value"
+    try:
+        number = float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        number = None
+    if number is None:
+        return f"{shown(cell)} is not a number"
+    return None if math.isfinite(number) else f"{shown(cell)} is not finite"
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with the name of a column, None if nothing is."""
+    if not name:
+        return "has no name (if it is an index, write the table without it)"
+    if name != name.strip():
+        return f"has a name with spaces around it, {shown(name)}"
+    if any(unicodedata.category(letter) in ("Cc", "Cs") or letter == "\ufeff" for letter in name):
+        return f"has a name with a control character, {shown(name)}"
+    return None
+
+
+def check_names(place: str, names: Sequence[str]) -> None:
+    """Raise `BadInput` if a column has no usable name, or two columns have the same. `place` is file and line."""
+    if not names:
+        raise BadInput(f"{place}: no columns")
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, start=1):
+        fault = name_fault(name)
+        if fault:
+            raise BadInput(f"{place}: column {number} {fault}")
+        if name in seen:
+            raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {shown(name)}")
+        seen[name] = number
+
+
+def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any]) -> None:
+    """Raise `BadInput` unless `values` [n_rows, n_variables] has two rows or more, all finite, and no constant column.
+
+    A column that is constant in one silo alone is refused too: it has no variance to learn from there.
+    """
+    if len(values) == 0:
+        raise BadInput(f"{place}: no rows")
+    if len(values) == 1:
+        raise BadInput(f"{place}: only one row; at least two are needed")
+    finite = np.isfinite(values)
+    if not finite.all():
+        i, j = np.argwhere(~finite)[0]
+        fault = "the cell is empty or not a number" if np.isnan(values[i, j]) else f"{values[i, j]} is not finite"
+        raise BadInput(f"{place}: row {i + 1}, column {shown(variables[j])}: {fault}")
+    constant = np.flatnonzero(values.min(axis=0) == values.max(axis=0))
+    if constant.size:
+        j = int(constant[0])
+        raise BadInput(f"{place}: column {shown(variables[j])}: constant, every row is {values[0, j]}")
+
+
+def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequence[str], by: str) -> None:
+    """Raise `BadInput` unless `found` are the `expected` columns, in any order. `by` says who expects them."""
+    missing = [name for name in expected if name not in set(found)]
+    if missing:
+        raise BadInput(f"{place}: column {shown(missing[0])} is missing; {by} has it")
+    extra = [name for name in found if name not in set(expected)]
+    if extra:
+        raise BadInput(f"{place}: column {shown(extra[0])} is one too many; {by} does not have it")
+
+
+def check_silo_name(place: str | Path, name: str) -> None:
+    """Raise `BadInput` if a silo of this name could not be a file of a federated data set."""
+    if not name or name.startswith(".") or name != name.strip() or any(letter in name for letter in "/\\:\0\n\r"):
+        raise BadInput(f"{place}: {shown(name)} cannot name a silo: a silo is a file of that name")
+    if name.lower() == "truth":
+        raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv holds the true graph")
+    if len(name.encode("utf-8", "replace")) > 200:
+        raise BadInput(f"{place}: {shown(name)} is too long to name a silo")
+
+
+def check_codes(
+    place: str | Path, variables: Sequence[str], codes: NDArray[Any], levels: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise `BadInput` unless `codes` [n_rows, n_variables] has two rows or more, each code that of a level."""
+    if len(codes) < LEAST:
+        raise BadInput(f"{place}: only one row; at least two are needed" if len(codes) else f"{place}: no rows")
+    wrong = (codes < 0) | (codes >= np.array([len(levels[name]) for name in variables]))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        count = len(levels[variables[j]])
+        raise BadInput(
+            f"{place}: row {i + 1}, column {shown(variables[j])}: {codes[i, j]} is no code of {count} levels"
+        )
+
+
+def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
+    """Return declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
+    text = []
+    for label in labels:
+        if not isinstance(label, str | int) or isinstance(label, bool):
+            raise BadInput(f"{place}: levels of {shown(name)}: {label!r} is neither text nor a whole number")
+        fault = name_fault(str(label))
+        if fault:
+            raise BadInput(f"{place}: levels of {shown(name)}: {shown(str(label))} cannot be a label")
+        text.append(str(label))
+    twice = [label for label in text if text.count(label) > 1]
+    if twice:
+        raise BadInput(f"{place}: levels of {shown(name)}: {shown(twice[0])} stands twice")
+    if not text:
+        raise BadInput(f"{place}: levels of {shown(name)}: none")
+    return tuple(text)

@@ -1,0 +1,1 @@
+"""Synthetic federated data: linear models, discrete networks, surrogate variables, hidden variables."""

@@ -1,0 +1,185 @@
+"""Synthetic federated data: random DAGs, one linear model for all silos or one each (000 Appendix B.1)."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..federated import FederatedData, continuous
+from .sem import FloatArray, Noise, linear_sem
+
+Graph = Literal["ER", "SF"]
+WEIGHTS = (0.5, 2.0)
+"""absolute values of the weights, drawn uniformly (000 B.1.1)"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to draw: `silos` tables of `rows` rows, over a DAG with `edges` expected edges (None: as many as variables).
+
+    Raises `BadInput` for a value that makes no sense, naming it.
+    """
+
+    variables: int
+    silos: int
+    rows: int
+    seed: int
+    edges: int | None = None
+    graph: Graph = "ER"
+    noise: Noise = "gaussian"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
+        if self.noise not in get_args(Noise):
+            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+        check_graph(self.variables, self.expected_edges, self.graph)
+
+    @property
+    def expected_edges(self) -> int:
+        """The expected number of edges; by default as many as variables, or as many as there can be if that is less."""
+        return min(self.variables, most_edges(self.variables)) if self.edges is None else self.edges
+
+
+def homogeneous(
+    variables: int,
+    silos: int,
+    rows: int,
+    seed: int,
+    edges: int | None = None,
+    graph: Graph = "ER",
+    noise: Noise = "gaussian",
+) -> FederatedData:
+    """Draw silos of `rows` rows each from one linear model on a random DAG (000 B.1.1).
+
+    The graph depends on the seed, `variables`, `edges` and `graph` alone, and each silo has a random stream of its own:
+    more rows or more silos leave the rest as it was. The truth has the weights. Raises `BadInput` as `Plan` does.
+    """
+    plan = Plan(variables, silos, rows, seed, edges, graph, noise)
+    weights = _global_weights(plan)
+    return _draw(plan, weights, {}, _about("homogeneous", "000 B.1.1", _parameters(plan)))
+
+
+def heterogeneous(
+    variables: int,
+    silos: int,
+    rows: int,
+    seed: int,
+    edges: int | None = None,
+    graph: Graph = "ER",
+    noise: Noise = "gaussian",
+    weight_variance: float = 0.1,
+) -> FederatedData:
+    """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`) (000 B.1.2).
+
+    The truth has the global weights, `silo_weights` each silo's. Raises `BadInput` as `Plan` does, and for a negative
+    variance.
+    """
+    plan = Plan(variables, silos, rows, seed, edges, graph, noise)
+    if not 0 <= weight_variance < np.inf:
+        raise BadInput(f"weight_variance: {weight_variance} is not a finite number ≥ 0")
+    weights = _global_weights(plan)
+    own = {}
+    for number, silo in enumerate(silo_names(silos)):
+        change = _stream(seed, 2, number).normal(0.0, np.sqrt(weight_variance), weights.shape)
+        own[silo] = np.where(weights != 0, weights + change, 0.0)
+    return _draw(
+        plan,
+        weights,
+        own,
+        _about("heterogeneous", "000 B.1.2", {**_parameters(plan), "weight_variance": weight_variance}),
+    )
+
+
+def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = "ER") -> NDArray[np.bool_]:
+    """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
+
+    "ER" (Erdős-Rényi): every pair is joined with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):
+    each variable in turn takes round(edges/d) earlier ones as children, with probability proportional to their number
+    of parents + 1 (Zheng et al. 2018). Raises `BadInput` if that many edges cannot be.
+    """
+    check_graph(variables, edges, graph)
+    if graph == "ER":
+        probability = edges / most_edges(variables)
+        lower = np.tril(rng.random((variables, variables)) < probability, k=-1)
+    else:
+        lower = _scale_free(variables, max(round(edges / variables), min(edges, 1)), rng)
+    order = rng.permutation(variables)
+    return lower[np.ix_(order, order)]
+
+
+def random_weights(dag: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    """Draw a weight for every edge of `dag`, uniformly from [−2, −0.5] ∪ [0.5, 2] (000 B.1.1)."""
+    size = rng.uniform(*WEIGHTS, dag.shape)
+    sign = rng.choice([-1.0, 1.0], dag.shape)
+    return np.where(dag, sign * size, 0.0)
+
+
+def most_edges(variables: int) -> int:
+    """Return the number of edges of a complete DAG."""
+    return variables * (variables - 1) // 2
+
+
+def check_graph(variables: int, edges: int, graph: Graph) -> None:
+    """Raise `BadInput` unless a graph of that kind with so many edges can be drawn."""
+    if graph not in get_args(Graph):
+        raise BadInput(f"graph: {graph!r} is not one of {', '.join(get_args(Graph))}")
+    if variables < 2:
+        raise BadInput(f"variables: {variables} is less than 2")
+    if not 0 <= edges <= most_edges(variables):
+        raise BadInput(
+            f"edges: {edges} is not between 0 and {most_edges(variables)}, the most of {variables} variables"
+        )
+
+
+def variable_names(count: int) -> tuple[str, ...]:
+    """Return x1, x2, ... with as many digits as the last needs, so that they sort."""
+    return tuple(f"x{number:0{len(str(count))}d}" for number in range(1, count + 1))
+
+
+def silo_names(count: int) -> tuple[str, ...]:
+    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
+    return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
+
+
+def _scale_free(variables: int, links: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    lower = np.zeros((variables, variables), dtype=bool)
+    for node in range(1, variables):
+        popular = lower[:, :node].sum(axis=0) + 1.0
+        chosen = rng.choice(node, size=min(links, node), replace=False, p=popular / popular.sum())
+        lower[node, chosen] = True
+    return lower
+
+
+def _stream(seed: int, *key: int) -> np.random.Generator:
+    """Return the random stream of one purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+def _global_weights(plan: Plan) -> FloatArray:
+    rng = _stream(plan.seed, 0)
+    return random_weights(random_dag(plan.variables, plan.expected_edges, rng, plan.graph), rng)
+
+
+def _draw(plan: Plan, weights: FloatArray, own: dict[str, FloatArray], about: dict[str, Any]) -> FederatedData:
+    variables = variable_names(plan.variables)
+    tables = {
+        silo: linear_sem(own.get(silo, weights), plan.rows, _stream(plan.seed, 1, number), plan.noise)
+        for number, silo in enumerate(silo_names(plan.silos))
+    }
+    return FederatedData(continuous(tables, variables), tables, Structure(variables, weights), own, about)
+
+
+def _parameters(plan: Plan) -> dict[str, Any]:
+    return {**asdict(plan), "edges": plan.expected_edges}
+
+
+def _about(generator: str, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    seed = parameters.pop("seed")
+    return {"kind": "continuous", "generator": generator, "source": source, "parameters": parameters, "seed": seed}

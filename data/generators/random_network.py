@@ -1,0 +1,75 @@
+"""Random discrete networks: numbers of levels and Dirichlet tables for a given DAG (003 §7.4)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from fedbnsl.algorithms.core.protocol import FloatArray
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+
+CONCENTRATIONS = (0.1, 1.0)
+"""what the published program of 003 draws each table row's Dirichlet concentration from, uniformly"""
+MOST_NUMBERS = 10**7
+"""in one table"""
+
+
+def random_network(
+    dag: NDArray[np.bool_],
+    variables: tuple[str, ...],
+    levels: tuple[int, int],
+    concentration: float | None,
+    rng: np.random.Generator,
+) -> DiscreteNetwork:
+    """Draw levels and tables for `dag` [n_variables, n_variables]: `levels` = (fewest, most) a variable.
+
+    Every row of a table is drawn from Dirichlet(a, ..., a) with a = `concentration`, or drawn anew for each row from
+    U(0.1, 1) if None (003 says "Dirichlet-multinomial"; the numbers are those of its program). Raises `BadInput` for a
+    variable with so many configurations of its parents that its table would not fit into memory.
+    """
+    counts = random_levels(dag, levels, rng)
+    labels = {name: level_names(int(count)) for name, count in zip(variables, counts, strict=True)}
+    parents: dict[str, tuple[str, ...]] = {}
+    tables: dict[str, FloatArray] = {}
+    for v, name in enumerate(variables):
+        given = np.flatnonzero(dag[:, v])
+        shape = (*(int(counts[parent]) for parent in given), int(counts[v]))
+        if math.prod(shape) > MOST_NUMBERS:
+            raise BadInput(
+                f"levels: {name} has {len(given)} parents, so a table of {math.prod(shape)} numbers; "
+                "give fewer levels or a smaller degree"
+            )
+        parents[name] = tuple(variables[parent] for parent in given)
+        tables[name] = dirichlet_rows(math.prod(shape[:-1]), shape[-1], concentration, rng).reshape(shape)
+    return DiscreteNetwork(variables, labels, parents, tables)
+
+
+def random_levels(dag: NDArray[np.bool_], levels: tuple[int, int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw each variable's number of levels, [n_variables], between (fewest, most).
+
+    From a normal around the middle, cut off at both ends and rounded; its deviation, half the width, halves with every
+    parent that the variable's children have, so that tables of many parents stay small (as in the program of 003).
+    """
+    fewest, most = levels
+    if fewest == most:
+        return np.full(len(dag), fewest, dtype=np.int64)
+    parents_of_children = np.where(dag, dag.sum(axis=0), 0).max(axis=1)
+    deviation = (most - fewest) / 2 / np.exp2(parents_of_children)
+    middle = (fewest + most) / 2
+    low, high = ndtr((fewest - middle) / deviation), ndtr((most - middle) / deviation)
+    drawn = middle + deviation * ndtri(low + (high - low) * rng.random(len(dag)))
+    counts: NDArray[np.int64] = np.clip(np.rint(drawn), fewest, most).astype(np.int64)
+    return counts
+
+
+def dirichlet_rows(rows: int, levels: int, concentration: float | None, rng: np.random.Generator) -> FloatArray:
+    """Draw distributions over `levels`, [rows, levels], from Dirichlet(a, ..., a); see `random_network` for a."""
+    concentrations = rng.uniform(*CONCENTRATIONS, rows) if concentration is None else np.full(rows, concentration)
+    return np.array([rng.dirichlet(np.full(levels, one)) for one in concentrations])
+
+
+def level_names(count: int) -> tuple[str, ...]:
+    """Return s0, s1, ... with as many digits as the last needs: words, so that a bare CSV is seen to be discrete."""
+    return tuple(f"s{number:0{len(str(count - 1))}d}" for number in range(count))

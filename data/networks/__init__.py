@@ -1,0 +1,1 @@
+"""Published networks and data sets: their files, and rows drawn from them."""

@@ -1,0 +1,81 @@
+"""LUCAS: a made-up study of lung cancer with known causes, for causal feature selection (003 §7.5).
+
+LUCAS0 is the network whose graph and probabilities are published on the LUCAS page of the Causality Workbench (I. Guyon
+et al., "Design and analysis of the causation and prediction challenge", JMLR W&CP 3, 2008). In LUCAS1 and LUCAS2 an
+agent sets some variables, which cuts them from their parents; with which probabilities is not published, so these are
+the shares of ones in the test files that the program of 003 comes with (10,000 rows, standard error at most 0.005).
+"""
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from fedbnsl.algorithms.core.protocol import FloatArray
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+
+from ..federated import FederatedData
+from ..generators.draw import draw
+
+Version = Literal["0", "1", "2"]
+TARGET = "Lung_Cancer"
+LEVELS = ("0", "1")
+
+# P(variable = 1 | parents), the parents' configurations counting 00, 01, 10, 11.
+TABLES: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
+    "Smoking": (("Peer_Pressure", "Anxiety"), (0.43118, 0.86860, 0.74591, 0.91576)),
+    "Yellow_Fingers": (("Smoking",), (0.23119, 0.95372)),
+    "Anxiety": ((), (0.64277,)),
+    "Peer_Pressure": ((), (0.32997,)),
+    "Genetics": ((), (0.15953,)),
+    "Attention_Disorder": (("Genetics",), (0.28956, 0.68706)),
+    "Born_an_Even_Day": ((), (0.5,)),
+    "Car_Accident": (("Attention_Disorder", "Fatigue"), (0.22740, 0.78861, 0.77900, 0.97169)),
+    "Fatigue": (("Lung_Cancer", "Coughing"), (0.35212, 0.80016, 0.56514, 0.89589)),
+    "Allergy": ((), (0.32841,)),
+    "Coughing": (("Allergy", "Lung_Cancer"), (0.13470, 0.76640, 0.64592, 0.99947)),
+    "Lung_Cancer": (("Genetics", "Smoking"), (0.23146, 0.83934, 0.86996, 0.99351)),
+}
+SET: dict[Version, dict[str, float]] = {
+    "0": {},
+    "1": {"Smoking": 0.745, "Yellow_Fingers": 0.505, "Attention_Disorder": 0.48, "Fatigue": 0.655},
+    "2": {
+        "Smoking": 0.745,
+        "Yellow_Fingers": 0.505,
+        "Attention_Disorder": 0.48,
+        "Fatigue": 0.655,
+        "Coughing": 0.637,
+        "Car_Accident": 0.69,
+    },
+}
+"""the variables that are set in each version, with their probability of 1"""
+
+
+def lucas(version: Version = "0", silos: int = 4, rows: int = 500, seed: int = 0) -> FederatedData:
+    """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables of levels 0 and 1 (003 trains on 2000 rows).
+
+    The truth is the graph the rows are drawn from: without edges into variables that are set. Raises `BadInput` for an
+    unknown version, silos < 1, rows < 2 or seed < 0.
+    """
+    about = {
+        "generator": "lucas",
+        "source": "Causality Workbench, LUCAS (Guyon et al., JMLR W&CP 3, 2008); interventions estimated, 003 §7.5",
+        "parameters": {"version": version, "silos": silos, "rows": rows},
+        "seed": seed,
+        "target": TARGET,
+        "set": sorted(SET.get(version, {})),
+    }
+    return draw(lucas_network(version), silos, rows, seed, about)
+
+
+def lucas_network(version: Version = "0") -> DiscreteNetwork:
+    """Return the network of LUCAS0, 1 or 2. Raises `BadInput` for another version."""
+    if version not in get_args(Version):
+        raise BadInput(f"version: {version!r} is not one of {', '.join(get_args(Version))}")
+    causes = TABLES | {name: ((), (share,)) for name, share in SET[version].items()}
+    tables: dict[str, FloatArray] = {}
+    for name, (parents, ones) in causes.items():
+        share = np.array(ones).reshape((2,) * len(parents))
+        tables[name] = np.stack([1 - share, share], axis=-1)
+    parents_of = {name: parents for name, (parents, _) in causes.items()}
+    return DiscreteNetwork(tuple(TABLES), dict.fromkeys(TABLES, LEVELS), parents_of, tables)

@@ -1,0 +1,158 @@
+"""Protein signalling in human T cells: 7466 cells, 11 proteins, nine conditions (Sachs et al., Science 308, 2005).
+
+The table is the continuous one carried by the `cdt` 0.6.0 wheel (raw fluorescence, no logarithm), as in paper 000
+B.1.3; 001 §6.3 draws 512 rows from the 853 of its first condition. The graphs people compare with disagree: `TRUTHS`
+names four, and says whose each is. 003 §5.4 uses discrete data instead, drawn from a published network.
+"""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..federated import FederatedData
+from ..folder.table import read_table
+from ..generators.draw import check_counts, dealt, draw, stream
+from ..generators.linear import silo_names
+from ..splitting.partition import deal, equal
+from .carried import carried_file
+from .catalogue import DISCRETE
+from .published import discrete_network
+
+Truth = Literal["20", "18", "17", "17-fedc2sl"]
+Transform = Literal["none", "log"]
+
+FILE = "cdt/data/resources/cyto_full_data.csv"
+REMEDY = "pip install --no-deps cdt==0.6.0"
+PROTEINS = {
+    "praf": "Raf",
+    "pmek": "Mek",
+    "plcg": "Plcg",
+    "PIP2": "PIP2",
+    "PIP3": "PIP3",
+    "p44/42": "Erk",
+    "pakts473": "Akt",
+    "PKA": "PKA",
+    "PKC": "PKC",
+    "P38": "P38",
+    "pjnk": "Jnk",
+}
+"""the columns of the file and the names of the graphs"""
+
+CONDITIONS = {
+    "cd3cd28": 853,
+    "cd3cd28_icam2": 902,
+    "cd3cd28_aktinhib": 911,
+    "cd3cd28_g0076": 723,
+    "cd3cd28_psitect": 810,
+    "cd3cd28_u0126": 799,
+    "cd3cd28_ly": 848,
+    "pma": 913,
+    "b2camp": 707,
+}
+"""the nine conditions in the order of the file, with their rows; all but the first two are interventions"""
+
+# Arcs that all four graphs have.
+COMMON = """Mek>Erk PKA>Akt PKA>Erk PKA>Jnk PKA>Mek PKA>P38 PKA>Raf PKC>Jnk PKC>Mek PKC>P38 PKC>Raf Plcg>PIP2 Raf>Mek"""
+EDGES: dict[Truth, str] = {
+    "20": f"{COMMON} Erk>Akt PIP2>PKC PIP3>Akt PIP3>PIP2 PIP3>Plcg PKC>PKA Plcg>PKC",
+    "18": f"{COMMON} PIP2>PIP3 PIP2>PKC PIP3>Akt PIP3>Plcg Plcg>PKC",
+    "17": f"{COMMON} Erk>Akt PIP3>PIP2 PKC>PKA Plcg>PIP3",
+    "17-fedc2sl": f"{COMMON} Erk>Akt PIP3>PIP2 PIP3>Plcg PKC>PKA",
+}
+TRUTHS: dict[Truth, str] = {
+    "20": "the conventionally accepted network with the arcs Sachs et al. missed or reversed put right (20 edges)",
+    "18": "the graph of cdt, so of paper 000; it has the cycle PIP2 → PIP3 → Plcg → PIP2 (18 edges)",
+    "17": "the network Sachs et al. inferred, as in bnlearn and GraN-DAG; the count NOTEARS-ADMM gives (17 edges)",
+    "17-fedc2sl": "the same with PIP3 → Plcg, as FedC2SL uses it (17 edges)",
+}
+"""the truths by name, and whose they are"""
+
+
+def sachs(
+    silos: int = 3,
+    seed: int = 0,
+    by_condition: bool = False,
+    truth: Truth = "20",
+    transform: Transform = "none",
+    center: bool = False,
+) -> FederatedData:
+    """Return the Sachs data among `silos` shuffled equal parts (000 B.1.3: 3), or its nine conditions as nine silos.
+
+    The seed decides the shuffling. Values are raw unless asked otherwise: `transform="log"` takes natural logarithms,
+    `center` then subtracts the mean over all 7466 cells (not each silo's); both are recorded in `about`. Raises
+    `BadInput` if the table is not installed, or for an unknown truth or transform.
+    """
+    if transform not in get_args(Transform):
+        raise BadInput(f"transform: {transform!r} is not one of {', '.join(get_args(Transform))}")
+    if seed < 0:
+        raise BadInput(f"seed: {seed} is less than 0")
+    graph = sachs_truth(truth)
+    values = sachs_table()
+    values = np.log(values) if transform == "log" else values
+    values = values - values.mean(axis=0) if center else values
+    parameters: dict[str, Any] = {"transform": transform, "center": center, "truth": truth}
+    about: dict[str, Any] = {
+        "kind": "continuous",
+        "generator": "sachs",
+        "source": "Sachs et al., Science 308:523-529, 2005; table of the cdt 0.6.0 wheel",
+        "truth": TRUTHS[truth],
+    }
+    if by_condition:
+        about["parameters"] = {"by_condition": True, **parameters}
+        return deal(values, graph.variables, _condition_rows(), graph, about, "sachs")
+    parts = equal(len(values), silos, np.random.default_rng(seed))
+    named = dict(zip(silo_names(silos), parts, strict=True))
+    return deal(
+        values,
+        graph.variables,
+        named,
+        graph,
+        about | {"parameters": {"silos": silos, **parameters}, "seed": seed},
+        "sachs",
+    )
+
+
+def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedData:
+    """Draw `rows` rows in all from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
+
+    Three levels a protein; 003 §5.4 uses 853 rows. All silos together hold the same rows whatever their number. The
+    truth is the network's graph of 17 edges. Raises `BadInput` for silos < 1, too few rows or seed < 0.
+    """
+    check_counts(silos, rows, seed)
+    about = {
+        "generator": "discrete-sachs",
+        "source": f"{DISCRETE['sachs']}; bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel; 003 §5.4",
+        "parameters": {"silos": silos, "rows": rows},
+        "seed": seed,
+    }
+    whole = draw(discrete_network("sachs"), 1, rows, seed, about)
+    parts = equal(rows, silos, stream(seed, "dealing"))
+    return dealt(whole, dict(zip(silo_names(silos), parts, strict=True)), {})
+
+
+def sachs_truth(name: Truth = "20") -> Structure:
+    """Return one of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
+    if name not in EDGES:
+        raise BadInput(f"truth: {name!r} is not one of {', '.join(EDGES)}")
+    variables = tuple(PROTEINS.values())
+    weights = np.zeros((len(variables), len(variables)))
+    for source, target in (edge.split(">") for edge in EDGES[name].split()):
+        weights[variables.index(source), variables.index(target)] = 1.0
+    return Structure(variables, weights)
+
+
+def sachs_table() -> NDArray[np.float64]:
+    """Return all cells, [7466, 11], in the order of the file. Raises `BadInput` if cdt 0.6.0 is not installed."""
+    table = read_table(carried_file("cdt", FILE, REMEDY))
+    if table.variables != tuple(PROTEINS) or len(table.values) != sum(CONDITIONS.values()):
+        raise BadInput(f"{FILE}: {table.values.shape} with other columns than cdt 0.6.0 has: {REMEDY}")
+    return table.values
+
+
+def _condition_rows() -> dict[str, NDArray[np.intp]]:
+    ends = np.cumsum(list(CONDITIONS.values()))
+    return {name: np.arange(end - rows, end) for (name, rows), end in zip(CONDITIONS.items(), ends, strict=True)}

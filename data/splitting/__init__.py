@@ -1,0 +1,1 @@
+"""Splitting a table among silos."""

@@ -1,0 +1,1 @@
+"""The two engines: in this process, or with Prefect, Dask and MLflow."""

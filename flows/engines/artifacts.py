@@ -1,0 +1,63 @@
+"""What the Prefect UI shows of a run besides its tasks: progress, the scores as a table, a link to MLflow."""
+
+import time
+from typing import Any
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_link_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.client.orchestration import get_client
+
+from fedbnsl.algorithms.graphs.edge_classes import SYMBOLS, classify, weighted
+from fedbnsl.flows.job.finished import Finished
+from fedbnsl.flows.job.run import Progress
+
+EVERY = 2.0
+"""seconds between two updates of the progress: each is a request to the server"""
+
+
+class ProgressArtifact:
+    """A listener that keeps the progress artifact of the current flow run up to date."""
+
+    def __init__(self) -> None:
+        """Start without an artifact: the first round creates it."""
+        self._id: UUID | None = None
+        self._next = 0.0
+
+    def __call__(self, heard: Progress) -> None:
+        """Update the artifact if it is time, or the run is over."""
+        done = 100.0 if heard.round.outcome else 100.0 * heard.round.number / heard.max_rounds
+        if self._id is None:
+            made: Any = create_progress_artifact(done, key="rounds", description="Rounds of at most the given number")
+            self._id = made
+        elif heard.round.outcome or time.monotonic() >= self._next:
+            update_progress_artifact(self._id, progress=done)
+        else:
+            return
+        self._next = time.monotonic() + EVERY
+
+
+def publish(finished: Finished) -> None:
+    """Create the table of scores, the table of edges and the link to the MLflow run."""
+    result = finished.result
+    scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
+    create_table_artifact(table=scores, key="scores", description=f"{result.algorithm} on {result.dataset}")
+    edges = [
+        {"source": edge.source, "edge": SYMBOLS[edge.at_source, edge.at_target], "target": edge.target}
+        | ({"weight": round(edge.weight or 0.0, 4)} if weighted(result.structure) else {})
+        for edge in classify(result.structure, None)
+    ]
+    create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
+    if finished.tracking_url:
+        create_link_artifact(link=finished.tracking_url, link_text="MLflow run", key="mlflow")
+
+
+def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
+    """Add `tags` to those of the flow run."""
+    with get_client(sync_client=True) as client:
+        present = client.read_flow_run(UUID(flow_run_id)).tags
+        client.update_flow_run(UUID(flow_run_id), tags=sorted({*present, *tags}))

@@ -1,0 +1,95 @@
+"""Where the silos of a run are: embedded workers that read a folder, or workers their owners have started."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import POOLED
+from fedbnsl.data.folder.about import read_about
+from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
+from fedbnsl.flows.engines.inline import job_inline
+from fedbnsl.flows.job.run import Job, Session
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.rounds import as_tasks, evaluate, perform
+from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
+from fedbnsl.tasks.transport.federation import DaskFederation, Patience, federated_schema
+
+
+@dataclass(frozen=True)
+class Silos:
+    """The silos of a run, there and described: their Dask client, the session, and what the folder says of them."""
+
+    client: Any
+    session: Session
+    about: dict[str, Any]
+    truth: Any
+    silo_weights: dict[str, Any]
+    federations: list[DaskFederation]
+
+    def finish(self) -> None:
+        """Let the silos forget the run, which is over."""
+        for federation in self.federations:
+            federation.finish()
+
+
+@contextmanager
+def silos_of(settings: LearnSettings) -> Iterator[Silos]:
+    """Yield the silos that `settings` name; raises `BadInput` where one is missing or its rows cannot be used."""
+    folder = Path(settings.data)
+    pooled = registry.entry(settings.algorithm).pooled
+    if settings.dask_address is None:
+        files = silo_files(folder)
+        cluster = embedded({POOLED: folder} if pooled else files)
+        names = (POOLED,) if pooled else tuple(files)
+    elif pooled:
+        raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
+    else:
+        cluster, names = connected(settings.dask_address), _named_in(folder)
+    with cluster as client:
+        names = names or hosted_silos(client)
+        require(client, names or ("SILO",))
+        about = read_about(folder) if folder.is_dir() else {}
+        schema = federated_schema(client, names, about)
+        truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
+        federations: list[DaskFederation] = []
+
+        def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
+            patience = Patience(settings.silo_patience)
+            federation = DaskFederation(
+                client, schema, run_id, algorithm, params, settings.seed, patience, job.secure, job.budget
+            )
+            if federations:  # who was given up is not waited for again
+                federation.gone.update(federations[-1].gone)
+            federations.append(federation)
+            return federation
+
+        session = Session(
+            schema,
+            connect,
+            wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
+            evaluate=lambda work: perform(evaluate.submit, work),
+        )
+        yield Silos(client, session, about, truth, {} if pooled else silo_weights, federations)
+
+
+def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
+    """Return the job that `settings` ask for on `silos`."""
+    return replace(
+        job_inline(settings, run_id),
+        engine="prefect",
+        about=silos.about,
+        truth=silos.truth,
+        silo_weights=silos.silo_weights,
+    )
+
+
+def _named_in(folder: Path) -> tuple[str, ...]:
+    """Return the silos that the coordinator's folder names: none if it holds no more than truth.csv and about.json."""
+    try:
+        return tuple(silo_files(folder))
+    except BadInput:
+        return ()

@@ -1,0 +1,61 @@
+"""The engine that needs nothing but this process: no Prefect, no Dask, no MLflow."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.privacy.ledger import Budget
+from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
+from fedbnsl.tracking.result import RunResult
+
+from ..job.run import Job, Listener, Session, run
+from ..options.learn import LearnSettings
+
+
+def run_inline(
+    job: Job, data: FederatedData, listeners: tuple[Listener, ...] = (), files: Mapping[str, Path] | None = None
+) -> RunResult:
+    """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
+
+    `files` are those the silos were read from: beside them their privacy ledgers are kept. Without, a ledger ends with
+    the run.
+    """
+    if registry.entry(job.algorithm).pooled:
+        data = pool(data)
+    job = replace(job, about=data.about, truth=data.truth, silo_weights=data.silo_weights)
+    ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in (files or {}).items()}
+
+    def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> InProcessFederation:
+        return InProcessFederation(
+            data.schema, data.tables, job.seed, job.secure, run_id, Budget(job.budget), dict(ledgers)
+        )
+
+    with threadpool_limits(1):
+        return run(job, Session(data.schema, connect), listeners)
+
+
+def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None = None) -> Job:
+    """Return the job that `settings` ask for, on `data` if they are there already."""
+    return Job(
+        name=settings.name or "",
+        run_id=run_id,
+        algorithm=settings.algorithm,
+        params=settings.all_params,
+        secure=settings.secure,
+        budget=settings.budget or math.inf,
+        parameters=settings.parameters,
+        smoothing=settings.smoothing,
+        seed=settings.seed,
+        engine="inline",
+        dataset=Path(settings.data).absolute().name,
+        about=data.about if data else {},
+        truth=data.truth if data else None,
+        allow_cyclic_truth=settings.allow_cyclic_truth,
+    )

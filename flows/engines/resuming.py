@@ -1,0 +1,91 @@
+"""What an interrupted run left in its folder, so that it can go on: its settings, and its last checkpoint."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.job.run import Job, Progress, Resumed
+from fedbnsl.flows.options.learn import LearnSettings, checked
+from fedbnsl.tracking.checkpoint import Checkpoint, load, save
+
+CHECKPOINT = "checkpoint.bin"
+STARTED = "started.json"
+
+
+@dataclass(frozen=True)
+class Started:
+    """What is written before round 1: enough to go on with the run from any folder."""
+
+    settings: LearnSettings
+    run_id: str
+    tracking_uri: str
+    tracking_id: str
+
+
+def write_started(folder: Path, started: Started) -> None:
+    """Create the folder of a run that begins."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = started.settings.model_dump(mode="json") | {
+        "data": str(Path(started.settings.data).absolute()),
+        "out": str(folder.absolute()),
+    }
+    content = {"settings": settings, **{key: value for key, value in vars(started).items() if key != "settings"}}
+    (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    os.replace(folder / f".{STARTED}", folder / STARTED)
+
+
+def read_started(folder: Path) -> Started:
+    """Return how the run in `folder` began; raises `BadInput` if there is none that could go on."""
+    path = folder / STARTED
+    if (folder / "metrics.json").exists() and not path.exists():
+        raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        settings = checked(LearnSettings, **content.pop("settings"))
+        return Started(settings=settings, **content)
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
+
+
+def settings_of(folder: Path) -> LearnSettings:
+    """Return the settings with which the run in `folder` goes on."""
+    return read_started(folder).settings.model_copy(update={"resume": True})
+
+
+def resumed_from(folder: Path) -> Resumed | None:
+    """Return the last finished round of the run in `folder`, None if the first was not finished."""
+    if not (folder / CHECKPOINT).exists():
+        return None
+    kept = load(folder / CHECKPOINT)
+    algorithm = registry.build(kept.algorithm, registry.configure(kept.algorithm, kept.params))
+    return Resumed(kept.number, kept.state(algorithm.server_type), kept.rows, kept.seconds)
+
+
+def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callable[[Progress], None]:
+    """Return a listener that checkpoints every round; `before` are the seconds of the run until it was interrupted."""
+    start = perf_counter() - before
+
+    def keep(heard: Progress) -> None:
+        job: Job = heard.job
+        state = wire.encode(heard.round.server)
+        seconds = perf_counter() - start
+        number = heard.round.number
+        checkpoint = Checkpoint(
+            job.run_id, job.algorithm, dict(job.params), job.seed, number, state, heard.rows, tracking_id, seconds
+        )
+        save(folder / CHECKPOINT, checkpoint)
+
+    return keep
+
+
+def forget(folder: Path) -> None:
+    """Remove what only an interrupted run needs: the outputs are there."""
+    for name in (STARTED, CHECKPOINT):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,92 @@
+"""After a run: one more exchange, of sums over all silos, for the parameters of the learned structure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Round, rounds
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters import regressions, tables
+from fedbnsl.algorithms.parameters.extension import extension
+from fedbnsl.algorithms.parameters.networks import GaussianNetwork
+from fedbnsl.tracking.result import NO_PARAMETERS, Parameters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .run import Job, Session
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+
+
+def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
+    """Return the model of the run that ended with `last`, or why there is none.
+
+    The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. The silos of a
+    private run are not asked: what they said would be a release that nobody paid for.
+    """
+    if not job.parameters:
+        return NO_PARAMETERS
+    chosen = extension(structure)
+    if chosen.dag is None:
+        return Parameters(None, chosen.how)
+    if algorithm.private is not None:
+        return _by_product(algorithm, last.server, structure)
+    if last.outcome == "silo lost":
+        return Parameters(None, "a silo was lost before the run had ended")
+    if session.schema.kind == "discrete":
+        return _tables(job, session, algorithm, chosen.dag, chosen.how)
+    return _regressions(job, session, algorithm, chosen.dag, chosen.how)
+
+
+def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
+    """Return what the releases of a private run give without any further one."""
+    if algorithm.residual_variances is None:
+        return Parameters(None, "they would be one more release, which the run's ε does not pay for")
+    variances = np.asarray(algorithm.residual_variances(server))
+    nothing = np.zeros(len(variances))
+    said = "from the private moments that were released, so it costs no privacy; no mean was, so every intercept is 0"
+    return Parameters(GaussianNetwork(structure, nothing, variances), said)
+
+
+def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
+    reason = tables.too_large(session.schema, dag)
+    if reason:
+        return Parameters(None, reason)
+    settings = tables.FamilyTables(job.smoothing, masked=algorithm.needs_secure_sum)
+    last = _exchange(job, session, "family-tables", settings, tables.build(settings), tables.start(session.schema, dag))
+    if last is None:
+        return LOST
+    rows = tables.rows_behind(last.server)
+    prior = f"counts in {rows:,} rows, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
+    return _learned(tables.network(last.server, settings.ess), (prior, how), last)
+
+
+def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
+    center = str(job.params.get("center", "false")).lower() in ("true", "yes", "1")
+    settings = regressions.Regressions(center, masked=algorithm.needs_secure_sum)
+    start = regressions.start(session.schema, dag)
+    last = _exchange(job, session, "regressions", settings, regressions.build(settings), start)
+    if last is None:
+        return LOST
+    fitted = f"each variable regressed on its parents over {regressions.rows_behind(last.server):,} rows"
+    return _learned(regressions.network(last.server, settings), (fitted, how), last)
+
+
+LOST = Parameters(None, "too few silos answered when they were asked for what the parameters need")
+
+
+def _exchange(job: Job, session: Session, step: str, settings: Any, algorithm: Algorithm, start: Any) -> Any:
+    """Return the one round of `algorithm` from `start`, which the silos know as `step`; None if it came to nothing."""
+    federation = session.connect(job, step, asdict(settings), f"{job.run_id}-parameters")
+    (only,) = rounds(session.wrap(algorithm, federation), federation, resume=(0, start))
+    return None if only.outcome == "silo lost" else only
+
+
+def _learned(network: Any, said: tuple[str, ...], last: Round[Any]) -> Parameters:
+    lost = f"without {', '.join(last.lost)}" if last.lost else ""
+    sent = last.traffic.up + last.traffic.down
+    return Parameters(network, "; ".join(part for part in (*said, lost) if part), sent)

@@ -1,0 +1,59 @@
+"""What a run has spent, read from the silos' ledgers: the only source of any ε that is shown."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation
+from fedbnsl.algorithms.privacy.ledger import Charge, spent
+from fedbnsl.algorithms.privacy.zcdp import ReplaceOne
+from fedbnsl.tracking.result import Metric, PrivacySpent
+
+if TYPE_CHECKING:
+    from .run import Job
+
+
+def privacy_spent(
+    job: Job, algorithm: FederatedAlgorithm[Any, Any, Any, Any], federation: Federation
+) -> PrivacySpent | None:
+    """Return what the run of `job` and all runs before it have spent; None for an algorithm that is not private."""
+    if algorithm.private is None:
+        return None
+    promise = algorithm.private.promise(federation.schema)
+    here, ever = federation.charges(job.run_id), federation.charges()
+    most = max(here.values(), key=lambda charges: sum(charge.rho for charge in charges), default=())
+    return PrivacySpent(
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        adjacency=ReplaceOne.label,
+        protects=promise.protects,
+        broken=promise.broken,
+        run={silo: spent(charges, promise.delta) for silo, charges in here.items()},
+        ever={silo: spent(charges, promise.delta) for silo, charges in ever.items()},
+        releases=releases(most),
+        tight=algorithm.private.tight(federation.schema),
+    )
+
+
+def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
+    """Return each kind of release with how often it was made and the ρ of all of that."""
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for charge in charges:
+        kinds[charge.what].append(charge.rho)
+    return tuple((what, len(costs), math.fsum(costs)) for what, costs in kinds.items())
+
+
+def figures(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
+    """Return the privacy part of `metrics.json`: ε is null where nothing is promised, with or without noise."""
+    if privacy is None:
+        return {"epsilon": None, "delta": None}
+    return {
+        "epsilon": None if privacy.broken else privacy.spent,
+        "delta": privacy.delta,
+        "adjacency": privacy.adjacency,
+        "privacy": f"NOT PRIVATE: {privacy.broken}" if privacy.broken else "private",
+        "epsilon_tight": privacy.tight,
+        "epsilon_all_runs": privacy.spent_ever,
+    }

@@ -1,0 +1,56 @@
+"""After a run on data that were made: one more exchange in which each silo refits the learned weights on its rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, FloatArray, rounds
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, build, learned
+from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
+
+if TYPE_CHECKING:
+    from .run import Job, Session
+
+
+def refit(job: Job, session: Session, structure: Structure, center: bool) -> Server | None:
+    """Return the errors of the learned weights and of the silos' own (000 B.2.2); None where a silo is lost on the way.
+
+    It runs over the same silos, under the run id `<run id>-refit`.
+    """
+    settings = RefitSettings(center)
+    federation = session.connect(job, "refit", asdict(settings), f"{job.run_id}-refit")
+    algorithm = session.wrap(build(settings), federation)
+    (only,) = rounds(algorithm, federation, resume=(0, learned(structure, true_weights(job))))
+    return None if only.lost else only.server
+
+
+def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, structure: Structure) -> bool:
+    """Say whether there are true weights to compare with, and the silos may be asked how far from them each is.
+
+    Not where every answer must be paid for or hidden.
+    """
+    hidden = algorithm.private is not None or job.secure or algorithm.needs_secure_sum
+    return structure.kind == "dag" and bool(true_weights(job)) and not hidden
+
+
+def true_weights(job: Job) -> dict[str, FloatArray]:
+    """Return the true weights by silo, or everyone's; empty where the truth has none (in a DAG they all read as 1)."""
+    if job.silo_weights:
+        return job.silo_weights
+    if job.truth is None or job.truth.kind != "dag" or np.isin(job.truth.weights, (0.0, 1.0)).all():
+        return {}
+    return {EVERYONE: job.truth.weights}
+
+
+def errors(fitted: Server | None) -> dict[str, float | None]:
+    """Return the medians over the silos of the normalised MSE of the consensus and of the refitted weights."""
+    each = fitted.refit if fitted else {}
+    return {
+        f"mse_{name}": median(silo[name] for silo in each.values()) if each else None
+        for name in ("consensus", "personal")
+    }

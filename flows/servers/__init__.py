@@ -1,0 +1,1 @@
+"""The servers a run needs or a user wants: Prefect, MLflow, schedules."""

@@ -1,0 +1,183 @@
+"""The Prefect and the MLflow server, as processes of ours: for `fedbnsl ui`, and for a schedule that needs one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.errors import BadInput
+
+HOST = "127.0.0.1"
+CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
+"""how a program is started that must not outlive this process"""
+
+
+@contextmanager
+def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
+    """Yield the URL of a Prefect server's API: the user's (`PREFECT_API_URL`), or one that runs within the block.
+
+    It uses the same database as runs without a server, so that they are seen, too.
+    """
+    known = users_server()
+    if known:
+        yield known
+        return
+    port = free_port(port)
+    url = f"http://{HOST}:{port}/api"
+    # Without the last setting the pages would ask port 4200, whatever port they came from.
+    env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
+    words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    with process(words, env) as server:
+        answering(f"{url}/health", server, "the Prefect server", patience)
+        os.environ["PREFECT_API_URL"] = url
+        try:
+            yield url
+        finally:
+            os.environ.pop("PREFECT_API_URL", None)
+
+
+@contextmanager
+def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
+    """Start a Prefect server for this process alone, unless the user has one.
+
+    Yield a function that waits until the server answers and returns the URL of its API.
+
+    It is Prefect's own ephemeral server, with the same database, but it starts while this process still imports: half
+    the time to the first round.
+    """
+    known = users_server()
+    if known:
+        yield lambda: known
+        return
+    port = free_port(0)
+    url = f"http://{HOST}:{port}/api"
+    env = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    words = [*CHILD, "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    with process(words, env) as server:
+
+        def ready() -> str:
+            answering(f"{url}/health", server, "the Prefect server", patience)
+            return url
+
+        yield ready
+
+
+def users_server() -> str | None:
+    """Return the API the user works with, None if there is none: from Prefect, the environment, or his profile."""
+    if "prefect" in sys.modules:
+        from prefect.settings import PREFECT_API_URL
+
+        current: str | None = PREFECT_API_URL.value()
+        return current
+    if os.environ.get("PREFECT_API_URL"):
+        return os.environ["PREFECT_API_URL"]
+    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    try:
+        content = tomllib.loads((home / "profiles.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError):
+        return None
+    profile = content.get("profiles", {}).get(os.environ.get("PREFECT_PROFILE") or content.get("active"), {})
+    url: str | None = profile.get("PREFECT_API_URL")
+    return url
+
+
+@contextmanager
+def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
+    """Yield the URL of an MLflow server that shows the runs: the user's, or one that runs within the block."""
+    from fedbnsl.tracking.mlflow.store import tracking_uri
+
+    uri = tracking_uri()
+    if uri.startswith("http"):
+        yield uri
+        return
+    port = free_port(port)
+    url = f"http://{HOST}:{port}"
+    words = [*CHILD, "mlflow", "server", "--host", HOST, "--port", str(port)]
+    words += ["--backend-store-uri", uri, "--workers", "1"]
+    with process(words, {}) as server:
+        answering(f"{url}/health", server, "the MLflow server", patience)
+        yield url
+
+
+def serve_both(prefect_port: int, mlflow_port: int) -> None:
+    """Start both servers, print their addresses, and stop them on Ctrl-C (or when we are told to end)."""
+    from .environment import prepare_environment
+
+    prepare_environment()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    print("starting Prefect and MLflow ...", flush=True)
+    try:
+        with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
+            print(f"Prefect: {prefect_api.removesuffix('/api')}", flush=True)
+            print(f"MLflow:  {mlflow}", flush=True)
+            print(f"to have runs use this server: export PREFECT_API_URL={prefect_api}", flush=True)
+            print("Ctrl-C stops both", flush=True)
+            while True:
+                time.sleep(3600)
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+
+
+@contextmanager
+def process(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen[Any]"]:
+    """Run a program within the block, in a session of its own; it and its children end with the block.
+
+    If `words` begin with `CHILD`, it also ends when this process is killed and never leaves the block.
+    """
+    nowhere = subprocess.DEVNULL
+    child = subprocess.Popen(
+        words,
+        env={**os.environ, **env},
+        stdout=nowhere,
+        stderr=nowhere,
+        start_new_session=True,
+    )
+    try:
+        yield child
+    finally:
+        for word, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+            try:
+                os.killpg(child.pid, word)
+                child.wait(seconds)
+                break
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def answering(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:
+    """Wait until `url` answers; raises `BadInput` if the server ends or stays silent."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise BadInput(f"{what} did not start: it left with {server.returncode}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    raise BadInput(f"{what} did not answer at {url} within {patience:g} s")
+
+
+def free_port(wanted: int) -> int:
+    """Return `wanted` if nothing listens there, else a free port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise BadInput("no free port on this machine")

@@ -1,0 +1,67 @@
+"""`fedbnsl serve`: the flow `learn` on a schedule, run by this process until it is stopped."""
+
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.errors import BadInput
+
+from ..options.learn import LearnSettings, checked
+from .environment import prepare_environment
+from .processes import prefect_server
+
+
+def serve_learn(
+    folder: Path, given: dict[str, Any], name: str, *, cron: str | None = None, interval: float | None = None
+) -> None:
+    """Serve `learn` on `folder` with the settings `given`: by `cron`, every `interval` seconds, or on demand.
+
+    Raises `BadInput` for settings, a schedule or data that cannot be used, before anything starts.
+    """
+    settings: LearnSettings = checked(LearnSettings, data=str(folder.absolute()), **given)
+    check_schedule(cron, interval)
+    prepare_environment()
+    from ..cli.learn import precheck
+
+    precheck(settings)
+    with prefect_server() as url:
+        print(f"Prefect: {url.removesuffix('/api')}", flush=True)
+        from prefect import serve
+        from prefect.settings import PREFECT_API_URL, temporary_settings
+
+        with temporary_settings({PREFECT_API_URL: url}):
+            deployment = deployed(settings, name, cron=cron, interval=interval)
+            when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
+            print(f"serving learn/{name}: {settings.algorithm} on {folder}, {when}; Ctrl-C stops", flush=True)
+            serve(deployment, print_starting_message=False)
+
+
+def deployed(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> Any:
+    """Return the deployment of `learn` with `settings` as the parameters it starts from."""
+    from prefect.types.entrypoint import EntrypointType
+
+    from ..learn import learn
+
+    return learn.to_deployment(
+        name=name,
+        cron=cron,
+        interval=interval,
+        parameters={"settings": settings.model_dump(mode="json")},
+        tags=["fedbnsl", settings.algorithm],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+
+
+def check_schedule(cron: str | None, interval: float | None) -> None:
+    """Raise `BadInput` for a schedule that Prefect would refuse, or two of them."""
+    if cron and interval is not None:
+        raise BadInput("--cron and --interval are two schedules: give one")
+    if interval is not None and interval <= 0:
+        raise BadInput(f"--interval is {interval:g}: it must be above 0")
+    if cron:
+        from prefect.client.schemas.schedules import CronSchedule
+        from pydantic import ValidationError
+
+        try:
+            CronSchedule(cron=cron)
+        except ValidationError:
+            raise BadInput(f"--cron '{cron}' is no schedule: five fields, as in '0 3 * * *'") from None

@@ -1,0 +1,101 @@
+"""Tables for the terminal: the algorithms there are, and the scores of a structure."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from rich.console import Console
+from rich.table import Table
+
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.edge_classes import SYMBOLS, classify, weighted
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, Entry
+
+
+def console() -> Console:
+    """Return a console for stdout: as wide as the terminal, 120 where there is none."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
+
+
+def parameters(entry: Entry) -> dict[str, Any]:
+    """Return the parameters of an algorithm with their defaults."""
+    return {
+        field.name: None if field.default is MISSING else field.default for field in fields(entry.config) if field.init
+    }
+
+
+def described(entry: Entry) -> dict[str, Any]:
+    """Return all there is to know of an algorithm, as JSON."""
+    return {
+        "summary": entry.summary,
+        "source": entry.source,
+        "leaves": entry.leaves,
+        "kinds": list(entry.kinds),
+        "pooled": entry.pooled,
+        "needs_truth": entry.needs_truth,
+        "parameters": parameters(entry),
+        "presets": list(entry.presets),
+    }
+
+
+def show_algorithms(*, as_json: bool) -> None:
+    """Print every algorithm: what it is, its parameters, and exactly what leaves a silo."""
+    if as_json:
+        print(json.dumps({name: described(entry) for name, entry in ALGORITHMS.items()}, indent=1))
+        return
+    table = Table("algorithm", "what it is", "what leaves a silo", "parameters", show_lines=True)
+    for name, entry in ALGORITHMS.items():
+        kinds = get_type_hints(entry.config)
+        values = "\n".join(f"{key}={value}{_choices(kinds[key])}" for key, value in parameters(entry).items())
+        presets = f"\npreset={' or '.join(entry.presets)}" if entry.presets else ""
+        table.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves, values + presets)
+    console().print(table)
+    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
+    for name, entry in STEPS.items():
+        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves)
+    console().print(steps)
+
+
+def _choices(kind: Any) -> str:
+    return f" ({', '.join(map(str, get_args(kind)))})" if get_origin(kind) is Literal else ""
+
+
+def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, as_json: bool) -> None:
+    """Print the scores of the structure in one file against the truth in another.
+
+    The variables are those that either file names: one without any edge makes no difference to the counts.
+    """
+    from fedbnsl.data.folder.folder import read_structure
+
+    named = dict.fromkeys((*read_structure(truth).variables, *read_structure(structure).variables))
+    learned, true = (read_structure(path, tuple(named)) for path in (structure, truth))
+    scores = compare(learned, true, allow_cyclic_truth=allow_cyclic_truth)
+    if as_json:
+        print(json.dumps(scores, indent=1))
+        return
+    show_scores({**scores, "acyclic": learned.acyclic})
+
+
+def show_scores(scores: Mapping[str, Any]) -> None:
+    """Print scores, one a line, those that are not known left out."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for key, value in scores.items():
+        if value is not None:
+            table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+    console().print(table)
+
+
+def show_structure(structure: Structure, most: int = 40) -> None:
+    """Print the edges, those with the largest weights first, no more than `most` of them."""
+    edges = sorted(classify(structure, None), key=lambda edge: -abs(edge.weight or 0.0))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for edge in edges[:most]:
+        weight = [f"{edge.weight:+.3f}"] if weighted(structure) and edge.weight is not None else []
+        table.add_row(edge.source, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight)
+    which = "strongest" if weighted(structure) else "first"
+    console().print(f"{len(edges)} edges" + (f", the {most} {which}:" if len(edges) > most else ":"))
+    console().print(table)

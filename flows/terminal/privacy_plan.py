@@ -1,0 +1,123 @@
+"""`fedbnsl privacy plan`: what a budget will buy on the rows of a folder, before anything is spent."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.constraint import fed_pc
+from fedbnsl.algorithms.constraint.procedures import FCI, PC, Procedure
+from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.moments import dp_covariance, secure_sum
+from fedbnsl.algorithms.moments.summed import noise_level
+from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
+from fedbnsl.algorithms.privacy.shares import Shares, delta_for
+from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget, gaussian_sigma
+from fedbnsl.data.folder.folder import read_schema
+from fedbnsl.tracking.result import NOT_COVERED
+
+from .listing import console
+
+MOST_SILOS = "two thirds of the silos, not the coordinator"
+# A χ² test of level 5 % finds, nine times in ten, what adds this much to a statistic of one degree of freedom.
+FOUND = 10.5
+# By how much noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
+EVEN = 4.0
+
+
+def show_plan(folder: Path, epsilon: float, delta: float) -> None:
+    """Print noise, what is likely to be found for each private algorithm, and which one to take."""
+    schema = read_schema(folder)
+    delta = delta_for(delta, schema)
+    cost = budget(epsilon, delta, ReplaceOne)
+    out = console()
+    d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
+    out.print(
+        f"{d} variables, {silos} silos, {rows} rows; ε = {epsilon:g}, "
+        f"δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, {ReplaceOne.label}, per record). Nothing is spent by this plan."
+    )
+    out.print(
+        f"As one Gaussian release, all of it would be noise of {1 / math.sqrt(2 * cost.rho):.4g} sensitivities; no "
+        f"accounting could do with less than {gaussian_sigma(1.0, epsilon, delta):.4g} (analytic Gaussian)."
+    )
+    best = _of_labels(schema, epsilon, delta) if schema.kind == "discrete" else _of_numbers(schema, epsilon, delta)
+    if best is None:
+        out.print("These rows are too few for this budget: take a greater ε, or more rows.")
+    else:
+        out.print(f"take {best}: fedbnsl learn {folder} --algorithm {best} --epsilon {epsilon:g}")
+    out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
+
+
+def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
+    """Print the table of the learners of continuous data; return the one to take."""
+    table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
+    found = []
+    for name, plan, trusted in (
+        ("secure-sum", secure_sum.plan, MOST_SILOS),
+        ("dp-covariance", dp_covariance.plan, "nobody"),
+        ("dp-fed-sparse", None, "nobody"),
+    ):
+        one = forecast_of(name, plan, schema, epsilon, delta)
+        if one is None:
+            table.add_row(name, trusted, "refused: too few rows", "", "")
+        else:
+            found.append(one)
+            table.add_row(name, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
+    console().print(table)
+    console().print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
+    console().print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
+    if not found:
+        return None
+    return found[0].algorithm if len(schema.rows) > 1 else min(found, key=lambda one: one.weight_error).algorithm
+
+
+def forecast_of(
+    name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
+) -> Forecast | None:
+    """Return what to expect of a learner with its default settings; None where it would refuse the budget.
+
+    `plan` says the noise of one that learns from second moments; any other one says it itself.
+    """
+    settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
+    algorithm = registry.build(name, settings)
+    try:
+        server = algorithm.open_server(schema)
+    except BadInput:
+        return None
+    d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
+    if plan is None:
+        return forecast(name, d, rows, algorithm.measures(server)["noise"])
+    return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.drawn_in))
+
+
+def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
+    """Print the table of the learners of discrete data; return the one to take, None where dependence must be total."""
+    table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
+    weakest = []
+    for name, procedure in (("fed-pc", PC), ("fed-fci", FCI)):
+        noise = noise_in_counts(schema, procedure, epsilon, delta)
+        weakest.append(weakest_dependence(sum(schema.rows.values()), noise))
+        table.add_row(name, MOST_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
+    console().print(table)
+    console().print("Of pairs of variables, in the first exchange; the later ones, given others, have more noise.")
+    console().print("V: Cramér's V of two variables of two levels each, alike in number; the edges weaker are missed.")
+    return "fed-pc" if weakest[0] < 1 else None
+
+
+def noise_in_counts(schema: Schema, procedure: Procedure, epsilon: float, delta: float) -> float:
+    """Return the standard deviation of the noise in a count of the first exchange, which is about every pair."""
+    settings = fed_pc.FederatedSettings(epsilon=epsilon, delta=delta)
+    levels = [len(schema.levels[name]) for name in schema.variables]
+    tables = len(levels) * (len(levels) - 1) // 2
+    cells = (sum(levels) ** 2 - sum(one**2 for one in levels)) // 2
+    each = fed_pc.plan_of(settings, procedure, schema.rows).variance(tables, cells)
+    return math.sqrt(float(each) * len(schema.rows))
+
+
+def weakest_dependence(rows: int, noise: float) -> float:
+    """Return Cramér's V of the weakest dependence that a test of two even binary variables likely finds."""
+    return math.sqrt(FOUND * (1 + EVEN * noise**2 / rows) / rows)

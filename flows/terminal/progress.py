@@ -1,0 +1,99 @@
+"""The progress of a run: in a terminal a bar with round, h, residuals, edges and bytes, elsewhere short lines.
+
+Of a search by independence tests: the size of the conditioning sets, tests so far, edges left; a line for each size.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..job.run import Listener
+from ..job.run import Progress as Round
+
+LEVEL = "conditioning_set_size"
+"""what the rounds of a search by independence tests measure besides"""
+OPEN_ENDED = 1000
+"""so many rounds at most are no forecast: a search is over when nothing is left to ask"""
+EVERY = 5.0
+"""seconds between two lines where there is no terminal"""
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Listener]:
+    """Yield a listener that shows every round it hears of."""
+    if sys.stderr.isatty():
+        with _bar(name) as listener:
+            yield listener
+    else:
+        print(f"{name}: starting", file=sys.stderr, flush=True)
+        yield _Lines()
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Listener]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
+        task = progress.add_task(f"{name}: starting", total=None, figures="")
+
+        def hear(heard: Round) -> None:
+            number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
+            progress.update(task, description=name, completed=number, total=most, figures=figures(heard))
+
+        yield hear
+
+
+class _Lines:
+    """The first round, then one every few seconds, then the last; of a search also the first of every level."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._next, self._level = 0.0, -1.0
+
+    def __call__(self, heard: Round) -> None:
+        """Print a line if it is time."""
+        level = heard.row.get(LEVEL, self._level)
+        if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
+            self._next, self._level = time.monotonic() + EVERY, level
+            most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
+            print(f"round {heard.round.number}{most}: {figures(heard)}", file=sys.stderr, flush=True)
+
+
+def figures(heard: Round) -> str:
+    """Return the measures of a round and the bytes until then, in short."""
+    if LEVEL in heard.row:
+        return searched(heard)
+    apart = ("round", "bytes_up", "bytes_down", "formula_bytes")
+    measures = [f"{key} {value:.3g}" for key, value in heard.row.items() if key not in apart]
+    return "  ".join([*measures, readable(sent(heard))])
+
+
+def searched(heard: Round) -> str:
+    """Return how far a search by independence tests is after this exchange."""
+    row = heard.row
+    left_out = f" ({row['tests_left_out']:,.0f} left out)" if row["tests_left_out"] else ""
+    size = "search over" if heard.round.outcome else f"next, conditioning sets of {row[LEVEL]:.0f}"
+    return f"{row['tests']:,.0f} tests{left_out}, {row['edges']:.0f} edges left, {readable(sent(heard))}; {size}"
+
+
+def sent(heard: Round) -> float:
+    """Return the bytes sent until now, both ways."""
+    return sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
+
+
+def readable(count: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,0 +1,60 @@
+"""What `learn` prints at the end: the structure, the scores, and where report and run are."""
+
+from fedbnsl.tracking.outputs import MODELS
+from fedbnsl.tracking.result import PrivacySpent
+
+from ..job.finished import Finished
+from .listing import console, show_scores, show_structure
+from .progress import readable
+
+SHOWN = ("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic")
+
+
+def show_result(finished: Finished) -> None:
+    """Print the result of a run."""
+    result, metrics = finished.result, finished.result.metrics
+    show_structure(result.structure)
+    out = console()
+    out.print()
+    show_scores({key: metrics.get(key) for key in SHOWN})
+    out.print()
+    sent = readable(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
+    formula = float(metrics["formula_megabytes"] or 0)
+    lost = f" ({', '.join(result.lost)})" if result.lost else ""
+    out.print(
+        f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
+        f"{sent} sent ({formula:.3g} MB by the papers' formula)"
+    )
+    if metrics.get("tests") is not None:
+        out.print(f"{metrics['tests']:,} independence tests, {metrics['tests_left_out']:,} left out")
+    if metrics.get("not_compared"):
+        out.print(f"not compared with the truth: {metrics['not_compared']}", soft_wrap=True)
+    if result.parameters.network is None:
+        out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
+    else:
+        out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
+    if result.privacy is not None:
+        out.print(privacy_line(result.privacy), soft_wrap=True)
+    elif result.secure:
+        out.print("replies were masked: the coordinator saw their sums only; no ε is promised for these")
+    if result.truth is None:
+        out.print("no truth.csv, so nothing to score against")
+    if "report.html" in finished.files:
+        out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
+    for name in MODELS:
+        if name in finished.files:
+            out.print(f"model: {finished.files[name]}", soft_wrap=True)
+    out.print(f"folder: {finished.folder}", soft_wrap=True)
+    if finished.tracking_url:
+        out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+
+
+def privacy_line(privacy: PrivacySpent) -> str:
+    """Return what was spent, in one line; a promise that is broken says so first."""
+    if privacy.broken:
+        return f"NOT PRIVATE: {privacy.broken}"
+    tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"
+    return (
+        f"privacy: ε = {privacy.spent:.4g}{tight} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
+        f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
+    )

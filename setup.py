@@ -1,0 +1,11 @@
+"""The rooms install as one package: `flows/` is `fedbnsl.flows`, and every folder with an `__init__.py` is found."""
+
+from setuptools import find_packages, setup
+
+ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
+
+setup(
+    packages=["fedbnsl", *(f"fedbnsl.{name}" for name in find_packages() if name.split(".")[0] in ROOMS)],
+    package_dir={"fedbnsl": "fedbnsl"} | {f"fedbnsl.{room}": room for room in ROOMS},
+    package_data={"fedbnsl": ["py.typed"]},
+)

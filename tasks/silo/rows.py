@@ -1,0 +1,74 @@
+"""The rows of a hosted silo: from its own file, or, for a pooled baseline, from all the files of a folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import pool
+from fedbnsl.data.folder.about import declared_levels
+from fedbnsl.data.folder.check import check_same_columns
+from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.kind import kind_of
+from fedbnsl.data.folder.labels import read_labels
+from fedbnsl.data.folder.table import read_table
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a silo tells about itself before round 1: all of it public."""
+
+    silo: str
+    variables: tuple[str, ...]
+    rows: int
+
+    def schema(self) -> Schema:
+        """Return the schema of this silo alone."""
+        return Schema(self.variables, {self.silo: self.rows})
+
+
+@dataclass(frozen=True)
+class DescribedLabels(Described):
+    """The same of a silo with discrete data: with the labels that occur there, where no levels are declared."""
+
+    levels: dict[str, tuple[str, ...]]
+
+    def schema(self) -> Schema:
+        """Return the schema of this silo alone."""
+        return Schema(self.variables, {self.silo: self.rows}, "discrete", self.levels)
+
+
+def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = None) -> Described:
+    """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
+
+    `about` is what the coordinator's `about.json` says: it has the last word on the kind of data and their levels.
+    """
+    if source.is_dir():
+        own = pool(read_folder(source)).schema
+    elif kind_of([source], about or {}) == "discrete":
+        own = read_labels(source, declared_levels(about or {})).schema(silo)
+    else:
+        own = read_table(source).schema(silo)
+    (rows,) = own.rows.values()
+    if own.kind == "discrete":
+        return DescribedLabels(silo, own.variables, rows, own.levels)
+    return Described(silo, own.variables, rows)
+
+
+def read_rows(silo: str, source: Path, schema: Schema) -> NDArray[Any]:
+    """Return the rows at `source` as a table of numbers or level codes, with the columns of `schema` in its order.
+
+    Raises `BadInput` naming file, column, row and value.
+    """
+    if source.is_dir():
+        data = pool(read_folder(source))
+        if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
+            raise BadInput(f"{source}: it has other columns or levels than when the run began")
+        return next(iter(data.tables.values()))
+    table = read_labels(source, schema.levels) if schema.kind == "discrete" else read_table(source)
+    check_same_columns(source, table.variables, schema.variables, "the schema")
+    return table.rows(schema)

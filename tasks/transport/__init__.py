@@ -1,0 +1,1 @@
+"""How the coordinator reaches the silos: over Dask."""

@@ -1,0 +1,229 @@
+"""Every fault of a folder is one line that names file, line or row, column and value."""
+
+import gzip
+import json
+
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.folder import read_folder, read_schema, read_silo, silo_files, write_folder
+from fedbnsl.data.folder.table import read_table
+from fedbnsl.data.generators.linear import homogeneous
+
+GOOD = "x,y\n1,2\n3,5\n"
+
+
+def message_of(folder, read=read_folder):
+    with pytest.raises(BadInput) as caught:
+        read(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{folder}/", "").replace(str(folder), "FOLDER")
+
+
+CELLS = {
+    "text": ("x,y\n1,2\n3,abc\n4,5\n", "line 3, column 'y': 'abc' is not a number"),
+    "comma for a point": ('x,y\n1,2\n3,"4,5"\n', "line 3, column 'y': '4,5' is not a number"),
+    "python's underscore": ("x,y\n1,2\n1_000,3\n", "line 3, column 'x': '1_000' is not a number"),
+    "digits of another script": ("x,y\n1,2\n١,3\n", "line 3, column 'x': '١' is not a number"),
+    "truth value": ("x,y\n1,2\n3,True\n", "line 3, column 'y': 'True' is not a number"),
+    "empty": ("x,y\n1,2\n,4\n", "line 3, column 'x': the cell is empty"),
+    "blank": ("x,y\n1,2\n3,  \n", "line 3, column 'y': the cell is empty"),
+    "missing": ("x,y\n1,2\n3,NA\n", "line 3, column 'y': 'NA' marks a missing value"),
+    "nan": ("x,y\n1,nan\n3,4\n", "line 2, column 'y': 'nan' marks a missing value"),
+    "question mark": ("x,y\n1,?\n3,4\n", "line 2, column 'y': '?' marks a missing value"),
+    "infinite": ("x,y\n1,2\n3,-inf\n", "line 3, column 'y': '-inf' is not finite"),
+    "too large": ("x,y\n1,2\n3,1e400\n", "line 3, column 'y': '1e400' is not finite"),
+    "after an empty line": ("x,y\n1,2\n\n\n3,abc\n", "line 5, column 'y': 'abc' is not a number"),
+    "with windows' line ends": ("x,y\r\n1,2\r\n3,abc\r\n", "line 3, column 'y': 'abc' is not a number"),
+    "long": ("x,y\n1,2\n3," + "z" * 99 + "\n", f"line 3, column 'y': '{'z' * 40}…' is not a number"),
+    "several lines": ('x,y\n1,2\n3,"4\n5"\n', "line 4, column 'y': '4\\n5' is not a number"),
+    "open quote": ('x,y\n1,2\n3,"4\n5,6\n', "line 3: a quotation mark is opened and never closed"),
+    "open quote in the header": ('x,"y\n1,2\n', "line 1: a quotation mark is opened and never closed"),
+    "row numbers without a name": ("x,y\n0,1,2\n1,3,4\n", "line 2: 3 cells, but the header names 2 columns"),
+    "row too short": ("x,y\n1,2\n3\n", "line 3: 1 cell, but the header names 2 columns"),
+    "row too long": ("x,y\n1,2\n3,4,5\n", "line 3: 3 cells, but the header names 2 columns"),
+    "all rows too long": ("x,y\n1,2,3\n3,4,5\n", "line 2: 3 cells, but the header names 2 columns"),
+    "comma at the end": ("x,y\n1,2,\n3,4,\n", "line 2: 3 cells, but the header names 2 columns"),
+    "constant": ("x,y\n1,2\n3,2\n4,2.0\n", "column 'y': constant, every row is 2.0"),
+    "one row": ("x,y\n1,2\n", "only one row; at least two are needed"),
+    "no rows": ("x,y\n", "no rows"),
+    "empty file": ("", "the file is empty"),
+    "only empty lines": ("\n\n", "the file is empty"),
+    "name twice": ("x,y,x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
+    "name twice but for a space": ("x,y, x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
+    "no name": (",x\n0,2\n1,3\n", "line 1: column 1 has no name (if it is an index, write the table without it)"),
+    "no header": ("0.5,2\n1,3\n4,5\n", "line 1: must name the columns, but holds numbers, '0.5,2'"),
+    "semicolons": ("x;y\n1;2\n3;4\n", "line 1: the columns must be separated by commas, in 'x;y'"),
+    "control character": ("x,y\x07\n1,2\n3,4\n", "line 1: column 2 has a name with a control character, 'y\\x07'"),
+}
+
+
+@pytest.mark.parametrize("fault", CELLS)
+def test_a_fault_of_a_csv_file(tmp_path, fault):
+    content, message = CELLS[fault]
+    (tmp_path / "a.csv").write_bytes(GOOD.encode())
+    (tmp_path / "b.csv").write_bytes(content.encode())
+    found = message_of(tmp_path)
+    assert found == f"b.csv: {message}"
+    assert message_of(tmp_path, read_schema) == found
+
+
+def test_blank_lines_are_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("\nx,y\n\n1,2\n  \n3,5\n\n")
+    assert read_silo(tmp_path / "a.csv")[1].tolist() == [[1, 2], [3, 5]]
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n  \n3,5z\n")
+    assert message_of(tmp_path) == "a.csv: line 4, column 'y': '5z' is not a number"
+
+
+def test_the_same_faults_in_a_packed_table(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x,y\n1,2\n3,abc\n"))
+    assert message_of(tmp_path / "t.csv.gz", read_table) == "FOLDER: line 3, column 'y': 'abc' is not a number"
+    (tmp_path / "t.csv.gz").write_bytes(b"no gzip at all")
+    assert message_of(tmp_path / "t.csv.gz", read_table).startswith("FOLDER: cannot be read: Not a gzipped file")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x,y\n1,2\n3,4\n" * 99)[:40])
+    assert message_of(tmp_path / "t.csv.gz", read_table).startswith("FOLDER: cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x,y\n1,2\n3,\xe9\n", "a.csv: line 3: byte 0xe9 is not UTF-8 text"),
+        (b"x,\xe9\n1,2\n3,4\n", "a.csv: line 1: byte 0xe9 is not UTF-8 text"),
+        ("x,y\n1,2\n".encode("utf-16"), "a.csv: line 1: byte 0xff is not UTF-8 text"),
+        (b"x,y\n" + b"1,2\n" * 9000 + b"3,\xe9\n", "a.csv: line 9002: byte 0xe9 is not UTF-8 text"),
+    ],
+)
+def test_text_that_is_not_utf8(tmp_path, content, message):
+    (tmp_path / "a.csv").write_bytes(content)
+    assert message_of(tmp_path) == message
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"x": [1, 2, 3], "y": [1.0, None, 2.0]}, "row 2, column 'y': the cell is empty or not a number"),
+        ({"x": [1, 2, 3], "y": ["1", "two", "3"]}, "row 2, column 'y': 'two' is not a number"),
+        ({"x": [1.5, 2, 3], "y": [True, False, True]}, "row 1, column 'y': 'True' is not a number"),
+        ({"x": [1, 2, 3], "y": [1.0, 2.0, float("inf")]}, "row 3, column 'y': inf is not finite"),
+        ({"x": [1, 2, 3], "y": [4, 4, 4]}, "column 'y': constant, every row is 4.0"),
+        ({"x": [1], "y": [4]}, "only one row; at least two are needed"),
+        ({"x": [], "y": []}, "no rows"),
+        ({"x": [1, 2], " x": [3, 4]}, "columns 1 and 2 have the same name 'x'"),
+    ],
+)
+def test_a_fault_of_a_parquet_file(tmp_path, frame, message):
+    pd.DataFrame(frame).to_parquet(tmp_path / "a.parquet")
+    assert message_of(tmp_path) == f"a.parquet: {message}"
+
+
+def test_a_parquet_file_that_is_none(tmp_path):
+    (tmp_path / "a.parquet").write_text("x,y\n1,2\n")
+    assert message_of(tmp_path).startswith("a.parquet: not a readable parquet file: ")
+    (tmp_path / "a.parquet").write_text("")
+    assert message_of(tmp_path) == "a.parquet: the file is empty"
+
+
+def test_silos_that_disagree_on_their_columns(tmp_path):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text("y,z\n1,2\n3,4\n")
+    assert message_of(tmp_path) == "b.csv: column 'x' is missing; a.csv has it"
+    (tmp_path / "b.csv").write_text("y,x,z\n1,2,3\n3,4,6\n")
+    assert message_of(tmp_path) == "b.csv: column 'z' is one too many; a.csv does not have it"
+    assert message_of(tmp_path, lambda folder: read_silo(folder / "a.csv", ("x", "y", "w"))) == (
+        "a.csv: column 'w' is missing; the schema has it"
+    )
+
+
+def test_a_folder_that_is_none(tmp_path):
+    assert message_of(tmp_path / "nowhere", silo_files) == "FOLDER: no such folder"
+    (tmp_path / "file").write_text("")
+    assert message_of(tmp_path / "file", silo_files) == (
+        "FOLDER: not a folder; a federated data set is a folder with one file a silo"
+    )
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "truth.csv").write_text("source,target\n")
+    (tmp_path / "empty" / "notes.txt").write_text("")
+    assert message_of(tmp_path / "empty", silo_files) == "FOLDER: no silo: no .csv or .parquet file besides truth.csv"
+    assert message_of(tmp_path / "gone.csv", read_silo) == "FOLDER: no such file"
+
+
+def test_two_files_for_one_silo(tmp_path):
+    (tmp_path / "a.csv").write_text(GOOD)
+    pd.DataFrame({"x": [1, 2], "y": [3, 4]}).to_parquet(tmp_path / "a.parquet")
+    assert message_of(tmp_path) == "FOLDER: a.csv and a.parquet both name the silo 'a'"
+
+
+TRUTHS = {
+    "unknown variable": ("source,target\nx,y\ny,z\n", "line 3, column 'target': 'z' is not a column of the data"),
+    "self": ("source,target\nx,x\n", "line 2: an edge from 'x' to itself"),
+    "twice": ("source,target\nx,y\n\nx, y\n", "line 4: the edge 'x' → 'y' stands on line 2 already"),
+    "weight": ("source,target,weight\nx,y,much\n", "line 2, column 'weight': 'much' is not a number"),
+    "no weight": ("source,target,weight\nx,y,\n", "line 2, column 'weight': the cell is empty"),
+    "infinite weight": ("source,target,weight\nx,y,inf\n", "line 2, column 'weight': 'inf' is not finite"),
+    "zero weight": ("source,target,weight\nx,y,0.0\n", "line 2, column 'weight': '0.0' would be no edge"),
+    "lag": (
+        "source,target,lag\nx,y,1\n",
+        "line 2, column 'lag': '1', but only edges within a time step (0) can be read",
+    ),
+    "no target": (
+        "source,weight\nx,1\n",
+        "line 1: column 'target' is missing; a graph needs source,target[,weight][,type][,lag]",
+    ),
+    "empty target": ("source,target\nx,\n", "line 2, column 'target': the cell is empty"),
+    "another column": (
+        "source,target,wieght\nx,y,1\n",
+        "line 1: column 'wieght' is not one of source, target, weight, type, lag, weight:<silo>",
+    ),
+    "another silo": ("source,target,weight,weight:b\nx,y,1,1\n", "line 1: column 'weight:b': there is no silo 'b'"),
+    "silo's weight": ("source,target,weight:a\nx,y,one\n", "line 2, column 'weight:a': 'one' is not a number"),
+    "short row": ("source,target,weight\nx,y\n", "line 2: 2 cells, but the header names 3 columns"),
+    "empty file": ("", "the file is empty"),
+}
+
+
+@pytest.mark.parametrize("fault", TRUTHS)
+def test_a_fault_of_the_truth(tmp_path, fault):
+    content, message = TRUTHS[fault]
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "truth.csv").write_text(content)
+    assert message_of(tmp_path) == f"truth.csv: {message}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "line 1: not JSON: Expecting property name enclosed in double quotes"),
+        ("[]", "not a JSON object with keys such as 'kind'"),
+        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous, discrete"),
+        ('{"checksums": 3}', "checksums: not a JSON object"),
+    ],
+)
+def test_a_fault_of_about(tmp_path, content, message):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "about.json").write_text(content)
+    assert message_of(tmp_path) == f"about.json: {message}"
+
+
+def test_files_that_are_not_those_that_were_made(tmp_path):
+    folder = tmp_path / "set"
+    write_folder(folder, homogeneous(2, 2, 3, seed=1))
+    remedy = "if that is meant, delete 'checksums' from about.json"
+    was = json.loads((folder / "about.json").read_text())["checksums"]["silo-2.csv"]
+    (folder / "silo-2.csv").write_text("x1,x2\n1,2\n3,5\n")
+    found = message_of(folder)
+    assert found.startswith("silo-2.csv: changed since about.json was written (sha256 ")
+    assert found.endswith(f"not {was[:8]}…); {remedy}")
+    (folder / "silo-2.csv").unlink()
+    assert message_of(folder) == f"silo-2.csv: no such file, but about.json names it; {remedy}"
+    assert message_of(folder, read_schema) == f"silo-2.csv: no such file, but about.json names it; {remedy}"
+    (folder / "about.json").write_text('{"kind": "continuous"}')
+    assert read_folder(folder).schema.silos == ("silo-1",)
+
+
+def test_a_file_that_was_not_there(tmp_path):
+    folder = tmp_path / "set"
+    write_folder(folder, homogeneous(2, 1, 3, seed=1))
+    (folder / "new.csv").write_text("x1,x2\n1,2\n3,5\n")
+    assert message_of(folder).startswith("new.csv: not there when about.json was written; ")

@@ -1,0 +1,152 @@
+"""Every fault of a discrete folder is one line that names file, line or row, column and value."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
+
+GOOD = "x,y\nred,1\nblue,2\n"
+DECLARE = "declare its levels in about.json if it is meant"
+
+
+def message_of(folder, read=read_folder):
+    with pytest.raises(BadInput) as caught:
+        read(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{folder}/", "").replace(str(folder), "FOLDER")
+
+
+MANY = "x,y\n" + "".join(f"red,{number}\n" for number in range(52, 0, -1))
+CELLS = {
+    "empty": ("x,y\nred,1\n,2\n", "line 3, column 'x': the cell is empty"),
+    "blank": ("x,y\nred,1\nblue,  \n", "line 3, column 'y': the cell is empty"),
+    "empty in quotation marks": ('x,y\nred,1\n"",2\n', "line 3, column 'x': the cell is empty"),
+    "missing": ("x,y\nred,1\nNA,2\n", f"line 3, column 'x': 'NA' marks a missing value; {DECLARE}"),
+    "none": ("x,y\nred,1\nNone,2\n", f"line 3, column 'x': 'None' marks a missing value; {DECLARE}"),
+    "a fraction": (
+        "x,y\nred,1\nblue,2\n\nred,0.5\n",
+        f"line 5, column 'y': '0.5' is a fraction: a continuous column in discrete data; {DECLARE}",
+    ),
+    "too many": (MANY, f"line 52, column 'y': '2' is level 51 of the column, more than 50; {DECLARE}"),
+    "several lines": ('x,y\nred,1\n"blue\ngreen",2\n', "line 4, column 'x': 'blue\\ngreen' holds a control character"),
+    "the first one row by row": ("x,y\nred,?\n,2\n", f"line 2, column 'y': '?' marks a missing value; {DECLARE}"),
+    "row too short": ("x,y\nred,1\nblue\n", "line 3: 1 cell, but the header names 2 columns"),
+    "row too long": ("x,y\nred,1\nblue,2,3\n", "line 3: 3 cells, but the header names 2 columns"),
+    "open quote": ('x,y\nred,1\n"blue,2\n', "line 3: a quotation mark is opened and never closed"),
+    "one row": ("x,y\nred,1\n", "only one row; at least two are needed"),
+    "no rows": ("x,y\n", "no rows"),
+    "empty file": ("", "the file is empty"),
+    "name twice": ("x,x\nred,1\nblue,2\n", "line 1: columns 1 and 2 have the same name 'x'"),
+    "column missing": ("x\nred\nblue\n", "column 'y' is missing; a.csv has it"),
+    "column too many": ("x,y,z\nred,1,2\nblue,2,2\n", "column 'z' is one too many; a.csv does not have it"),
+}
+
+
+@pytest.mark.parametrize("fault", CELLS)
+def test_a_fault_of_a_csv_file(tmp_path, fault):
+    content, message = CELLS[fault]
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text(content)
+    found = message_of(tmp_path)
+    assert found == f"b.csv: {message}"
+    assert message_of(tmp_path, read_schema) == found
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"x": ["red", None, "blue"], "y": [1, 2, 3]}, "row 2, column 'x': the cell is empty"),
+        ({"x": ["red", "blue", "red"], "y": [1.0, 2.0, None]}, "row 3, column 'y': the cell is empty"),
+        (
+            {"x": ["red", "blue"] * 60, "y": [1.0] * 119 + [0.25]},
+            f"row 120, column 'y': '0.25' is a fraction: a continuous column in discrete data; {DECLARE}",
+        ),
+        ({"x": ["red"], "y": [4]}, "only one row; at least two are needed"),
+    ],
+)
+def test_a_fault_of_a_parquet_file(tmp_path, frame, message):
+    pd.DataFrame(frame).to_parquet(tmp_path / "a.parquet")
+    assert message_of(tmp_path) == f"a.parquet: {message}"
+
+
+def test_a_column_that_is_the_same_everywhere(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\nred,one\nred,two\n")
+    (tmp_path / "b.csv").write_text("x,y\nred,two\nred,two\n")
+    message = "FOLDER: column 'x': constant, every row of every silo is 'red'"
+    assert message_of(tmp_path) == message == message_of(tmp_path, read_schema)
+
+
+def test_too_many_levels_over_all_silos(tmp_path):
+    for silo, start in (("a", 0), ("b", 40)):
+        (tmp_path / f"{silo}.csv").write_text("x,y\n" + "".join(f"v{start + i},a{i % 2}\n" for i in range(40)))
+    assert message_of(tmp_path) == f"FOLDER: column 'x': 80 levels over all silos, more than 50; {DECLARE}"
+
+
+def test_a_continuous_column_where_about_says_discrete(tmp_path):
+    (tmp_path / "about.json").write_text('{"kind": "discrete"}')
+    (tmp_path / "a.csv").write_text("x,y\n1,0.1\n2,0.7\n")
+    assert message_of(tmp_path) == (
+        f"a.csv: line 2, column 'y': '0.1' is a fraction: a continuous column in discrete data; {DECLARE}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"levels": {"x": ["red", "green"]}}, "a.csv: line 3, column 'x': 'blue' is not one of the levels red, green"),
+        (
+            {"levels": {"x": [f"l{i}" for i in range(9)]}},
+            "a.csv: line 2, column 'x': 'red' is not one of the levels l0, l1, l2, l3, l4, l5, l6, l7, …",
+        ),
+        ({"levels": {"z": ["a", "b"]}}, "FOLDER: about.json: levels: 'z' is not a column of the data"),
+        ({"levels": {"x": "red"}}, "about.json: levels of 'x': not a list of labels"),
+        ({"levels": {"x": []}}, "about.json: levels of 'x': none"),
+        ({"levels": {"x": ["a", "a"]}}, "about.json: levels of 'x': 'a' stands twice"),
+        ({"levels": {"x": ["a", ""]}}, "about.json: levels of 'x': '' cannot be a label"),
+        ({"levels": {"x": ["a", " b"]}}, "about.json: levels of 'x': ' b' cannot be a label"),
+        ({"levels": {"x": ["a", 0.5]}}, "about.json: levels of 'x': 0.5 is neither text nor a whole number"),
+        ({"levels": {"x": ["a", True]}}, "about.json: levels of 'x': True is neither text nor a whole number"),
+        ({"levels": ["a"]}, "about.json: levels: not a JSON object"),
+        (
+            {"kind": "continuous", "levels": {"x": ["a", "b"]}},
+            "about.json: levels: continuous data have none; is the kind discrete?",
+        ),
+        ({"kind": "continuous"}, "a.csv: line 2, column 'x': 'red' is not a number"),
+    ],
+)
+def test_a_fault_of_what_is_declared(tmp_path, about, message):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "about.json").write_text(json.dumps(about))
+    assert message_of(tmp_path) == message
+
+
+def test_a_folder_of_words_and_fractions_is_taken_for_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\nred,0.5\nblue,2\n")
+    assert message_of(tmp_path) == "a.csv: line 2, column 'x': 'red' is not a number"
+
+
+@pytest.mark.parametrize(
+    ("levels", "table", "message"),
+    [
+        (("a", "b"), [[0], [2]], "set/s.csv: row 2, column 'x': 2 is no code of 2 levels"),
+        (("a", "b"), [[-1], [1]], "set/s.csv: row 1, column 'x': -1 is no code of 2 levels"),
+        (("a", "b"), [[1]], "set/s.csv: only one row; at least two are needed"),
+        (("a", "b "), [[0], [1]], "set: levels of 'x': 'b ' cannot be a label"),
+        (("a", ""), [[0], [1]], "set: levels of 'x': '' cannot be a label"),
+        (("a", "a"), [[0], [1]], "set: levels of 'x': 'a' stands twice"),
+        (("a", "b\nc"), [[0], [1]], "set: levels of 'x': 'b\\nc' cannot be a label"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, levels, table, message):
+    data = FederatedData(Schema(("x",), {"s": len(table)}, "discrete", {"x": levels}), {"s": np.array(table)})
+    with pytest.raises(BadInput) as caught:
+        write_folder(tmp_path / "set", data)
+    assert str(caught.value) == f"{tmp_path}/{message}"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.pictures.convergence import draw_rounds, panels
+from fedbnsl.tracking.pictures.heat_map import causal_order
+from fedbnsl.tracking.pictures.picture import DRAWN_UP_TO, as_png, as_svg, draw_structure
+
+
+@pytest.mark.parametrize("d", [8, 60])
+def test_structures_are_drawn(random_case, d):
+    figure = draw_structure(*random_case(d, 3, d), title="with $ and <b>")
+    assert as_png(figure, 60).startswith(b"\x89PNG")
+    width, height = figure.get_size_inches()
+    assert 3 < width < 16
+    assert 2 < height < 16
+
+
+def drawn_marks(structure):
+    """Return how many arrow heads and how many circles a picture of `structure` has."""
+    from matplotlib.patches import Circle, Polygon
+
+    patches = draw_structure(structure).axes[0].patches
+    return tuple(sum(isinstance(patch, kind) for patch in patches) for kind in (Polygon, Circle))
+
+
+def test_edges_have_the_marks_of_their_graph():
+    both = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]])
+    names = ("a", "b", "c")
+    assert drawn_marks(Structure(names, both, "dag")) == (3, 0)
+    assert drawn_marks(Structure(names, both, "cpdag")) == (1, 0)  # a — b has no head
+    marks = np.array([[0, 2, 3], [3, 0, 2], [1, 2, 0.0]])  # a o→ b, b ↔ c, a —o c
+    assert drawn_marks(Structure(names, marks, "pag")) == (3, 2)
+
+
+def head_and_line(learned, truth=None):
+    """Return the height of the tip of the only arrow, of both ends of its line, and of the variables."""
+    from matplotlib.patches import PathPatch, Polygon
+
+    axes = draw_structure(learned, truth).axes[0]
+    (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
+    (line,) = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
+    line_ys = line.get_path().vertices[:, 1]
+    middles = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    return head.get_xy()[0][1], line_ys.min(), line_ys.max(), middles
+
+
+def test_an_arrow_head_touches_the_box_it_points_at_and_the_line_stops_short_of_it():
+    for marks, cause, effect in (([[0, 2], [1, 0]], "a", "b"), ([[0, 1], [2, 0]], "b", "a")):
+        tip, low, high, middles = head_and_line(Structure(("a", "b"), np.array(marks, float), "pag"))
+        assert middles[effect] < tip < low < high < middles[cause]
+        assert tip - middles[effect] < 0.2
+
+
+def test_a_reversed_edge_is_laid_out_as_the_truth_has_it_and_points_up():
+    learned, truth = (Structure(("a", "b"), np.array(one, float)) for one in ([[0, 0], [1, 0]], [[0, 1], [0, 0]]))
+    tip, low, high, middles = head_and_line(learned, truth)
+    assert middles["b"] < low < high < tip < middles["a"]
+    assert middles["a"] - tip < 0.2
+
+
+@pytest.mark.parametrize("kind", ["cpdag", "pag"])
+def test_many_variables_show_their_marks_in_both_cells(kind):
+    d = DRAWN_UP_TO + 1
+    weights = np.zeros((d, d))
+    weights[0, 1] = weights[1, 0] = 3.0 if kind == "pag" else 1.0
+    weights[2, 3], weights[3, 2] = (2.0, 1.0) if kind == "pag" else (1.0, 0.0)
+    axes = draw_structure(Structure(tuple(f"X{k}" for k in range(d)), weights, kind)).axes[0]
+    squares, dots, *_ = (len(one.get_offsets()) for one in axes.collections)
+    assert (squares, dots) == (3, 2 if kind == "pag" else 0)
+
+
+@pytest.mark.parametrize("d", [1, 3, DRAWN_UP_TO + 1])
+def test_a_structure_without_edges_is_drawn(d):
+    structure = Structure(tuple(f"X{k}" for k in range(d)), np.zeros((d, d)))
+    assert as_png(draw_structure(structure), 40).startswith(b"\x89PNG")
+
+
+def test_an_svg_refers_to_nothing_outside(random_case):
+    svg = as_svg(draw_structure(*random_case(8, 2, 0)), "one")
+    assert svg.startswith("<svg")
+    assert "http" not in svg
+    assert ">X3</text>" in svg
+
+
+def test_two_figures_on_a_page_share_no_clip_path(chain):
+    import re
+
+    ids = [
+        set(re.findall(r'<clipPath id="([^"]+)"', as_svg(draw_rounds(chain.rounds), label))) for label in ("one", "two")
+    ]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+
+
+def test_the_heat_map_has_true_edges_above_the_diagonal(random_case):
+    learned, truth = random_case(60, 3, 7)
+    edges = classify(learned, truth)
+    place = {learned.variables[node]: rank for rank, node in enumerate(causal_order(learned.variables, edges))}
+    assert len(place) == 60
+    for edge in edges:
+        if edge.category in ("right", "missing"):
+            assert place[edge.source] < place[edge.target]
+        if edge.category == "reversed":
+            assert place[edge.source] > place[edge.target]
+
+
+def test_rounds_are_drawn():
+    rows = [
+        {
+            "round": k,
+            "h": 0.1**k,
+            "primal_residual": 1.0 / k,
+            "dual": 2.0 / k,
+            "edges": 5,
+            "bytes_up": 10**6,
+            "rho": 10**k,
+        }
+        for k in range(1, 6)
+    ]
+    drawn = {panel.title: panel for panel in panels(rows)}
+    assert list(drawn) == ["h, distance from an acyclic graph", "residuals", "edges", "megabytes so far", "rho"]
+    assert list(drawn["residuals"].lines) == ["primal", "dual"]
+    assert drawn["megabytes so far"].lines["up"] == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    assert [panel.logarithmic for panel in drawn.values()] == [True, True, False, False, True]
+    assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("rows", [[], [{"round": 1, "h": 0.0}], [{"round": 1, "h": float("nan"), "edges": 0}]])
+def test_rounds_with_nothing_to_show_are_drawn(rows):
+    assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")

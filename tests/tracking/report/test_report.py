@@ -1,0 +1,153 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.report.report import report_html, warnings
+from fedbnsl.tracking.result import Parameters, PrivacySpent
+
+VOID = {"meta", "br"}
+
+
+class Balanced(HTMLParser):
+    """Fails where an element is closed that is not open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.links = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(html):
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    return parser
+
+
+def test_the_report_needs_nothing_else(chain):
+    html = report_html(chain)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)|<script|<link", html)
+    assert all(link.startswith("#") for link in parsed(html).links)
+
+
+def test_names_from_the_data_are_escaped(chain):
+    names = ("<b>bold</b>", 'a"&b', "c")
+    wild = replace(
+        chain,
+        dataset="<script>alert(1)</script>",
+        structure=Structure(names, chain.structure.weights),
+        truth=Structure(names, chain.structure.weights),
+        lost=("<i>north</i>",),
+        outcome="silo lost",
+        params={"<u>": "<s>"},
+        about={"truth": "<em>"},
+    )
+    html = report_html(wild)
+    assert not re.search(r"<(b>bold|script|i>north|u>|s>|em>)", html)
+    assert "&lt;b&gt;bold&lt;/b&gt; → a&quot;&amp;b" in html
+    parsed(html)
+
+
+def test_it_says_what_happened(chain):
+    html = report_html(chain)
+    for said in (
+        "2 edges among 3 variables, learned from 70 rows in 2 silos. The run converged after 2 rounds.",
+        "Truth: drawn by hand.",
+        "No privacy budget was asked for: replies are exact.",
+        "✓ right",
+        "rho1",
+    ):
+        assert said in html
+    assert warnings(chain) == []
+
+
+def test_edges_are_sorted_by_strength(chain):
+    html = report_html(chain)
+    assert html.index("a → b") < html.index("b → c")
+
+
+def test_warnings(chain, cyclic):
+    assert [text.split(":")[0] for text in warnings(cyclic)] == ["It did not converge", "A cycle is left"]
+    assert "a → b → c → a" in warnings(cyclic)[1]
+    assert "north, south stopped" in warnings(replace(chain, outcome="silo lost", lost=("north", "south")))[0]
+    assert "There is no truth to compare with." in report_html(cyclic)
+
+
+def test_a_pag_is_explained_and_shown_with_its_marks(chain):
+    marks = np.array([[0, 2, 0], [3, 0, 2], [0, 2, 0.0]])
+    pag = Structure(("a", "b", "c"), marks, "pag")
+    none = Parameters(None, "a PAG leaves open what causes what")
+    figures = {"shd": 1, "shd_lenient": 0, "smhd": None, "tests": 1234, "tests_left_out": 0}
+    html = report_html(replace(chain, structure=pag, truth=pag, metrics=chain.metrics | figures, parameters=none))
+    for said in ("a o→ b", "b ↔ c", "A PAG, for hidden variables", "SHD, strict", "SHD, lenient", "1,234"):
+        assert said in html
+    assert "No parameters: a PAG leaves open what causes what." in html
+    assert "true weight" not in html
+    assert "–" not in html[html.index("<h2>Scores") : html.index("<h2>Edges")]  # what is not defined is left out
+    parsed(html)
+
+
+def test_a_cpdag_without_weights_has_none_in_its_table(chain):
+    edges = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]])
+    html = report_html(replace(chain, structure=Structure(("a", "b", "c"), edges, "cpdag"), truth=None))
+    assert "a — b" in html
+    assert "<th>edge</th></tr>" in html
+    assert "A CPDAG" in html
+
+
+def test_what_could_not_be_compared_says_why(chain):
+    html = report_html(replace(chain, metrics=chain.metrics | {"not_compared": "this cpdag belongs to no class"}))
+    assert "There are no scores: this cpdag belongs to no class." in html
+
+
+def test_the_model_is_described(chain):
+    html = report_html(chain)
+    for said in ("linear Gaussian network", "each variable regressed on its parents over 70 rows", "model.json"):
+        assert said in html
+
+
+SPENT = PrivacySpent(
+    epsilon=5.0,
+    delta=4e-8,
+    adjacency="replace-one",
+    protects="from the coordinator",
+    broken="",
+    run={"north": 4.99, "south": 4.5},
+    ever={"north": 7.25, "south": 4.5},
+    releases=(("bucket counts", 1, 0.04), ("second moments", 1, 0.34)),
+)
+
+
+def test_privacy_spent(chain):
+    html = report_html(replace(chain, privacy=SPENT, secure=True))
+    assert "replies are exact" not in html
+    for said in ("4e-08", "replace-one", "4.99", "7.25", "second moments", "Not covered", "only their sum"):
+        assert said in html
+    assert "NOT PRIVATE" not in html
+
+
+def test_a_broken_promise_is_said_at_the_top_and_no_epsilon_is_shown_as_spent(chain):
+    broken = replace(chain, privacy=replace(SPENT, broken="its noise is drawn from a known seed"))
+    assert warnings(broken) == ["NOT PRIVATE: its noise is drawn from a known seed."]
+    assert "∞" in report_html(broken)
+
+
+@pytest.mark.parametrize("d", [20, 60])
+def test_large_and_local(chain, random_case, d):
+    learned, truth = random_case(d, 2, d)
+    names = learned.variables
+    local = {"north": learned, "south": Structure(names, np.zeros((d, d)))}
+    html = report_html(replace(chain, structure=learned, truth=truth, local_structures=local, refit={}))
+    assert "edges of its own structure" in html
+    parsed(html)

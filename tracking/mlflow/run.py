@@ -1,0 +1,215 @@
+"""One MLflow run per execution of `learn`, written from the coordinator with explicit run ids.
+
+There is no active run and no global tracking URI, so that several runs may go on in one process. Per round one
+`log_batch`, the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
+model. The figures of single rounds are named `round/…`, those of the whole run have plain names.
+"""
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.graphs.edge_types import written
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..model import save_pyfunc, why_no_model
+from ..outputs import MODELS, OUTPUTS, flat_metrics
+from ..result import RunResult
+from .dataset_input import TrackedData, dataset_input
+from .store import experiment_id, open_client, run_url, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+IMAGE_EVERY = 10
+"""rounds from one picture of the adjacency matrix to the next: one costs 20 ms of CPU, all else of a round 12 ms"""
+
+
+@dataclass
+class RunLog:
+    """A run in MLflow that is going on."""
+
+    client: "MlflowClient"
+    uri: str
+    experiment_id: str
+    run_id: str
+    image_every: int = IMAGE_EVERY
+    pictured: int = field(default=0, init=False)
+    """the last round whose adjacency matrix was logged as a picture"""
+
+    @property
+    def url(self) -> str:
+        """A link to the run: on the tracking server, or where `fedbnsl ui` shows the database."""
+        return run_url(self.uri, self.experiment_id, self.run_id)
+
+    def round(self, row: Mapping[str, float], structure: Structure) -> None:
+        """Log a finished round: `row` (`round` and the figures of that round) and the structure as it is now."""
+        number = int(row["round"])
+        figures = {f"round/{name}": value for name, value in row.items() if name != "round"}
+        self._log_metrics(figures, number)
+        self.client.log_text(self.run_id, structure_json(structure, number), f"rounds/structure-{number:04d}.json")
+        if number == 1 or number % self.image_every == 0:
+            self._picture(structure, number)
+
+    def finish(self, result: RunResult, folder: Path) -> str | None:
+        """Log scores, the output files in `folder` and the model, and end the run; return the URI of the model.
+
+        Where there is none, a tag `model` says why.
+        """
+        number = len(result.rounds)
+        if number > self.pictured:
+            self._picture(result.structure, number)
+        metrics = flat_metrics(result)
+        self._log_metrics({name: value for name, value in metrics.items() if isinstance(value, int | float)}, number)
+        self._log_tags({name: value for name, value in metrics.items() if isinstance(value, str)})
+        self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
+        for name in (*OUTPUTS, *MODELS):
+            if (folder / name).exists():
+                self.client.log_artifact(self.run_id, str(folder / name), "outputs")
+        if result.privacy is not None:
+            self.client.log_dict(self.run_id, asdict(result.privacy), "privacy/ledger.json")
+        reason = why_no_model(result)
+        model = None if reason else self._log_model(result)
+        self._log_tags({"model": model or f"none: {reason}"})
+        self.client.set_terminated(self.run_id, "FINISHED")
+        return model
+
+    def fail(self, message: str) -> None:
+        """End the run as failed; `message` says why."""
+        self._log_tags({"error": message})
+        self.client.set_terminated(self.run_id, "FAILED")
+
+    def _log_metrics(self, figures: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        self.client.log_batch(
+            self.run_id, metrics=[Metric(_key(name), float(value), now, step) for name, value in figures.items()]
+        )
+
+    def _log_tags(self, tags: Mapping[str, Any]) -> None:
+        from mlflow.entities import RunTag
+
+        self.client.log_batch(self.run_id, tags=[RunTag(_key(name), str(value)[:5000]) for name, value in tags.items()])
+
+    def _picture(self, structure: Structure, number: int) -> None:
+        self.client.log_image(self.run_id, adjacency_image(structure), key="adjacency", step=number)
+        self.pictured = number
+
+    def _log_model(self, result: RunResult) -> str:
+        from mlflow.entities import LoggedModelOutput
+
+        tags = {"parameters": result.parameters.how, "algorithm": result.algorithm}
+        model = self.client.create_logged_model(
+            self.experiment_id, name="network", source_run_id=self.run_id, tags=tags, model_type="Bayesian network"
+        )
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            identity = {"run_id": self.run_id, "model_id": model.model_id, "artifact_path": model.artifact_location}
+            save_pyfunc(result, folder, identity)
+            self.client.log_model_artifacts(model.model_id, str(folder))
+        self.client.finalize_logged_model(model.model_id, "READY")
+        self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=len(result.rounds))])
+        self._log_tags({"parameters": tags["parameters"]})
+        return f"models:/{model.model_id}"
+
+
+def open_run(
+    name: str,
+    params: Mapping[str, Any],
+    tags: Mapping[str, Any],
+    data: TrackedData,
+    uri: str | None = None,
+    image_every: int = IMAGE_EVERY,
+) -> RunLog:
+    """Start a run called `name` in the experiment "fedbnsl".
+
+    `params` are logged as they are, those that are None left out, with the numbers of variables, silos and rows. `uri`
+    is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if the store
+    cannot be opened.
+    """
+    from mlflow.entities import Param
+
+    uri = tracking_uri(uri)
+    client = open_client(uri)
+    experiment = experiment_id(client, uri)
+    labels = {_key(key): str(value)[:5000] for key, value in tags.items()}
+    run = client.create_run(experiment, run_name=name, tags=labels)
+    schema = data.schema
+    sizes = {"variables": len(schema.variables), "silos": len(schema.rows), "rows": sum(schema.rows.values())}
+    known = [Param(_key(key), str(value)) for key, value in {**sizes, **params}.items() if value is not None]
+    for start in range(0, len(known), 100):
+        client.log_batch(run.info.run_id, params=known[start : start + 100])
+    client.log_inputs(run.info.run_id, datasets=[dataset_input(data)])
+    return RunLog(client, uri, experiment, run.info.run_id, image_every)
+
+
+def reopen_run(run_id: str, uri: str | None = None, image_every: int = IMAGE_EVERY) -> RunLog:
+    """Go on with a run that was interrupted. Raises `BadInput` if the store cannot be opened or has no such run."""
+    from mlflow.exceptions import MlflowException
+
+    from fedbnsl.algorithms.errors import BadInput
+
+    uri = tracking_uri(uri)
+    client = open_client(uri)
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as error:
+        raise BadInput(f"tracking URI {uri}: no run {run_id}") from error
+    client.update_run(run_id, status="RUNNING")
+    return RunLog(client, uri, run.info.experiment_id, run_id, image_every)
+
+
+def structure_json(structure: Structure, number: int) -> str:
+    """Return a structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge."""
+    names = structure.variables
+    edges = [
+        {"source": names[i], "target": names[j], "type": type_}
+        | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
+        for i, j, type_ in written(structure)
+    ]
+    content = {
+        "round": number,
+        "kind": structure.kind,
+        "acyclic": structure.acyclic,
+        "variables": names,
+        "edges": edges,
+    }
+    return json.dumps(content, ensure_ascii=False)
+
+
+BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
+
+
+def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
+    """Return the structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
+
+    Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
+    the mark at the column's variable: an arrow blue, a circle amber, a tail grey.
+    """
+    weights = structure.weights
+    if structure.kind == "pag":
+        arrow, circle = (weights == ARROW)[..., None], (weights == CIRCLE)[..., None]
+        colour = np.where(arrow, np.array(BLUE), np.where(circle, np.array(AMBER), np.array(GREY)))
+        strength = (weights != 0).astype(np.float64)[..., None]
+    else:
+        largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+        strength = np.where(weights != 0, 0.25 + 0.75 * np.abs(weights) / largest, 0.0)[..., None]
+        colour = np.where(weights[..., None] > 0, np.array(BLUE), np.array(RED))
+    pixels = np.rint(255 + strength * (colour - 255.0)).astype(np.uint8)
+    size = max(1, 320 // len(weights))
+    return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))
+
+
+def _key(name: str) -> str:
+    """Return `name` with the characters replaced that MLflow takes in no name."""
+    return re.sub(r"[^\w./ -]", "_", name)[:250]

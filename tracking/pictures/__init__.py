@@ -1,0 +1,1 @@
+"""Pictures of structures and of rounds."""

@@ -1,0 +1,140 @@
+"""A structure drawn as a graph: layers of named boxes, edges that never run through a box."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+
+from .layout import FloatArray, Layout, layered
+from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path
+
+FONT_SIZE = 8.5
+LONGEST_NAME = 18
+HEAD = 0.11
+"""length of an arrow head, inches"""
+RING = 0.038
+"""radius of a circle mark, inches"""
+LEGEND, TITLE = 0.4, 0.35
+"""heights, inches"""
+MARGIN = 0.2
+
+
+def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str) -> "Figure":
+    """Return a figure as large as the graph needs: one inch of layout is one inch of paper."""
+    from matplotlib.figure import Figure
+
+    names = [shortened(name, LONGEST_NAME) for name in variables]
+    ordered, arcs = in_order_of_trust(variables, edges)
+    layout = layered([max(0.42, 0.2 + 0.0092 * FONT_SIZE * len(name)) for name in names], arcs)
+    left, bottom, right, top = layout.bounds
+    width, height = max(right - left + 2 * MARGIN, 4.8), top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    middle = (left + right) / 2
+    axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
+    axes.axis("off")
+    heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
+    for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
+        downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
+        _draw_edge(axes, edge, route, downwards, abs(edge.weight or 0.0) / heaviest)
+    _draw_nodes(axes, names, layout)
+    _write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
+    return figure
+
+
+def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, strength: float) -> None:
+    """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route."""
+    from matplotlib.patches import PathPatch
+
+    style, width = STYLES[edge.category], STYLES[edge.category].width + 0.9 * strength
+    route = route.copy()
+    ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
+    for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):
+        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, style.colour, width)
+    line = PathPatch(
+        route_path(route), fill=False, edgecolor=style.colour, linewidth=width, linestyle=style.line, capstyle="butt"
+    )
+    line.set_zorder(2 if edge.category in ("right", "learned") else 3)
+    axes.add_patch(line)
+
+
+def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, width: float) -> float:
+    """Draw a mark that touches a box at `tip` from above or below; return how far the line stays off the box."""
+    from matplotlib.patches import Circle, Polygon
+
+    if mark == ARROW:
+        wing = 0.36 + 0.06 * width
+        corners = tip + inwards * HEAD * np.array([(0.0, 0.0), (-wing, 1.0), (wing, 1.0)])
+        axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4))
+        return 0.8 * HEAD
+    if mark == CIRCLE:
+        centre = tip + np.array([0.0, inwards * RING])
+        axes.add_patch(Circle((centre[0], centre[1]), RING, facecolor="white", edgecolor=colour, lw=1.1, zorder=4))
+        return 2 * RING
+    return 0.0
+
+
+def route_path(route: FloatArray) -> "Path":
+    """Return a route of the layout as a curve: S-curves between the layers, straight lines along them."""
+    from matplotlib.path import Path
+
+    vertices, codes = [route[0]], [Path.MOVETO]
+    for number, (start, end) in enumerate(pairwise(route)):
+        if number % 2:
+            vertices.append(end)
+            codes.append(Path.LINETO)
+        else:
+            bend = np.array([0.0, (start[1] - end[1]) * 0.55])
+            vertices += [start - bend, end + bend, end]
+            codes += [Path.CURVE4] * 3
+    return Path(np.array(vertices), codes)
+
+
+def _draw_nodes(axes: "Axes", names: Sequence[str], layout: Layout) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    inset = 0.09
+    shape = f"round,pad={inset},rounding_size={inset}"
+    for name, (x, y), width in zip(names, layout.centres, layout.widths, strict=True):
+        corner = (x - width / 2 + inset, y - layout.height / 2 + inset)
+        box = FancyBboxPatch(
+            corner, width - 2 * inset, layout.height - 2 * inset, shape, fc="#f2f5f9", ec="#4a5a6e", lw=0.9
+        )
+        box.set_zorder(5)
+        axes.add_patch(box)
+        label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
+        label.set_parse_math(False)
+
+
+def _write_header(
+    axes: "Axes", title: str, entries: Sequence[tuple[Category, str]], middle: float, bottom: float
+) -> None:
+    from matplotlib.lines import Line2D
+
+    heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)
+    heading.set_parse_math(False)
+    handles = [
+        Line2D([], [], color=STYLES[category].colour, linewidth=2.0, linestyle=STYLES[category].line, label=label)
+        for category, label in entries
+    ]
+    axes.legend(
+        handles=handles,
+        loc="center",
+        bbox_to_anchor=(middle, bottom + LEGEND / 2),
+        bbox_transform=axes.transData,
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=3.0,
+        columnspacing=1.5,
+        borderpad=0,
+    )

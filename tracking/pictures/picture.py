@@ -1,0 +1,58 @@
+"""Pictures of a structure against the truth, and pictures as bytes.
+
+Up to 50 variables a layered drawing, above an adjacency heat map. Figures are made with matplotlib's object interface,
+so that threads do not disturb each other.
+"""
+
+import re
+from io import BytesIO, StringIO
+from typing import TYPE_CHECKING
+
+from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from .convergence import draw_rounds
+from .drawing import draw_graph
+from .heat_map import draw_heat_map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["DRAWN_UP_TO", "as_png", "as_svg", "draw_rounds", "draw_structure"]
+
+DRAWN_UP_TO = 50
+"""variables up to which a structure is drawn as a graph"""
+
+
+def draw_structure(structure: Structure, truth: Structure | None = None, title: str = "") -> "Figure":
+    """Return a figure of `structure`, held against `truth` if there is one.
+
+    Raises `ValueError` if the truth is over other variables.
+    """
+    draw = draw_graph if len(structure.variables) <= DRAWN_UP_TO else draw_heat_map
+    return draw(structure.variables, classify(structure, truth), truth is not None, title)
+
+
+def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
+    """Return the figure as a PNG file."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=dots_per_inch)
+    return buffer.getvalue()
+
+
+def as_svg(figure: "Figure", label: str) -> str:
+    """Return the figure as an SVG element to stand inside HTML: no reference to anything outside it.
+
+    `label` makes its inner names differ from those of other figures on the page.
+    """
+    import matplotlib as mpl
+
+    buffer = StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": label, "font.family": "sans-serif"}):
+        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
+    element = buffer.getvalue()
+    element = element[element.index("<svg") :]
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", element)
+    return element.replace("<svg", '<svg style="max-width:100%;height:auto"', 1)

@@ -1,0 +1,233 @@
+"""The report of a run: one HTML file that explains itself and needs nothing else, not even the internet."""
+
+from fedbnsl.algorithms.graphs.edge_classes import Edge, classify, weighted
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+
+from ..model import model_file
+from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
+from ..result import NOT_COVERED, RunResult
+from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
+from .words import COUNTS, ELSEWHERE, MARKS, READING, SCORES
+
+NO_TRUTH = "There is no truth to compare with."
+
+
+def report_html(result: RunResult) -> str:
+    """Return the report of `result` as one HTML document without any reference to something outside it."""
+    body = [
+        _headline(result),
+        _structure(result),
+        _scores(result),
+        _edges(result),
+        _convergence(result),
+        _model(result),
+        _communication(result),
+        _silos(result),
+        _privacy(result),
+        _parameters(result),
+    ]
+    return page(_title(result), body)
+
+
+def warnings(result: RunResult) -> list[str]:
+    """Return what a reader must know before trusting the structure, in plain words."""
+    said = []
+    if result.outcome == "silo lost":
+        who = ", ".join(result.lost) or "a silo"
+        said.append(f"Silo lost: {who} stopped answering. This is the state of the last round that all silos finished.")
+    elif result.lost:
+        said.append(f"Lost on the way: {', '.join(result.lost)}. What was learned comes from the silos that stayed.")
+    if result.privacy is not None and result.privacy.broken:
+        said.append(f"NOT PRIVATE: {result.privacy.broken}.")
+    if result.outcome == "out of rounds":
+        said.append(
+            f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
+            "the structure."
+        )
+    cycle = result.structure.cycle
+    if cycle:
+        said.append(f"A cycle is left: {' → '.join([*cycle, cycle[0]])}. This is not a Bayesian network.")
+    return said
+
+
+def _headline(result: RunResult) -> str:
+    metrics, silos = result.metrics, len(result.schema.rows)
+    ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
+    edges = len(classify(result.structure, None))
+    found = (
+        f"{_number(edges, 'edge')} among {_number(len(result.structure.variables), 'variable')}, learned from "
+        f"{_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
+        f"The run {ended} after {_number(len(result.rounds), 'round')}."
+    )
+    named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
+    if result.structure.kind != "dag":
+        named = {"shd": "SHD, strict", "shd_lenient": "SHD, lenient", "tpr": "TPR", "fdr": "FDR"}
+    scores = [(label, metrics.get(name)) for name, label in named.items()] if result.truth else []
+    figures: list[tuple[str, object]] = [
+        *scores,
+        ("edges", edges),
+        ("rounds", len(result.rounds)),
+        ("seconds", metrics.get("seconds")),
+        ("MB, papers' formula", metrics.get("formula_megabytes")),
+    ]
+    return "\n".join(
+        [
+            header(_title(result), paragraph(found)),
+            *(paragraph(warning, "warning") for warning in warnings(result)),
+            tiles(figures),
+        ]
+    )
+
+
+def _structure(result: RunResult) -> str:
+    svg = as_svg(draw_structure(result.structure, result.truth), "structure")
+    truth = result.about.get("truth")
+    against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
+    thick = "; the stronger an edge, the thicker its line" * weighted(result.structure)
+    how = (
+        f"Causes stand above their effects{thick}."
+        if len(result.structure.variables) <= DRAWN_UP_TO
+        else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
+    )
+    marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
+    return section("Structure", paragraph(f"{against} {how}", "soft"), *marks, figure(svg))
+
+
+def _scores(result: RunResult) -> str:
+    truth, metrics = result.about.get("truth", "the truth.csv of the data set"), result.metrics
+    compared = result.truth is not None
+    names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
+    undefined = result.truth is None or "pag" in (result.structure.kind, result.truth.kind)
+    known = [name for name in names if name in metrics and not (undefined and metrics[name] is None)]
+    scores = [(SCORES[name], metrics[name]) for name in known if name in SCORES]
+    counts = [(COUNTS.get(name, name), metrics[name]) for name in known if name not in SCORES]
+    tables = [table((kind, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
+    said = paragraph(f"Truth: {truth}.", "soft") if compared else paragraph(NO_TRUTH)
+    if metrics.get("not_compared"):
+        said = paragraph(f"There are no scores: {metrics['not_compared']}.", "warning")
+    return section("Scores", said, columns(*tables))
+
+
+def _edges(result: RunResult) -> str:
+    edges = sorted(classify(result.structure, result.truth), key=lambda edge: -abs(edge.weight or 0.0))
+    if not edges:
+        return section("Edges", paragraph("There is no edge."))
+    truth, compared = result.truth, result.truth is not None
+    has_weights = weighted(result.structure) or (truth is not None and weighted(truth))
+    names = ["edge", *["weight"] * has_weights, *["true weight"] * (has_weights and compared), *[""] * compared]
+    rows = []
+    for edge in edges:
+        cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight}
+        rows.append([cells[name] if name else _mark(edge) for name in names])
+    return section("Edges", table(names, rows, scrolling=True))
+
+
+def _convergence(result: RunResult) -> str:
+    if not result.rounds:
+        return section("Convergence", paragraph("No round was finished."))
+    return section("Convergence", figure(as_svg(draw_rounds(result.rounds), "rounds")))
+
+
+def _model(result: RunResult) -> str:
+    network = result.parameters.network
+    if network is None:
+        return section("Model", paragraph(f"No parameters: {result.parameters.how}."))
+    files = ", ".join(model_file(result)) or "no file, as BIF cannot say its labels"
+    kind, count = "linear Gaussian network", 0
+    if isinstance(network, DiscreteNetwork):
+        kind, count = (
+            "discrete network",
+            sum(table.size - table.size // table.shape[-1] for table in network.tables.values()),
+        )
+    rows: list[tuple[str, object]] = [("kind", kind), ("parameters learned from", result.parameters.how)]
+    rows += [("free parameters", count)] if count else []
+    return section("Model", table(("the structure with parameters", ""), [*rows, ("file", files)]))
+
+
+def _communication(result: RunResult) -> str:
+    metrics = result.metrics
+    rows: list[tuple[str, object]] = [("Exchanges with all silos", metrics.get("rounds", len(result.rounds)))]
+    tested = [("Independence tests", "tests"), ("Tests left out for want of rows or room", "tests_left_out")]
+    tested += [("Families scored", "families")]
+    rows += [(label, metrics[name]) for label, name in tested if metrics.get(name) is not None]
+    rows += [
+        ("Silos to coordinator, bytes really serialised", metrics.get("bytes_up")),
+        ("Coordinator to silos, bytes really serialised", metrics.get("bytes_down")),
+        ("Both together by the papers' formula, megabytes", metrics.get("formula_megabytes")),
+    ]
+    if result.parameters.bytes_sent:
+        rows.append(
+            ("Besides, for the parameters: bytes in both directions, in one exchange", result.parameters.bytes_sent)
+        )
+    return section("Communication", table(("over all silos and rounds", ""), rows))
+
+
+def _silos(result: RunResult) -> str:
+    figures = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
+    local = bool(result.local_structures)
+    rows = []
+    for silo in result.schema.silos:
+        own = result.local_structures.get(silo)
+        edges = [len(classify(own, None)) if own else None] if local else []
+        refit = [result.refit.get(silo, {}).get(name) for name in figures]
+        rows.append((silo, result.schema.rows[silo], *edges, *refit))
+    names = (
+        "silo",
+        "rows",
+        *(["edges of its own structure"] if local else []),
+        *(n.replace("_", " ") for n in figures),
+    )
+    explained = (
+        [
+            paragraph(
+                "Normalised mean squared errors: of the consensus weights, and of weights refitted on the "
+                "silo's own rows.",
+                "soft",
+            )
+        ]
+        if figures
+        else []
+    )
+    return section("Silos", *explained, table(names, rows, scrolling=len(rows) > 12))
+
+
+def _privacy(result: RunResult) -> str:
+    privacy = result.privacy
+    masked = "Replies were masked: the coordinator saw only their sums."
+    if privacy is None:
+        said = "No privacy budget was asked for: replies are exact."
+        return section("Privacy", paragraph(said), *([paragraph(masked)] if result.secure else []))
+    notes = [paragraph(f"NOT PRIVATE: {privacy.broken}.", "warning")] if privacy.broken else []
+    notes += [paragraph(masked)] if result.secure else []
+    rows: list[tuple[str, object]] = [
+        ("ε spent, by the silo that spent most", "∞" if privacy.broken else privacy.spent),
+        ("the same by tight accounting, at most", "not known" if privacy.tight is None else privacy.tight),
+        ("ε asked for", privacy.epsilon),
+        ("δ", privacy.delta),
+        ("Neighbours: two tables that differ in one row", privacy.adjacency),
+        ("Protects one record", privacy.protects),
+        ("ε of all runs on these rows, this one among them", privacy.spent_ever),
+    ]
+    released = table(("released", "times", "ρ (zCDP)"), [(what, times, rho) for what, times, rho in privacy.releases])
+    not_covered = paragraph("Not covered: " + "; ".join(NOT_COVERED) + ".", "soft")
+    silos = [(silo, privacy.run[silo], privacy.ever[silo]) for silo in sorted(privacy.run)]
+    ledger = table(("ledger of", "ε of this run", "ε of all runs"), silos, scrolling=len(silos) > 12)
+    return section("Privacy", *notes, table(("spent", ""), rows), released, ledger, not_covered)
+
+
+def _parameters(result: RunResult) -> str:
+    rows: list[tuple[str, object]] = [("algorithm", result.algorithm), ("seed", Markup(str(result.seed)))]
+    rows += [("engine", result.engine), ("run", result.name), *result.params.items()]
+    return section("Parameters", table(("parameter", "value"), rows))
+
+
+def _title(result: RunResult) -> str:
+    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def _mark(edge: Edge) -> Markup:
+    return Markup(f'<span class="{edge.category}">{MARKS[edge.category]}</span>')
