@@ -1,5 +1,16 @@
-"""What a user can get wrong."""
+"""What a user can get wrong, and how it is said."""
 
 
 class BadInput(ValueError):  # noqa: N818 - the word users see
     """Something the user gave is wrong: one clear line naming file, column, row and value; the program exits with 2."""
+
+
+def require(holds: bool, name: str, value: float, range_: str) -> None:
+    """Raise `BadInput` naming the parameter, its value and what it must be, unless it `holds`."""
+    require_number(holds, f"parameter {name}", value, range_)
+
+
+def require_number(holds: bool, name: str, value: float, range_: str) -> None:
+    """Raise `BadInput` naming the number, its value and what it must be, unless it `holds`."""
+    if not holds:
+        raise BadInput(f"{name} is {value}: it must be {range_}")

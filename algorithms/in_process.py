@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .core import wire
-from .core.protocol import FederatedAlgorithm, Kind, Replies, Schema, Sparse, Traffic, gather, traffic_of
-from .privacy.ledger import Budget, Charge, Ledger, MemoryLedger
+from .core.promise import Charge
+from .core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic, gather, traffic_of
+from .core.schema import Kind, Schema
+from .privacy.ledger import Budget, Ledger, MemoryLedger
 from .privacy.private import Spender, private_solve
 from .secure import masked
 from .secure.exchange import Transport, answer

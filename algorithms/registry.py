@@ -1,9 +1,8 @@
 """Every algorithm by name: what it is, its settings, how it is built, and exactly what leaves a silo."""
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 from .admm import fed_sparse, frank_wolfe, notears_admm
 from .admm import notears as notears_alone
@@ -13,35 +12,16 @@ from .baselines import vote_on_graphs as graph_vote
 from .baselines import vote_on_tests as cit_vote
 from .constraint import fed_pc
 from .constraint.settings import ConstraintSettings
-from .core.protocol import FederatedAlgorithm, Kind
+from .core import wire
+from .core.parsing import parsed
+from .core.schema import Kind
+from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
-from .parameters import refit as personalise
-from .parameters import regressions, tables
+from .parameters import refit, regressions, tables
+from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One algorithm of the registry."""
-
-    summary: str
-    source: str
-    leaves: str
-    """exactly what leaves a silo, for `fedbnsl algorithms`"""
-    config: type[Any]
-    build: Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]
-    presets: Mapping[str, Any] = field(default_factory=dict)
-    """named settings besides the defaults, such as the paper's own"""
-    kinds: tuple[Kind, ...] = ("continuous",)
-    pooled: bool = False
-    """a baseline that needs all rows in one place: it is run on one silo that holds them"""
-    needs_truth: bool = False
-    """a baseline that picks by the truth: for benchmarks only"""
-    vote: bool = False
-    """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
-
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 TABLES = (
@@ -265,8 +245,8 @@ STEPS: dict[str, Entry] = {
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
         leaves="where the truth is known and nothing is masked, two errors; its weights stay",
-        config=personalise.Refit,
-        build=personalise.build,
+        config=refit.Refit,
+        build=refit.build,
     ),
     "family-tables": Entry(
         summary="after a run on discrete data: the probability tables of the learned structure",
@@ -286,6 +266,9 @@ STEPS: dict[str, Entry] = {
 }
 """Exchanges that belong to a run without being an algorithm one would choose."""
 
+WRAPPERS: dict[str, Wrapper] = {}
+"""What turns an algorithm into another one: see `core/spec.py`."""
+
 
 def entry(name: str) -> Entry:
     """Return the registry's entry for `name`; raises `BadInput` naming the algorithms there are."""
@@ -301,46 +284,41 @@ def parameter_names(name: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(entry(name).config))
 
 
-def configure(name: str, params: Mapping[str, Any]) -> Any:
-    """Return the settings of algorithm `name` with `params` (numbers or their text) in place of the defaults.
+def specify(
+    name: str, params: Mapping[str, Any] | None = None, epsilon: float | None = None, delta: float | None = None
+) -> AlgorithmSpec:
+    """Return the specification of algorithm `name` with `params` (values or their text) in place of the defaults.
 
-    `preset` among them names the settings to start from. Raises `BadInput` that names the parameter and the value, for
-    one that does not exist or has no such value.
+    `epsilon` and `delta` are those that its privacy settings are to have. Raises `BadInput` that names the parameter
+    and the value, and for an algorithm that is not private.
     """
-    kind = entry(name).config
-    params = dict(params)
-    preset = params.pop("preset", None)
-    if preset is not None and preset not in entry(name).presets:
-        raise BadInput(f"unknown preset '{preset}' of {name}: there are {', '.join(entry(name).presets) or 'none'}")
-    hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind)]
-    values = {}
-    for key, value in params.items():
-        if key not in known:
-            raise BadInput(f"unknown parameter '{key}' of {name}: there are {', '.join(known)}")
-        values[key] = _parse(f"parameter {key} of {name}", hints[key], value)
-    return replace(entry(name).presets[preset], **values) if preset else kind(**values)
+    settings = parsed(name, entry(name), params or {})
+    if epsilon is None and delta is None:
+        return AlgorithmSpec(name, settings)
+    if not isinstance(settings, PrivateSettings):
+        private = [other for other, one in ALGORITHMS.items() if issubclass(one.config, PrivateSettings)]
+        raise BadInput(f"--epsilon: {name} is not private; those that are: {', '.join(private)}")
+    return AlgorithmSpec(name, settings.promising(epsilon, delta))
 
 
-def build(name: str, config: Any) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """Return the algorithm `name` with settings `config` (as `configure` returned them)."""
-    return entry(name).build(config)
+def build(spec: AlgorithmSpec) -> Algorithm:
+    """Return the algorithm that `spec` describes, inside its wrappers."""
+    algorithm = entry(spec.name).build(spec.settings)
+    for wrapper in spec.wrappers:
+        algorithm = WRAPPERS[wrapper.name].wrap(algorithm, wrapper.settings)
+    return algorithm
 
 
-def _parse(what: str, kind: Any, value: Any) -> Any:
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise BadInput(f"{what} is '{value}': choose {', '.join(map(str, get_args(kind)))}")
-        return value
-    if kind is bool:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if str(value).lower() not in words:
-            raise BadInput(f"{what} is '{value}': it is true or false")
-        return words[str(value).lower()]
-    try:
-        number = float(value)
-        if not math.isfinite(number) or (kind is int and number != int(number)):
-            raise ValueError
-        return kind(number)
-    except (ValueError, TypeError):
-        raise BadInput(f"{what} is '{value}': it must be {'a whole number' if kind is int else 'a number'}") from None
+def pack(spec: AlgorithmSpec) -> bytes:
+    """Return `spec` as the bytes that travel to a worker, or stay in a checkpoint."""
+    wrappers = tuple((wrapper.name, wire.encode(wrapper.settings)) for wrapper in spec.wrappers)
+    return wire.encode((spec.name, wire.encode(spec.settings), wrappers))
+
+
+def unpack(packed: bytes) -> AlgorithmSpec:
+    """Return the specification in `packed`, its settings checked again; raises `BadInput` for a name there is not."""
+    name, settings, wrappers = wire.decode(tuple, packed)
+    spec = AlgorithmSpec(name, wire.decode(entry(name).config, settings))
+    for wrapper, its_settings in wrappers:
+        spec = spec.wrapped(wrapper, wire.decode(WRAPPERS[wrapper].config, its_settings))
+    return spec

@@ -73,7 +73,7 @@ def learn(
 ) -> tuple[Structure, Measured]:
     """Learn inline from `data`, whose truth is a DAG or a PAG, and compare."""
     data = pool(data) if registry.entry(name).pooled else data
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     federation = (Losing if losing else InProcessFederation)(data.schema, data.tables, seed)
     traffic, start = Traffic(), time.process_time()
     for last in rounds(algorithm, federation):

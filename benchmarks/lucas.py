@@ -75,7 +75,7 @@ def blanket(name: str, data: FederatedData) -> tuple[str, ...]:
     if "discrete" not in registry.entry(name).kinds:
         schema = replace(data.schema, kind="continuous", levels={})
         data = FederatedData(schema, {silo: table.astype(np.float64) for silo, table in data.tables.items()})
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables))
     return markov_blanket(algorithm.structure(last.server), TARGET).all
 

@@ -45,7 +45,7 @@ class Measured:
 def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Measured]:
     """Learn from `data` inline and score against its truth."""
     entry = registry.entry(name)
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     data = pool(data) if entry.pooled else data
     federation: InProcessFederation = federate(data.tables, data.schema.variables, seed=seed)
     traffic = Traffic()

@@ -95,7 +95,7 @@ class Scored:
 
 def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Scored]:
     """Learn from `data` inline and score against its truth."""
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     data = pool(data) if registry.entry(name).pooled else data
     federation = InProcessFederation(data.schema, data.tables, seed=seed)
     traffic = Traffic()

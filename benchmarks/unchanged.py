@@ -2,6 +2,7 @@
 
     python benchmarks/unchanged.py record FILE.json     # with the version to compare with
     python benchmarks/unchanged.py compare FILE.json    # with the version at hand; exit code 1 if anything differs
+    python benchmarks/unchanged.py compare FILE.json fed-pc pc    # only the runs whose names begin so
 
 Compared bit for bit: structure, scores, metrics, the rows of all rounds, local structures, parameters. Only the seconds
 are left out. Floating-point sums depend on the machine's BLAS, so both versions must run on the same machine.
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -113,17 +115,18 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def main() -> None:
     """Record or compare."""
-    if len(sys.argv) != 3 or sys.argv[1] not in ("record", "compare", "run"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("record", "compare", "run"):
         raise SystemExit(__doc__)
     path = Path(sys.argv[2])
     if sys.argv[1] == "run":  # one run in a process of its own: path is its folder
         (path / "digest.json").write_text(json.dumps(run(path.name, path.parent.parent)), encoding="utf-8")
         os._exit(0)  # Prefect would wait for a server that ended with the run
-    found = all_runs()
+    found = all_runs(tuple(sys.argv[3:]))
     if sys.argv[1] == "record":
         path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         return
-    expected = json.loads(path.read_text(encoding="utf-8"))
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    expected = {name: one for name, one in recorded.items() if len(sys.argv) == 3 or name in found}
     differing = [name for name in expected if found.get(name) != expected[name]]
     for name in differing:
         print(f"{name}: {difference(expected[name], found.get(name, {}))}")
@@ -131,13 +134,18 @@ def main() -> None:
     raise SystemExit(bool(differing))
 
 
-def all_runs() -> dict[str, Any]:
-    """Return what every run of the list gives; those under Prefect each in a process, with a server, of their own."""
+def all_runs(chosen: tuple[str, ...]) -> dict[str, Any]:
+    """Return what every run gives, or those whose names begin like one of the `chosen`.
+
+    Those under Prefect have a process, with a server, of their own.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
         for name, options in DATA.items():
             prepare(out=Path(scratch) / name, **options)
         for name, (_, _, told) in RUNS.items():
+            if chosen and not name.startswith(chosen):
+                continue
             start = time.process_time()
             if "engine" in told:
                 folder = Path(scratch) / "runs" / name
@@ -164,13 +172,20 @@ def digest(learned: Any) -> dict[str, Any]:
         "structure": result.structure,
         "local_structures": result.local_structures,
         "metrics": {name: value for name, value in result.metrics.items() if name != "seconds"},
-        "rounds": result.rounds,
+        "rounds": columns_of(result.rounds),
         "refit": result.refit,
         "network": result.parameters.network,
         "spent": result.privacy and result.privacy.ever,
     }
     plain: dict[str, Any] = json.loads(json.dumps(_plain(kept)))
     return plain
+
+
+def columns_of(rows: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """Return a digest of every column of `rounds.csv`."""
+    named = dict.fromkeys(name for row in rows for name in row)
+    values = {name: json.dumps([row.get(name) for row in rows]) for name in named}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in values.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
 from .engines.inline import job_inline, run_inline
-from .job.run import check
+from .job.check import check
 from .options.learn import LearnSettings, checked
 from .options.prepare import recipe
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, FloatArray, rounds
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
@@ -67,7 +68,7 @@ def masked(data: FederatedData) -> Attacked:
 def private(data: FederatedData, epsilon: float) -> Attacked:
     """Look at what dp-covariance sends: each silo's second moments with enough noise."""
     seen: dict[str, FloatArray] = {}
-    algorithm = registry.build("dp-covariance", registry.configure("dp-covariance", {"epsilon": epsilon}))
+    algorithm = registry.build(registry.specify("dp-covariance", epsilon=epsilon))
     guesses: dict[str, FloatArray] = {}
     for one in rounds(tapped(algorithm, data, seen), federation(data)):
         if len(one.server.S):
@@ -87,8 +88,8 @@ def lone_reply(silo: str, part: Any) -> Any:
 
 def attacked() -> tuple[FederatedAlgorithm[Any, Any, Any, Any], float]:
     """Return the algorithm under attack and its ρ₂, which is public."""
-    settings = registry.configure(ATTACKED, PRESET)
-    return registry.build(ATTACKED, settings), settings.rho2
+    spec = registry.specify(ATTACKED, PRESET)
+    return registry.build(spec), spec.settings.rho2
 
 
 def federation(data: FederatedData) -> InProcessFederation:

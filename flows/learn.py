@@ -14,9 +14,11 @@ from fedbnsl.flows.engines.listening import listeners
 from fedbnsl.flows.engines.resuming import Started, checkpointing, forget, read_started, resumed_from, write_started
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
-from fedbnsl.flows.job.run import Listener, check, run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tracking.outputs import write_outputs
+
+from .job.check import check
+from .job.run import Listener, run
 
 
 def flow_run_name() -> str:
@@ -55,9 +57,9 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finis
     started = read_started(folder) if settings.resume else None
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
-    config = check(job, silos.session.schema)
+    check(job, silos.session.schema)
     again = (started.tracking_id, started.tracking_uri) if started else None
-    with tracked(job, config, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
+    with tracked(job, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
         if started is None:
             write_started(folder, Started(settings, job.run_id, log.uri, log.run_id))
         keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)

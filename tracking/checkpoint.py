@@ -7,7 +7,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
@@ -22,8 +22,8 @@ class Checkpoint:
     """The run `run_id` after round `number`; `server` is the encoded state of the coordinator."""
 
     run_id: str
-    algorithm: str
-    params: dict[str, Any]
+    spec: bytes
+    """the packed specification of the algorithm"""
     seed: int
     number: int
     server: bytes

@@ -16,6 +16,8 @@ from .result import RunResult
 
 NETWORK = "network.json"
 LOGGED = "models:/"
+CODE = Path(__file__).parent / "mlflow"
+"""the files that MLflow copies into a model"""
 
 
 def why_no_model(result: RunResult) -> str | None:
@@ -125,7 +127,9 @@ def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> No
         )  # MLflow advises to log an example row: rows stay with their owners
         mlflow.pyfunc.save_model(
             str(folder),
-            python_model=str(Path(__file__).with_name("pyfunc_discrete.py" if discrete else "pyfunc_model.py")),
+            python_model=str(
+                Path(__file__).parent / "mlflow" / ("pyfunc_discrete.py" if discrete else "pyfunc_model.py")
+            ),
             artifacts={"network": str(source)},
             signature=signature,
             pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", "numpy", "pandas", "pgmpy")],

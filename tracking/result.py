@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedbnsl.algorithms.core.protocol import Outcome, Schema
+from fedbnsl.algorithms.core.protocol import Outcome
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
 

@@ -14,7 +14,7 @@ from scipy.linalg import expm
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 
 @dataclass(frozen=True)

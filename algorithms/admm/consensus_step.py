@@ -10,7 +10,7 @@ and B̄'s; and one that is zero there stays zero (000 §4.1). What is on no cycl
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from .acyclicity import cyclic_part
 
 

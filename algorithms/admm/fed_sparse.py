@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import FloatArray
+from ..errors import require
 from .consensus import consensus_admm
 from .pgcd import pgcd
 from .server_side import Server
-from .settings import ConsensusSettings, require
+from .settings import ConsensusSettings
 from .silo_side import Broadcast, LocalProblem, Reply, Silo
 
 

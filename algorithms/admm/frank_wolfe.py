@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from ..core.protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import FloatArray
+from ..errors import require
 from .consensus import consensus_admm
 from .server_side import Server
-from .settings import ConsensusSettings, require
+from .settings import ConsensusSettings
 from .silo_side import Broadcast, LocalProblem, Reply, Silo
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 
 @dataclass(frozen=True)

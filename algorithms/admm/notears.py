@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import Schema, rounds
+from ..core.protocol import rounds
+from ..core.schema import Schema
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
 from .fed_sparse import FedSparse, build

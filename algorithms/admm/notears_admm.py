@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from ..core.protocol import FederatedAlgorithm, FloatArray
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import FloatArray
 from .consensus import consensus_admm
 from .server_side import Server
 from .settings import ConsensusSettings

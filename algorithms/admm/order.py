@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 
 def settled_order(strength: FloatArray) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ and each column's best is remembered: that invariant makes a step O(d) rather th
 import numpy as np
 from numba import njit
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from .silo_side import LocalProblem
 
 

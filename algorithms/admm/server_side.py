@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray, Replies, Schema, Sparse
+from ..core.protocol import Replies, Sparse
+from ..core.schema import FloatArray, Schema
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure
 from .consensus_step import consensus_step, soft_threshold

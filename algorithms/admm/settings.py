@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..errors import BadInput
+from ..errors import require
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,3 @@ class ConsensusSettings:
         for name in ("w_steps", "rounds"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         require(self.turns >= 0, "turns", self.turns, "0 or more")
-
-
-def require(holds: bool, name: str, value: float, range_: str) -> None:
-    """Raise `BadInput` naming the parameter, its value and what it must be, unless it `holds`."""
-    if not holds:
-        raise BadInput(f"parameter {name} is {value}: it must be {range_}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray, Schema
+from ..core.schema import FloatArray, Schema
 from ..secure.ring import FRACTION_BITS
 from .messages import Change, change_between, hold_back
 from .order import forward

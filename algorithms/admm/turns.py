@@ -12,7 +12,7 @@ covariance given all before is the block of L times its transpose: a move of len
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 Moves = NDArray[np.int32]
 NONE: Moves = np.empty((0, 2), dtype=np.int32)

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..admm.notears import Notears, notears
 from ..core.one_exchange import Ask, once
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
 from ..graphs.compare import compare
 from ..graphs.structure import Structure
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
 from ..core.one_exchange import Ask, once
-from ..core.protocol import FederatedAlgorithm, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import Schema
+from ..errors import require
 from ..graphs.structure import Structure
 from ..score.arcs import Arcs, arcs_of, members
 from ..score.equivalence import class_of, member_of

@@ -5,7 +5,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.count_tables import Tables, offsets
 from .results import Results
 from .subsets import Tests

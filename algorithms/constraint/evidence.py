@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.count_tables import ReadTables, count, tables_for
 from .chi_square import chi_square
 from .federated import Answer, Evidence, Known, Query, Server, Silo

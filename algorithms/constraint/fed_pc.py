@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
-from ..core.protocol import FederatedAlgorithm, Schema
-from ..errors import BadInput
-from ..privacy.ledger import Release
-from ..privacy.private import NO_SEED, Private
+from ..core.promise import Private, Release
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import Schema
+from ..errors import BadInput, require
+from ..privacy.settings import PrivateSettings
+from ..privacy.shares import sure_shares
 from ..statistics.count_tables import offsets
 from .evidence import exact, private_counts
 from .federated import Answer, Evidence, Query, Server, Silo, federated_search, open_silo
@@ -31,7 +32,7 @@ ALL_CELLS = 2**62
 
 
 @dataclass(frozen=True)
-class FederatedSettings(ConstraintSettings):
+class FederatedSettings(PrivateSettings, ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
@@ -41,24 +42,16 @@ class FederatedSettings(ConstraintSettings):
     """l, the numbers a stratum is projected to"""
     projection_seed: int = 0
     """of the projections, which everyone knows"""
-    epsilon: float = 0.0
-    """ε of the whole run; 0: counts are exact"""
-    delta: float = 0.0
-    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
     colluders: int = 0
     """silos that may tell the coordinator their noise; the others' shares then still suffice"""
-    insecure_seed: int = NO_SEED
-    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
+        ConstraintSettings.__post_init__(self)
+        PrivateSettings.__post_init__(self)
         require(self.projections >= 2, "projections", self.projections, "2 or more")
         require(self.projection_seed >= 0, "projection_seed", self.projection_seed, "0 or more")
-        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
-        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
         require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
-        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
         if self.epsilon and self.mode != "exact":
             raise BadInput(f"parameter mode is {self.mode}: with an epsilon tables are summed as they are (exact)")
         if self.epsilon and self.statistic != "chi2":
@@ -123,8 +116,9 @@ def bounded(settings: FederatedSettings) -> FederatedSettings:
 
 def plan_of(settings: FederatedSettings, procedure: Procedure, rows: Mapping[str, int]) -> TablePlan:
     """Return what the budget of the private search comes to for silos of so many `rows`."""
-    seeded, exchanges = settings.insecure_seed != NO_SEED, most_exchanges(bounded(settings), procedure)
-    return table_plan(rows, settings.epsilon, settings.delta, settings.colluders, exchanges, seeded=seeded)
+    sure, protects = sure_shares(len(rows), settings.colluders)
+    promise = settings.promise(Schema((), dict(rows)), protects)
+    return table_plan(promise, sure, most_exchanges(bounded(settings), procedure))
 
 
 def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:

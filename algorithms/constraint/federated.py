@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from .fisher_z import moments
 from .private_counts import TablePlan

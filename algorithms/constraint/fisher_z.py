@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.symmetric import from_triangle, triangle
 from .results import Results
 from .subsets import PAD, Tests

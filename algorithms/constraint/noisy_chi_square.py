@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.count_tables import ReadTables
 from .results import Results
 from .subsets import PAD, Tests

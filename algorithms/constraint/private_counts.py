@@ -11,20 +11,17 @@ declare all that may.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import Schema
+from ..core.promise import Cost, Promise, ReplaceOne
 from ..privacy.discrete_gaussian import discrete_gaussian
-from ..privacy.ledger import Promise
 from ..privacy.noise import Bits, child
-from ..privacy.private import SEEDED
-from ..privacy.shares import delta_for, share_variance, sure_shares
-from ..privacy.zcdp import Cost, ReplaceOne, budget, distributed_gaussian_cost
+from ..privacy.shares import share_variance
+from ..privacy.zcdp import distributed_gaussian_cost
 
 PARTS = 64
 """variances are multiples of 1/PARTS"""
@@ -57,18 +54,9 @@ def sensitivity(tables: int) -> float:
     return math.nextafter(math.sqrt(2 * tables), math.inf)
 
 
-def table_plan(
-    rows: Mapping[str, int], epsilon: float, delta: float, colluders: int, exchanges: int, *, seeded: bool
-) -> TablePlan:
-    """Return the plan for silos of so many `rows` and so many `exchanges`.
-
-    Raises `BadInput` for a silo of one row, and where so many `colluders` leave no share of noise that is sure.
-    """
-    sure, protects = sure_shares(len(rows), colluders)
-    delta = delta_for(delta, Schema((), dict(rows)))
-    whole = budget(epsilon, delta, ReplaceOne)
-    promise = Promise(epsilon, delta, whole, protects, SEEDED if seeded else "")
-    return TablePlan(promise, sure, whole.portion(1, exchanges))
+def table_plan(promise: Promise, sure: int, exchanges: int) -> TablePlan:
+    """Return the plan that keeps `promise` over so many `exchanges`, with so many shares of noise that are `sure`."""
+    return TablePlan(promise, sure, promise.cost.portion(1, exchanges))
 
 
 def noisy(counts: NDArray[np.unsignedinteger], tables: int, plan: TablePlan, key: bytes) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, gamma
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.count_tables import ReadTables, Tables, count, offsets, tables_for
 from .evidence import counts_of
 from .federated import Answer, Evidence, Known, Query, Server, Silo, on_grid

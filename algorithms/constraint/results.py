@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from .subsets import Tests
 
 

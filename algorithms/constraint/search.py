@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from .biconnected import biconnected
 from .results import Answer, Results
 from .settings import ConstraintSettings

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ..admm.settings import require
+from ..errors import require
 
 Orientation = Literal["sepset", "conservative", "clear", "majority"]
 

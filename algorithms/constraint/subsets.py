@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 Tests = NDArray[np.int16]
 """independence tests `[n_tests, 2 + size]`: x, y and the conditioning set, filled up with -1"""

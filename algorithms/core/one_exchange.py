@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graphs.structure import Structure
-from .protocol import FederatedAlgorithm, Replies, Schema
+from .protocol import FederatedAlgorithm, Replies
+from .schema import Schema
 
 Server = TypeVar("Server")
 Message = TypeVar("Message")

@@ -6,42 +6,21 @@ in this process (`in_process.py`), or over Dask under Prefect. All of them run `
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..graphs.structure import Structure
-from ..privacy.ledger import Charge
-from ..privacy.private import Private
 from . import wire
-
-FloatArray = NDArray[np.float64]
-Kind = Literal["continuous", "discrete", "time-series"]
+from .promise import Charge, Private
+from .schema import FloatArray, Schema
 
 Server = TypeVar("Server")
 Silo = TypeVar("Silo")
 Broadcast = TypeVar("Broadcast")
 Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True)
-class Schema:
-    """What every participant may know: the columns, and each silo's name and number of rows n_p (public, 000 §5).
-
-    `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
-    """
-
-    variables: tuple[str, ...]
-    rows: dict[str, int]
-    kind: Kind = "continuous"
-    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def silos(self) -> tuple[str, ...]:
-        """The names of the silos, sorted: the order in which anything is ever added up."""
-        return tuple(sorted(self.rows))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ its rows and O(n·d) a step. The number of rounds and steps is fixed beforehand,
 from dataclasses import replace
 from typing import Any
 
+from ..core.promise import Private
 from ..core.protocol import FederatedAlgorithm
-from ..privacy.private import Private
 from . import notears_server as dp_notears
 from . import order_server as dp_order
 from . import silo as dp_silo

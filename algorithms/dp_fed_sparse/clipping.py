@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from scipy.special import erf
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 Kind = Literal["huber", "product", "average"]
 

@@ -11,7 +11,8 @@ import numpy as np
 from ..admm import server_side
 from ..admm.messages import change_between
 from ..admm.settings import ConsensusSettings
-from ..core.protocol import FloatArray, Replies, Schema
+from ..core.protocol import Replies
+from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from .settings import DpFedSparse, plan
 from .silo import Ask, Part, first_scales, found_scales

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ..admm.consensus_step import soft_threshold
 from ..admm.messages import change_between
 from ..admm.order import forward
-from ..core.protocol import FloatArray, Replies, Schema, Sparse
+from ..core.protocol import Replies, Sparse
+from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..moments.equal_variance import equal_variance
 from .settings import DpFedSparse, plan

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..admm.consensus_step import soft_threshold
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..privacy.noise import Bits, child
 from .clipping import BEYOND, Clip
 from .step_noise import SLACK, StepNoise, release

@@ -2,22 +2,17 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ..admm.settings import require
-from ..errors import BadInput
-from ..privacy.ledger import Promise
-from ..privacy.private import NO_SEED, SEEDED
+from ..core.promise import Cost, Promise, ReplaceOne, nothing
+from ..core.schema import Schema
+from ..errors import BadInput, require
 from ..privacy.scales import BUCKETS
-from ..privacy.shares import delta_for
+from ..privacy.settings import PrivateSettings, require_private
 from ..privacy.tight import MOST_SELECTIONS, Composition, tight_epsilon
-from ..privacy.zcdp import Cost, ReplaceOne, budget, epsilon, nothing
+from ..privacy.zcdp import epsilon
 from .clipping import Kind
 from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
-
-if TYPE_CHECKING:
-    from ..core.protocol import Schema
 
 # The step of every grid that noise is drawn on, in its deviations, at most (`discrete_gaussian.noise_on_grid`).
 FINEST = 2.0**-20
@@ -25,13 +20,10 @@ AVERAGED = "it clips the average, so one record can move a gradient by far more 
 
 
 @dataclass(frozen=True)
-class DpFedSparse:
+class DpFedSparse(PrivateSettings):
     """Settings of `dp-fed-sparse`; the defaults are ours, the paper's own are a preset."""
 
     epsilon: float = 1.0
-    """ε of the whole run"""
-    delta: float = 0.0
-    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
     rounds: int = 12
     """T, rounds of private steps; one more finds the variables' scales"""
     steps: int = 0
@@ -84,12 +76,12 @@ class DpFedSparse:
     """notears: measure ρ₁, ρ₂ and λ in the variables' mean squares"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
-    insecure_seed: int = NO_SEED
-    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        for name in ("epsilon", "clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
+        super().__post_init__()
+        require_private(self)
+        for name in ("clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("rounds", "most_parents", "rho1_growth"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
@@ -97,10 +89,8 @@ class DpFedSparse:
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("smoothness_share", "spread_share", "share"):
             require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
-        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
         require(0 <= self.solo <= 1, "solo", self.solo, "from 0 to 1")
         require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, "less than is left")
-        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
         if self.smoothness == "private" and self.second_moment_bound == 0:
             raise BadInput("parameter smoothness is private: give the second_moment_bound, a public number")
         if self.smoothness == "known" and self.known_smoothness == 0:
@@ -151,18 +141,19 @@ class Plan:
         return self.noise.step * self.steps
 
 
-def plan(settings: DpFedSparse, schema: "Schema") -> Plan:
+def plan(settings: DpFedSparse, schema: Schema) -> Plan:
     """Return the plan; all its releases together cost no more than it promises."""
-    delta = delta_for(settings.delta, schema)
-    whole = _whole(settings.epsilon, delta)
+    promise = settings.promise(
+        schema,
+        "from everyone but the silo that holds the record",
+        broken=(AVERAGED,) if settings.clip == "average" else (),
+    )
+    whole, delta = promise.cost, promise.delta
     steps = settings.steps or 2 * len(schema.variables)
     found = 0.0 if settings.smoothness == "known" else settings.smoothness_share
     spread = settings.spread_share if settings.settles_order else 0.0
-    broken = [SEEDED] * (settings.insecure_seed != NO_SEED) + [AVERAGED] * (settings.clip == "average")
     return Plan(
-        promise=Promise(
-            settings.epsilon, delta, whole, "from everyone but the silo that holds the record", "; ".join(broken)
-        ),
+        promise=promise,
         scales=whole.portion(found),
         spread=whole.portion(spread, settings.rounds) if spread else nothing(ReplaceOne),
         noise=_step_noise(settings, whole, delta, 1 - found - spread, settings.rounds * steps),
@@ -183,7 +174,7 @@ def _step_noise(
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
 
 
-def tight(settings: DpFedSparse, schema: "Schema") -> float | None:
+def tight(settings: DpFedSparse, schema: Schema) -> float | None:
     """Return an ε, by tight accounting, that all releases of the plan keep to; None where it cannot say.
 
     The choices are bounded-range, all else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
@@ -201,8 +192,3 @@ def tight(settings: DpFedSparse, schema: "Schema") -> float | None:
         lattice=sum(times * 2 * math.sqrt(2 * size * cost.rho) * FINEST for times, cost, size in gaussians),
     )
     return tight_epsilon(planned.promise.delta, composition)
-
-
-@cache
-def _whole(target: float, delta: float) -> Cost[ReplaceOne]:
-    return budget(target, delta, ReplaceOne)

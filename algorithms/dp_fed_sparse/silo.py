@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ..admm.messages import Change, change_between
 from ..admm.order import forward
 from ..admm.silo_side import l1_weights, on_grid
-from ..core.protocol import FloatArray, Schema
+from ..core.promise import Release
+from ..core.schema import FloatArray, Schema
 from ..privacy import scales
 from ..privacy.discrete_gaussian import on_grid as release_on_grid
-from ..privacy.ledger import Release
 from ..privacy.noise import Bits, child
 from .clipping import Clip, huber, product
 from .private_pgcd import PrivateProblem, bounded, dp_pgcd, residuals

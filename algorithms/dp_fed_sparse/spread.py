@@ -10,10 +10,10 @@ from functools import cache
 import numpy as np
 from scipy.special import erf
 
-from ..core.protocol import FloatArray
+from ..core.promise import Cost, ReplaceOne
+from ..core.schema import FloatArray
 from ..privacy.discrete_gaussian import on_grid
 from ..privacy.noise import Bits
-from ..privacy.zcdp import Cost, ReplaceOne
 from .step_noise import SLACK
 
 

@@ -14,11 +14,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.promise import Cost, ReplaceOne
+from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..privacy.discrete_gaussian import discrete_gaussian, discrete_laplace, exponential, noise_on_grid
 from ..privacy.noise import Bits
-from ..privacy.zcdp import Cost, ReplaceOne
 
 # Sums over the rows carry rounding errors, a billionth of a record's part or less: sensitivities are stated larger.
 SLACK = 1 + 1e-6

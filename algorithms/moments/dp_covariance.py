@@ -8,8 +8,9 @@ mean of P covariances carries the noise of √P sums: `secure-sum` does with tha
 
 from dataclasses import dataclass
 
-from ..admm.settings import require
-from ..core.protocol import FederatedAlgorithm, Schema
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import Schema
+from ..privacy.settings import require_private
 from ..privacy.shares import Shares
 from .pooled import Learner
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
@@ -26,7 +27,7 @@ class DpCovariance(SummedMoments):
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require(self.epsilon > 0, "epsilon", self.epsilon, "above 0")
+        require_private(self)
 
 
 def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Ask, Part]:

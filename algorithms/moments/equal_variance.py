@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 # A candidate that the chosen parents explain to all but this share of its variance says nothing of its own.
 COLLINEAR = 1e-3

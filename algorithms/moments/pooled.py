@@ -8,9 +8,10 @@ import numpy as np
 
 from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
-from ..admm.settings import require
 from ..admm.silo_side import open_moments
-from ..core.protocol import FederatedAlgorithm, FloatArray, Schema, rounds
+from ..core.protocol import FederatedAlgorithm, rounds
+from ..core.schema import FloatArray, Schema
+from ..errors import require
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
 from .equal_variance import equal_variance

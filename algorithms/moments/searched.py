@@ -10,7 +10,7 @@ from ..constraint.fisher_z import fisher_z
 from ..constraint.procedures import PC
 from ..constraint.search import plan, run
 from ..constraint.settings import ConstraintSettings
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..graphs.structure import Structure
 from ..score.gaussian import score_covariance
 from ..score.procedures import GES, search

@@ -9,9 +9,9 @@ noise of one, where silos that each hide their own release add P times as much.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..admm.settings import require
-from ..core.protocol import FederatedAlgorithm, Schema
-from ..errors import BadInput
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import Schema
+from ..errors import BadInput, require
 from ..privacy.shares import Shares, sure_shares
 from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
 
@@ -29,14 +29,17 @@ class SecureSum(SummedMoments):
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
-        if self.noise == "shares" and self.epsilon == 0:
-            raise BadInput("parameter noise is shares: give the epsilon that they are to keep")
         if self.noise == "none" and self.epsilon > 0:
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
 
 
 def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
-    """Return the algorithm: one exchange without noise or with a known scale, else two."""
+    """Return the algorithm: one exchange without noise or with a known scale, else two.
+
+    Raises `BadInput` for noise shares without an ε.
+    """
+    if settings.noise == "shares" and settings.epsilon == 0:
+        raise BadInput("parameter noise is shares: give the epsilon that they are to keep")
     return replace(
         summed_moments(settings, (lambda schema: plan(settings, schema)) if settings.epsilon else None),
         needs_secure_sum=True,

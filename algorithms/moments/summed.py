@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..core.promise import Private, Release
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..errors import require
 from ..graphs.structure import Structure
 from ..privacy import gram, scales
 from ..privacy.discrete_gaussian import discrete_gaussian
-from ..privacy.ledger import Promise, Release
 from ..privacy.noise import Bits, child
-from ..privacy.private import NO_SEED, SEEDED, Private
-from ..privacy.shares import Shares, delta_for, noise_shares
-from ..privacy.zcdp import Accounting, ReplaceOne, budget
+from ..privacy.settings import PrivateSettings
+from ..privacy.shares import Shares, noise_shares
+from ..privacy.zcdp import Accounting
 from ..statistics.symmetric import from_triangle, triangle
 from .pooled import PooledLearner, exact_price, learn_from_moments, residual_variances
 
@@ -42,13 +43,9 @@ FLOOR = 1e-9
 
 
 @dataclass(frozen=True)
-class SummedMoments(PooledLearner):
+class SummedMoments(PrivateSettings, PooledLearner):
     """Settings of the learners from summed, perhaps private, second moments."""
 
-    epsilon: float = 0.0
-    """ε of the whole run"""
-    delta: float = 0.0
-    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
     clip: float = 0.0
     """rows are drawn in to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: as the learner bears"""
     scale_share: float = 0.1
@@ -57,18 +54,14 @@ class SummedMoments(PooledLearner):
     """the root mean square to expect of every variable, if that is public; 0: found privately"""
     accounting: Accounting = "zcdp"
     """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
-    insecure_seed: int = NO_SEED
-    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
-        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
+        PooledLearner.__post_init__(self)
+        PrivateSettings.__post_init__(self)
         require(self.clip >= 0, "clip", self.clip, "0 or more")
         require(0 < self.scale_share < 1, "scale_share", self.scale_share, "between 0 and 1")
         require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
-        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
 
     @property
     def drawn_in(self) -> float:
@@ -78,10 +71,7 @@ class SummedMoments(PooledLearner):
     def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
         """Return the noise these settings ask for, if so many silos' shares are sure to be in what is seen."""
         counting = 0.0 if self.known_scale else self.scale_share
-        broken = SEEDED if self.insecure_seed != NO_SEED else ""
-        whole = budget(self.epsilon, delta_for(self.delta, schema), ReplaceOne, self.accounting)
-        promise = Promise(self.epsilon, delta_for(self.delta, schema), whole, protects, broken)
-        return noise_shares(schema, promise, counting, sure)
+        return noise_shares(schema, self.promise(schema, protects, self.accounting), counting, sure)
 
 
 @dataclass(frozen=True)

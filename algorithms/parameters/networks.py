@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..graphs.structure import Structure
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
 from ..constraint.federated import Silo, open_silo
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..errors import require
 from ..graphs.structure import Structure
 from ..statistics.count_tables import count
 from .networks import DiscreteNetwork

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.symmetric import from_triangle, triangle
 
 # Products of 53-bit floats are exact, and matrix products fast, as long as their sum stays below 2⁵³.

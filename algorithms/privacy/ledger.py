@@ -13,34 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..core.promise import Charge, Cost, Promise, Release, ReplaceOne, nothing
 from ..errors import BadInput
-from .zcdp import Cost, ReplaceOne, epsilon, nothing
+from .zcdp import epsilon
 
 # Costs are added up in floating point; a plan that fills its budget exactly must not fail by the last bit.
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Release:
-    """Something a silo is about to tell, and what that costs."""
-
-    what: str
-    cost: Cost[ReplaceOne]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What a run promises to every record of a silo: (ε, δ), and the ρ it may spend for that.
-
-    `broken` says why nothing is promised at all, "" otherwise: such a run is NOT PRIVATE wherever it is shown.
-    """
-
-    epsilon: float
-    delta: float
-    cost: Cost[ReplaceOne]
-    protects: str
-    """from whom: what an observer may see without learning more than this of any record"""
-    broken: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,20 +45,6 @@ class Request:
         if self.promise.broken:
             return Cost(math.inf, ReplaceOne)
         return total(release.cost for release in self.releases)
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One line of a ledger: a reserved round, what it released and cost, and the key of its noise."""
-
-    run: str
-    number: int
-    digest: str
-    what: str
-    rho: float
-    delta: float
-    broken: str
-    key: bytes = field(repr=False)
 
 
 class Overspent(BadInput):

@@ -2,35 +2,13 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
-from .ledger import Budget, Ledger, Promise, Release, Request
-
-if TYPE_CHECKING:
-    from ..core.protocol import FederatedAlgorithm, Schema
-
-Silo = TypeVar("Silo")
-Broadcast = TypeVar("Broadcast")
-
-# Nobody may take seeded noise for private noise: the seed gives all of it away.
-NO_SEED = -1
-SEEDED = "its noise is drawn from a known seed"
-
-
-@dataclass(frozen=True)
-class Private(Generic[Silo, Broadcast]):
-    """What makes an algorithm private: a promise, and a price for every reply before it is made."""
-
-    promise: "Callable[[Schema], Promise]"
-    releases: Callable[[Silo, Broadcast], tuple[Release, ...]]
-    """what `local_solve` is about to release: from the settings and what is public alone, never from the rows"""
-    keyed: Callable[[Silo, bytes], Silo]
-    """the state with the 32 bytes from which this round's noise is drawn"""
-    insecure_seed: int = NO_SEED
-    tight: "Callable[[Schema], float | None]" = lambda schema: None
-    """an ε that the whole run keeps to, by tight accounting: at most what zCDP says; None: zCDP is all there is"""
+from ..core.promise import NO_SEED
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import Schema
+from .ledger import Budget, Ledger, Request
 
 
 @dataclass(frozen=True)
@@ -44,8 +22,8 @@ class Spender:
 
 
 def private_solve(
-    algorithm: "FederatedAlgorithm[Any, Any, Any, Any]",
-    schema: "Schema",
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any],
+    schema: Schema,
     state: Any,
     broadcast: Any,
     packed: bytes,

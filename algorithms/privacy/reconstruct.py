@@ -6,7 +6,7 @@ rounds need β, which the coordinator can follow by itself from the replies and 
 
 import numpy as np
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 
 def from_first_reply(B: FloatArray, rho2: float) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..errors import BadInput
 
 STEPS_A_DOUBLING = 4

@@ -8,16 +8,13 @@ integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and what 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from ..core.promise import Cost, Promise, ReplaceOne
+from ..core.schema import Schema
 from ..errors import BadInput
 from ..secure.session import default_threshold
 from . import gram, scales
-from .ledger import Promise
-from .zcdp import Cost, ReplaceOne, distributed_gaussian_cost
-
-if TYPE_CHECKING:
-    from ..core.protocol import Schema
+from .zcdp import distributed_gaussian_cost
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Shares:
     gram_cost: Cost[ReplaceOne]
 
 
-def delta_for(delta: float, schema: "Schema") -> float:
+def delta_for(delta: float, schema: Schema) -> float:
     """Return `delta`, or 1/n² for the smallest silo's n where it is 0. Raises `BadInput` for a silo of one row."""
     least, silo = min((rows, silo) for silo, rows in schema.rows.items())
     if least < 2:
@@ -61,7 +58,7 @@ def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
     return threshold - colluders, protects
 
 
-def noise_shares(schema: "Schema", promise: Promise, counting: float, sure: int) -> Shares:
+def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int) -> Shares:
     """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own.
 
     `counting` is the share of the promised budget for the bucket counts.

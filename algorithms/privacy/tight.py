@@ -24,9 +24,10 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtr
 
-from ..core.protocol import FloatArray
+from ..core.promise import ULP, Cost, ReplaceOne
+from ..core.schema import FloatArray
 from ..errors import BadInput
-from .zcdp import ULP, Cost, ReplaceOne, epsilon
+from .zcdp import epsilon
 
 MOST_SELECTIONS = 20_000
 MOST_LOSS = 100.0

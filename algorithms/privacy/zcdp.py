@@ -7,102 +7,14 @@ converted to (ε, δ) once, at the end. All numbers err on the safe side: costs 
 
 import math
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
-from ..errors import BadInput
+from ..core.promise import ULP, A, Cost, at_least
+from ..errors import require_number
 
 Accounting = Literal["zcdp", "papers"]
-
-ULP = 2.0**-52
-
-
-class Adjacency:
-    """What neighbouring tables are; a cost means nothing without it."""
-
-    label: str
-
-
-class ReplaceOne(Adjacency):
-    """One record's values are replaced by any others; the number of rows is public."""
-
-    label = "replace-one"
-
-
-class AddRemove(Adjacency):
-    """One record is added or left out; the number of rows is private."""
-
-    label = "add-remove"
-
-
-A = TypeVar("A", bound=Adjacency)
-
-
-@dataclass(frozen=True)
-class Cost(Generic[A]):
-    """ρ of a release, for neighbours as `adjacency` says; costs of different adjacencies cannot be added or compared.
-
-    An infinite ρ is a release without any guarantee. Raises `BadInput` for a ρ that is negative or not a number.
-    """
-
-    rho: float
-    adjacency: type[A]
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a ρ that is negative or not a number."""
-        _require(self.rho >= 0, "rho", self.rho, "0 or more")
-
-    def __add__(self, other: "Cost[A]") -> "Cost[A]":
-        """Return the cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
-        self._same(other)
-        infinite = math.isinf(self.rho + other.rho)
-        return Cost(math.inf if infinite else _at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
-
-    def __mul__(self, times: int) -> "Cost[A]":
-        """Return the cost of as many such releases, rounded up."""
-        _require(times >= 0, "number of releases", times, "0 or more")
-        if times == 0 or math.isinf(self.rho):
-            return self if times else Cost(0.0, self.adjacency)
-        return Cost(_at_least(Fraction(self.rho) * times), self.adjacency)
-
-    def __lt__(self, other: "Cost[A]") -> bool:
-        """Tell whether this is the smaller ρ. Raises `TypeError` across adjacencies."""
-        self._same(other)
-        return self.rho < other.rho
-
-    def __le__(self, other: "Cost[A]") -> bool:
-        """Tell whether this ρ is no greater. Raises `TypeError` across adjacencies."""
-        self._same(other)
-        return self.rho <= other.rho
-
-    def portion(self, share: float, releases: int = 1) -> "Cost[A]":
-        """Return what each of `releases` may cost out of this `share` of the whole.
-
-        Rounded down by enough that, with shares that make 1, all of them added up one by one are within the whole.
-        """
-        _require(0 <= share <= 1, "share", share, "from 0 to 1")
-        _require(releases >= 1, "number of releases", releases, "1 or more")
-        return Cost(self.rho * share / releases * (1 - 8 * (releases + 1) * ULP), self.adjacency)
-
-    def _same(self, other: "Cost[A]") -> None:
-        if self.adjacency is not other.adjacency:
-            labels = f"{self.adjacency.label} and {other.adjacency.label}"
-            raise TypeError(f"costs for different neighbours do not mix: {labels}")
-
-
-def nothing(adjacency: type[A]) -> Cost[A]:
-    """Return the cost of releasing nothing."""
-    return Cost(0.0, adjacency)
-
-
-def adjacency_named(label: str) -> type[Adjacency]:
-    """Return the adjacency whose `label` was written down. Raises `BadInput` for an unknown one."""
-    known: dict[str, type[Adjacency]] = {kind.label: kind for kind in (ReplaceOne, AddRemove)}
-    if label not in known:
-        raise BadInput(f"adjacency is {label}: it must be one of {', '.join(known)}")
-    return known[label]
 
 
 def gaussian_cost(sensitivity: float, sigma: float, adjacency: type[A]) -> Cost[A]:
@@ -136,12 +48,12 @@ def distributed_gaussian_cost(
     are sure to be in the sum and unknown to whoever sees it. Raises `BadInput` for s² below 1/4, m or d below 1.
     """
     s2 = float(variance)
-    _require(math.isfinite(s2) and s2 >= 0.25, "variance of a noise share", s2, "1/4 or more")
-    _require(math.isfinite(sensitivity) and sensitivity >= 0, "sensitivity", sensitivity, "0 or more and finite")
-    _require(shares >= 1, "number of noise shares", shares, "1 or more")
-    _require(dimension >= 1, "dimension", dimension, "1 or more")
+    require_number(math.isfinite(s2) and s2 >= 0.25, "variance of a noise share", s2, "1/4 or more")
+    require_number(math.isfinite(sensitivity) and sensitivity >= 0, "sensitivity", sensitivity, "0 or more and finite")
+    require_number(shares >= 1, "number of noise shares", shares, "1 or more")
+    require_number(dimension >= 1, "dimension", dimension, "1 or more")
     tau = 10 * math.fsum(math.exp(-2 * math.pi**2 * s2 * k / (k + 1)) for k in range(1, shares))
-    alone = _at_least(Fraction(sensitivity) ** 2 / (2 * shares * Fraction(variance)))
+    alone = at_least(Fraction(sensitivity) ** 2 / (2 * shares * Fraction(variance)))
     shifted = (math.sqrt(2 * alone) + tau * math.sqrt(dimension)) ** 2 / 2
     return Cost(min(shifted, alone + tau * dimension) * (1 + 16 * ULP), adjacency)
 
@@ -156,7 +68,7 @@ def epsilon(cost: Cost[A], delta: float) -> float:
 
 
 def _epsilon(rho: float, delta: float) -> float:
-    _require(0 < delta < 1, "delta", delta, "between 0 and 1")
+    require_number(0 < delta < 1, "delta", delta, "between 0 and 1")
     if rho == 0 or math.isinf(rho):
         return rho
     low, high = -0.5 * math.log(rho) - 50, -0.5 * math.log(rho) + 50
@@ -221,8 +133,8 @@ def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
     from dp_accounting import get_sigma_gaussian  # type: ignore[import-untyped]  # takes seconds to import
 
     require_budget(target, delta)
-    _require(target >= 1e-3, "epsilon", target, "0.001 or more for the analytic Gaussian")
-    _require(math.isfinite(sensitivity) and sensitivity > 0, "sensitivity", sensitivity, "above 0 and finite")
+    require_number(target >= 1e-3, "epsilon", target, "0.001 or more for the analytic Gaussian")
+    require_number(math.isfinite(sensitivity) and sensitivity > 0, "sensitivity", sensitivity, "above 0 and finite")
     tolerance = 1e-12
     sigma = float(get_sigma_gaussian(target, delta, tol=tolerance))
     return sensitivity * (sigma + 2 * tolerance) * (1 + 1e-9)
@@ -230,26 +142,12 @@ def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
 
 def require_budget(target: float, delta: float) -> None:
     """Raise `BadInput` for an ε that is not above 0 and finite, or a δ that is not between 0 and 1."""
-    _require(math.isfinite(target) and target > 0, "epsilon", target, "above 0 and finite")
-    _require(0 < delta < 1, "delta", delta, "between 0 and 1")
+    require_number(math.isfinite(target) and target > 0, "epsilon", target, "above 0 and finite")
+    require_number(0 < delta < 1, "delta", delta, "between 0 and 1")
 
 
 def _half_square_of_ratio(above: str, numerator: float, below: str, denominator: float) -> float:
     """Return (numerator/denominator)²/2, rounded up."""
-    _require(math.isfinite(numerator) and numerator >= 0, above, numerator, "0 or more and finite")
-    _require(math.isfinite(denominator) and denominator > 0, below, denominator, "above 0 and finite")
-    return _at_least((Fraction(numerator) / Fraction(denominator)) ** 2 / 2)
-
-
-def _at_least(exact: Fraction) -> float:
-    """Return the smallest float that is no less than `exact`."""
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
-def _require(holds: bool, name: str, value: float, range_: str) -> None:
-    if not holds:
-        raise BadInput(f"{name} is {value}: it must be {range_}")
+    require_number(math.isfinite(numerator) and numerator >= 0, above, numerator, "0 or more and finite")
+    require_number(math.isfinite(denominator) and denominator > 0, below, denominator, "above 0 and finite")
+    return at_least((Fraction(numerator) / Fraction(denominator)) ** 2 / 2)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.joint_states import DENSE, Ints, count_cells, count_occurring
 from .families import Batch
 from .settings import ScoreSettings

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatArray, NDArray[np.int64]]
 """slots, first, members, score, used: what compiled code searches"""

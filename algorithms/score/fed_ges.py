@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
 from ..constraint.federated import Silo as Rows
-from ..core.protocol import FederatedAlgorithm, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import Schema
+from ..errors import require
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
 from .arcs import Arcs, arcs_of, dag_of, members

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.symmetric import from_triangle
 from .families import Batch
 

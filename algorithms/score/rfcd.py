@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
 from ..constraint.federated import Silo as Rows
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from .equivalence import class_of, member_of

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..constraint.federated import Silo, open_silo
-from ..core.protocol import FloatArray, Schema
+from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from .discrete import score_rows
 from .families import Batch

@@ -17,10 +17,11 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.settings import require
 from ..constraint.evidence import counts_of, pooled_moments
 from ..constraint.federated import Answer, Query, Silo, bytes_of, cardinalities_of, summand
-from ..core.protocol import FederatedAlgorithm, Replies, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import Schema
+from ..errors import require
 from ..graphs.structure import Structure
 from .boss import Boss
 from .discrete import TOO_WIDE

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..statistics.count_tables import offsets
 from .discrete import TOO_WIDE, criterion, score_cells, states_of
 from .families import Batch

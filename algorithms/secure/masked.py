@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..core.protocol import FederatedAlgorithm, FloatArray, Replies, Schema, Sparse, Traffic
+from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
+from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from . import ring
 from .exchange import Transport, secure_sum

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 from ..errors import BadInput
 from .masks import Ring
 

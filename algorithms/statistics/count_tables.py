@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..constraint.subsets import PAD, Tests
-from ..core.protocol import FloatArray
+from ..core.schema import FloatArray
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.core.protocol import Kind
+from fedbnsl.algorithms.core.schema import Kind
 
 from .check import MISSING, cell_fault
 from .levels import WHOLE, label_of

@@ -7,7 +7,7 @@ in any silo, in numerical order if all are whole numbers, and in the order of th
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import MISSING, cell_fault, name_fault, shown

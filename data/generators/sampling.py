@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.protocol import FloatArray
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 

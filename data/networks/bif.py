@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbnsl.algorithms.core.protocol import FloatArray
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fedbnsl.algorithms.core.protocol import FloatArray
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 

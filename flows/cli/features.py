@@ -36,7 +36,7 @@ def features(folder: Path, target: str, given: dict[str, Any], *, engine: str, v
 
 def refuse(settings: LearnSettings, schema: Any, target: str) -> None:
     """Raise `BadInput`, before anything is learned, for a target or an algorithm that can have no such features."""
-    algorithm = registry.build(settings.algorithm, registry.configure(settings.algorithm, settings.all_params))
+    algorithm = registry.build(settings.spec)
     markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
 
 

@@ -79,9 +79,10 @@ def precheck(settings: LearnSettings) -> Any:
     from fedbnsl.data.folder.folder import read_folder
 
     from ..engines.inline import job_inline
-    from ..job.run import check
+    from ..job.check import check
 
-    registry.configure(settings.algorithm, settings.all_params)
+    spec = settings.spec
+    registry.build(spec)
     if settings.dask_address is not None:
         return None
     data = read_folder(Path(settings.data))

@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.engines.inline import job_inline
-from fedbnsl.flows.job.run import Job, Session
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import as_tasks, evaluate, perform
 from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
 from fedbnsl.tasks.transport.federation import DaskFederation, Patience, federated_schema
+
+from ..job.job import Job
+from ..job.session import Session
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,9 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
         truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
         federations: list[DaskFederation] = []
 
-        def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> DaskFederation:
+        def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> DaskFederation:
             patience = Patience(settings.silo_patience)
-            federation = DaskFederation(
-                client, schema, run_id, algorithm, params, settings.seed, patience, job.secure, job.budget
-            )
+            federation = DaskFederation(client, schema, run_id, spec, settings.seed, patience, job.secure, job.budget)
             if federations:  # who was given up is not waited for again
                 federation.gone.update(federations[-1].gone)
             federations.append(federation)

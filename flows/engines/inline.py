@@ -4,18 +4,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
 from fedbnsl.tracking.result import RunResult
 
-from ..job.run import Job, Listener, Session, run
+from ..job.job import Job
+from ..job.run import Listener, run
+from ..job.session import Session
 from ..options.learn import LearnSettings
 
 
@@ -27,12 +29,12 @@ def run_inline(
     `files` are those the silos were read from: beside them their privacy ledgers are kept. Without, a ledger ends with
     the run.
     """
-    if registry.entry(job.algorithm).pooled:
+    if registry.entry(job.spec.name).pooled:
         data = pool(data)
     job = replace(job, about=data.about, truth=data.truth, silo_weights=data.silo_weights)
     ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in (files or {}).items()}
 
-    def connect(job: Job, algorithm: str, params: dict[str, Any], run_id: str) -> InProcessFederation:
+    def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> InProcessFederation:
         return InProcessFederation(
             data.schema, data.tables, job.seed, job.secure, run_id, Budget(job.budget), dict(ledgers)
         )
@@ -46,8 +48,7 @@ def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None 
     return Job(
         name=settings.name or "",
         run_id=run_id,
-        algorithm=settings.algorithm,
-        params=settings.all_params,
+        spec=settings.spec,
         secure=settings.secure,
         budget=settings.budget or math.inf,
         parameters=settings.parameters,

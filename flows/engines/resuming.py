@@ -11,9 +11,11 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.job.run import Job, Progress, Resumed
 from fedbnsl.flows.options.learn import LearnSettings, checked
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
+
+from ..job.job import Job
+from ..job.run import Progress, Resumed
 
 CHECKPOINT = "checkpoint.bin"
 STARTED = "started.json"
@@ -64,7 +66,7 @@ def resumed_from(folder: Path) -> Resumed | None:
     if not (folder / CHECKPOINT).exists():
         return None
     kept = load(folder / CHECKPOINT)
-    algorithm = registry.build(kept.algorithm, registry.configure(kept.algorithm, kept.params))
+    algorithm = registry.build(registry.unpack(kept.spec))
     return Resumed(kept.number, kept.state(algorithm.server_type), kept.rows, kept.seconds)
 
 
@@ -78,7 +80,7 @@ def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callab
         seconds = perf_counter() - start
         number = heard.round.number
         checkpoint = Checkpoint(
-            job.run_id, job.algorithm, dict(job.params), job.seed, number, state, heard.rows, tracking_id, seconds
+            job.run_id, registry.pack(job.spec), job.seed, number, state, heard.rows, tracking_id, seconds
         )
         save(folder / CHECKPOINT, checkpoint)
 

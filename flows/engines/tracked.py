@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
 
-from fedbnsl.algorithms.core.protocol import Schema
-from fedbnsl.flows.job.run import Job, Listener
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.run import RunLog, open_run, reopen_run
 
+from ..job.job import Job
+from ..job.run import Listener
+
 
 @contextmanager
-def tracked(
-    job: Job, config: Any, schema: Schema, tags: dict[str, str], again: tuple[str, str] | None = None
-) -> Iterator[RunLog]:
+def tracked(job: Job, schema: Schema, tags: dict[str, str], again: tuple[str, str] | None = None) -> Iterator[RunLog]:
     """Yield the log of `job` in MLflow; `again` is (run, tracking URI) of one that was interrupted.
 
     Raises `BadInput` if the store cannot be opened.
@@ -23,8 +22,8 @@ def tracked(
         log = reopen_run(*again)
     else:
         data = TrackedData(job.dataset, job.about, schema)
-        labels = {"algorithm": job.algorithm, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
-        log = open_run(job.name, {**asdict(config), "seed": job.seed}, labels | tags, data)
+        labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
+        log = open_run(job.name, {**asdict(job.spec.settings), "seed": job.seed}, labels | tags, data)
     try:
         yield log
     except BaseException as error:

@@ -1,25 +1,21 @@
 """After a run: one more exchange, of sums over all silos, for the parameters of the learned structure."""
 
-from __future__ import annotations
-
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Round, rounds
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Round, rounds
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import regressions, tables
 from fedbnsl.algorithms.parameters.extension import extension
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.tracking.result import NO_PARAMETERS, Parameters
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .run import Job, Session
-
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+from .job import Job
+from .session import Session
 
 
 def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
@@ -57,7 +53,7 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     if reason:
         return Parameters(None, reason)
     settings = tables.FamilyTables(job.smoothing, masked=algorithm.needs_secure_sum)
-    last = _exchange(job, session, "family-tables", settings, tables.build(settings), tables.start(session.schema, dag))
+    last = _exchange(job, session, AlgorithmSpec("family-tables", settings), tables.start(session.schema, dag))
     if last is None:
         return LOST
     rows = tables.rows_behind(last.server)
@@ -66,10 +62,9 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
 
 
 def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
-    center = str(job.params.get("center", "false")).lower() in ("true", "yes", "1")
-    settings = regressions.Regressions(center, masked=algorithm.needs_secure_sum)
+    settings = regressions.Regressions(job.center, masked=algorithm.needs_secure_sum)
     start = regressions.start(session.schema, dag)
-    last = _exchange(job, session, "regressions", settings, regressions.build(settings), start)
+    last = _exchange(job, session, AlgorithmSpec("regressions", settings), start)
     if last is None:
         return LOST
     fitted = f"each variable regressed on its parents over {regressions.rows_behind(last.server):,} rows"
@@ -79,10 +74,10 @@ def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[
 LOST = Parameters(None, "too few silos answered when they were asked for what the parameters need")
 
 
-def _exchange(job: Job, session: Session, step: str, settings: Any, algorithm: Algorithm, start: Any) -> Any:
-    """Return the one round of `algorithm` from `start`, which the silos know as `step`; None if it came to nothing."""
-    federation = session.connect(job, step, asdict(settings), f"{job.run_id}-parameters")
-    (only,) = rounds(session.wrap(algorithm, federation), federation, resume=(0, start))
+def _exchange(job: Job, session: Session, spec: AlgorithmSpec, start: Any) -> Any:
+    """Return the one round of `spec` from the server's state `start`; None if it came to nothing."""
+    federation = session.connect(job, spec, f"{job.run_id}-parameters")
+    (only,) = rounds(session.wrap(registry.build(spec), federation), federation, resume=(0, start))
     return None if only.outcome == "silo lost" else only
 
 

@@ -1,18 +1,15 @@
 """What a run has spent, read from the silos' ledgers: the only source of any ε that is shown."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fedbnsl.algorithms.core.promise import Charge, ReplaceOne
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation
-from fedbnsl.algorithms.privacy.ledger import Charge, spent
-from fedbnsl.algorithms.privacy.zcdp import ReplaceOne
+from fedbnsl.algorithms.privacy.ledger import spent
 from fedbnsl.tracking.result import Metric, PrivacySpent
 
-if TYPE_CHECKING:
-    from .run import Job
+from .job import Job
 
 
 def privacy_spent(

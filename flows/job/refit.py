@@ -1,30 +1,30 @@
 """After a run on data that were made: one more exchange in which each silo refits the learned weights on its rows."""
 
-from __future__ import annotations
-
-from dataclasses import asdict
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, FloatArray, rounds
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, build, learned
+from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, learned
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 
-if TYPE_CHECKING:
-    from .run import Job, Session
+from .job import Job
+from .session import Session
 
 
-def refit(job: Job, session: Session, structure: Structure, center: bool) -> Server | None:
+def refit(job: Job, session: Session, structure: Structure) -> Server | None:
     """Return the errors of the learned weights and of the silos' own (000 B.2.2); None where a silo is lost on the way.
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """
-    settings = RefitSettings(center)
-    federation = session.connect(job, "refit", asdict(settings), f"{job.run_id}-refit")
-    algorithm = session.wrap(build(settings), federation)
+    spec = AlgorithmSpec("refit", RefitSettings(job.center))
+    federation = session.connect(job, spec, f"{job.run_id}-refit")
+    algorithm = session.wrap(registry.build(spec), federation)
     (only,) = rounds(algorithm, federation, resume=(0, learned(structure, true_weights(job))))
     return None if only.lost else only.server
 

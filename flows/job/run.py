@@ -1,67 +1,27 @@
 """One execution of `learn` with either engine: run the rounds, follow them, score the result. Knows nothing of Prefect.
 
-An engine is a `Session`: the public schema, a way to get a federation for an algorithm, and how the coordinator's steps
-are carried out (plainly, or as Prefect tasks).
+An engine is a `Session`.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation, FloatArray, Round, Schema, Traffic, rounds
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
+from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import RunResult
 
+from .check import check
+from .job import Job
 from .parameters import parameters
 from .privacy import figures, privacy_spent
 from .refit import errors, may_refit, refit
-from .score import Scored, check_truth, score
-
-Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
-Work = Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is to be learned, on which data, under which name; `params` are those the user gave."""
-
-    name: str
-    run_id: str
-    algorithm: str
-    params: dict[str, Any]
-    seed: int
-    engine: str
-    dataset: str
-    about: dict[str, Any] = field(default_factory=dict)
-    truth: Structure | None = None
-    silo_weights: dict[str, FloatArray] = field(default_factory=dict)
-    """each silo's own true weights, for data made with such"""
-    allow_cyclic_truth: bool = False
-    secure: bool = False
-    budget: float = math.inf
-    """the most ε that all runs on a silo's rows may spend together"""
-    parameters: bool = True
-    """whether to learn the parameters of the structure, too"""
-    smoothing: float = 1.0
-    """equivalent sample size of the prior of probability tables"""
-
-
-@dataclass(frozen=True)
-class Session:
-    """An engine ready to run: its silos answer, and nothing has been asked of them yet."""
-
-    schema: Schema
-    connect: Callable[[Job, str, dict[str, Any], str], Federation]
-    """(job, algorithm, params, run id) -> a federation whose silos run that algorithm, as secure as the job asks"""
-    wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
-    """how the coordinator carries out its steps"""
-    evaluate: Callable[[Work], Any] = lambda work: work()
-    """how it carries out the evaluation"""
+from .score import Scored, score
+from .session import Session
 
 
 @dataclass(frozen=True)
@@ -94,9 +54,9 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
 
     Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
     """
-    config = check(job, session.schema)
-    algorithm = registry.build(job.algorithm, config)
-    federation = session.connect(job, job.algorithm, job.params, job.run_id)
+    check(job, session.schema)
+    algorithm = registry.build(job.spec)
+    federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
@@ -109,16 +69,16 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
                 listener(progress)
     assert last is not None
     seconds = time.perf_counter() - start
-    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.algorithm), job))
+    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
     fitted = None
     if may_refit(algorithm, job, scored.structure) and not last.lost:
-        fitted = refit(job, session, scored.structure, getattr(config, "center", False))
+        fitted = refit(job, session, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,
-        algorithm=job.algorithm,
-        params=asdict(config),
+        algorithm=job.spec.name,
+        params=asdict(job.spec.settings),
         seed=job.seed,
         engine=job.engine,
         dataset=job.dataset,
@@ -152,37 +112,6 @@ def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | Non
         yield Round(resumed.number, resumed.server, Traffic(), "out of rounds")
     else:
         yield from rounds(algorithm, federation, (resumed.number, resumed.server))
-
-
-def check(job: Job, schema: Schema) -> Any:
-    """Return the settings of the algorithm; raises `BadInput` for what it cannot use."""
-    entry = registry.entry(job.algorithm)
-    config = registry.configure(job.algorithm, job.params)
-    if schema.kind not in entry.kinds:
-        raise BadInput(f"{job.algorithm} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
-    if entry.needs_truth and job.truth is None:
-        raise BadInput(f"{job.algorithm} picks by the truth, and {job.dataset} has no truth.csv")
-    algorithm = registry.build(job.algorithm, config)
-    if entry.pooled and job.secure:
-        raise BadInput(f"--secure: {job.algorithm} needs all rows in one place, so there is nothing to mask")
-    masked.applies(algorithm, schema, asked=job.secure)
-    if algorithm.private is not None:
-        algorithm.private.promise(schema)
-        _check_levels_public(job, schema)
-    elif job.budget < math.inf:
-        raise BadInput(f"--budget bounds the ε of private algorithms: {job.algorithm} as asked for is not private")
-    if job.truth is not None:
-        check_truth(job.truth, job.allow_cyclic_truth)
-    return config
-
-
-def _check_levels_public(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for levels read off the rows: a label that one record alone has would tell of it, ε or not."""
-    for name in sorted(set(schema.levels) - set(job.about.get("levels") or {})):
-        raise BadInput(
-            f"{job.dataset}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
-            "declare them in about.json for a private run"
-        )
 
 
 def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:

@@ -1,16 +1,15 @@
 """The scores of a run: the learned structure against the truth, or, for local baselines, those of every silo."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm
+from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.registry import Entry
 
-if TYPE_CHECKING:
-    from .run import Job
+from .job import Job
 
 Metrics = dict[str, float | int | bool | str | None]
 
@@ -29,7 +28,7 @@ def check_truth(truth: Structure, allow_cyclic: bool) -> None:
     compare(truth, truth, allow_cyclic_truth=allow_cyclic)
 
 
-def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: "Job") -> Scored:
+def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """Return the scores of the final state `server`.
 
     A baseline that learns one structure a silo is scored by the mean over the silos, and shows the one its algorithm

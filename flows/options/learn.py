@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 
 Algorithm = Annotated[str, Field(json_schema_extra={"enum": sorted(registry.ALGORITHMS)})]
@@ -89,14 +90,9 @@ class LearnSettings(BaseModel):
         return name
 
     @property
-    def all_params(self) -> dict[str, Value]:
-        """The parameters of the algorithm, the privacy budget among them. Raises `BadInput` where it has none."""
-        asked = {"epsilon": self.epsilon, "delta": self.delta}
-        given: dict[str, Value] = {name: value for name, value in asked.items() if value is not None}
-        if given and "epsilon" not in registry.parameter_names(self.algorithm):
-            private = [name for name in registry.ALGORITHMS if "epsilon" in registry.parameter_names(name)]
-            raise BadInput(f"--epsilon: {self.algorithm} is not private; those that are: {', '.join(private)}")
-        return {**self.params, **given}
+    def spec(self) -> AlgorithmSpec:
+        """The algorithm with its settings, the privacy budget among them. Raises `BadInput` for what it cannot be."""
+        return registry.specify(self.algorithm, self.params, self.epsilon, self.delta)
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
         """Return the same settings with the name and the output folder filled in."""

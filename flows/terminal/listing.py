@@ -10,10 +10,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from rich.console import Console
 from rich.table import Table
 
+from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.edge_classes import SYMBOLS, classify, weighted
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, Entry
+from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 
 
 def console() -> Console:

@@ -6,7 +6,8 @@ from statistics import median
 
 from rich.table import Table
 
-from fedbnsl.algorithms.privacy.ledger import Charge, spent
+from fedbnsl.algorithms.core.promise import Charge
+from fedbnsl.algorithms.privacy.ledger import spent
 from fedbnsl.algorithms.privacy.shares import delta_for
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path

@@ -10,13 +10,14 @@ from rich.table import Table
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import fed_pc
 from fedbnsl.algorithms.constraint.procedures import FCI, PC, Procedure
-from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.core.promise import ReplaceOne
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import dp_covariance, secure_sum
 from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
 from fedbnsl.algorithms.privacy.shares import Shares, delta_for
-from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, budget, gaussian_sigma
+from fedbnsl.algorithms.privacy.zcdp import budget, gaussian_sigma
 from fedbnsl.data.folder.folder import read_schema
 from fedbnsl.tracking.result import NOT_COVERED
 
@@ -82,8 +83,8 @@ def forecast_of(
 
     `plan` says the noise of one that learns from second moments; any other one says it itself.
     """
-    settings = registry.configure(name, {"epsilon": epsilon, "delta": delta})
-    algorithm = registry.build(name, settings)
+    spec = registry.specify(name, epsilon=epsilon, delta=delta)
+    settings, algorithm = spec.settings, registry.build(spec)
     try:
         server = algorithm.open_server(schema)
     except BadInput:

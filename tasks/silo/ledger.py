@@ -7,8 +7,9 @@ reply. A file that cannot be read or written refuses the release.
 import sqlite3
 from pathlib import Path
 
+from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Charge, Request, decide
+from fedbnsl.algorithms.privacy.ledger import Request, decide
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (

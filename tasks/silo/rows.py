@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import pool
 from fedbnsl.data.folder.about import declared_levels

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.secure.exchange import answer
 from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Ring

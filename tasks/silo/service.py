@@ -16,10 +16,12 @@ from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Schema, Sparse
+from fedbnsl.algorithms.core.promise import Charge
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Sparse
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import silo_generator
-from fedbnsl.algorithms.privacy.ledger import Budget, Charge
+from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.private import Spender, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Ring
@@ -41,8 +43,8 @@ class Call:
     """All a silo needs to know of a run besides the broadcast; the same in every round."""
 
     run_id: str
-    algorithm: str
-    params: dict[str, Any]
+    spec: bytes
+    """the packed specification of the algorithm"""
     schema: bytes
     seed: int
     budget: float = math.inf
@@ -111,7 +113,7 @@ def secure_answer(silo: str, call: Call, number: int, question: Question) -> byt
     """
     try:
         with threadpool_limits(1):
-            algorithm = registry.build(call.algorithm, registry.configure(call.algorithm, call.params))
+            algorithm = registry.build(registry.unpack(call.spec))
             schema = wire.decode(Schema, call.schema)
 
             def vector() -> Ring:
@@ -152,7 +154,7 @@ def _solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
 def _open(silo: str, call: Call, journal: Journal) -> _Running:
     """Open the run at this silo, where the journal says it stands."""
     schema = wire.decode(Schema, call.schema)
-    algorithm = registry.build(call.algorithm, registry.configure(call.algorithm, call.params))
+    algorithm = registry.build(registry.unpack(call.spec))
     state = algorithm.open_silo(_table(silo, schema), schema, silo, silo_generator(call.seed, silo))
     standing = journal.standing(call.run_id)
     if standing.state is not None:

@@ -8,19 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import (
-    FederatedAlgorithm,
-    Replies,
-    Schema,
-    SiloLost,
-    Sparse,
-    Traffic,
-    gather,
-    traffic_of,
-)
+from fedbnsl.algorithms.core.promise import Charge
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost, Sparse, Traffic, gather, traffic_of
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Charge
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.session import Aborted, Phase
 from fedbnsl.data.folder.about import declared_levels
@@ -56,8 +50,7 @@ class DaskFederation:
     client: Any
     schema: Schema
     run_id: str
-    algorithm: str
-    params: dict[str, Any]
+    spec: AlgorithmSpec
     seed: int
     patience: Patience = field(default_factory=Patience)
     secure: bool = False
@@ -104,7 +97,7 @@ class DaskFederation:
     def call(self) -> silo_runtime.Call:
         """What every question of this run says of it."""
         schema = wire.encode(self.schema)
-        return silo_runtime.Call(self.run_id, self.algorithm, self.params, schema, self.seed, self.budget)
+        return silo_runtime.Call(self.run_id, registry.pack(self.spec), schema, self.seed, self.budget)
 
     def ask(self, asked: "Mapping[str, Ask]", *, bears_loss: bool, as_tasks: bool = False) -> dict[str, Any]:
         """Put a question to each silo, all at once, and return the answers by silo.

@@ -6,13 +6,15 @@ from fedbnsl.algorithms.errors import BadInput
 
 
 def test_text_becomes_the_type_of_the_parameter() -> None:
-    settings = registry.configure("fed-sparse", {"rho1": "2.5", "rounds": "30", "center": "yes", "settle": False})
+    settings = registry.specify(
+        "fed-sparse", {"rho1": "2.5", "rounds": "30", "center": "yes", "settle": False}
+    ).settings
     assert settings == FedSparse(rho1=2.5, rounds=30, center=True, settle=False)
     assert isinstance(settings.rounds, int)
 
 
 def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
-    paper = registry.configure("fed-sparse", {"preset": "paper", "rounds": 50})
+    paper = registry.specify("fed-sparse", {"preset": "paper", "rounds": 50}).settings
     assert (paper.rho1 * 8, paper.rho2, paper.l1, paper.gamma, paper.rounds) == (1000, 1, 0.1, 0.5, 50)
     assert not paper.scaled
 
@@ -34,7 +36,7 @@ def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
 )
 def test_what_is_wrong_is_named(name: str, params: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput) as refused:
-        registry.configure(name, params)
+        registry.specify(name, params)
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
 

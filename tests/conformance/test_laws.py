@@ -11,12 +11,13 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Schema, rounds
+from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
 from fedbnsl.algorithms.privacy.scales import BUCKETS
-from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
 
@@ -46,7 +47,7 @@ def params_of(case: str) -> tuple[str, dict[str, Any]]:
 
 def algorithm_of(case: str, **other: Any) -> Algorithm:
     name, params = params_of(case)
-    return registry.build(name, registry.configure(name, params | other))
+    return registry.build(registry.specify(name, params | other))
 
 
 everyone = pytest.mark.parametrize("name", NAMES)
@@ -186,11 +187,11 @@ class TestEveryAlgorithm:
         name, _ = params_of(name)
         counted = next(key for key in ("rounds", "most_parents") if key in registry.parameter_names(name))
         with pytest.raises(BadInput, match=rf"{counted} is 0: it must be 1 or more"):
-            registry.configure(name, {counted: "0"})
+            registry.specify(name, {counted: "0"})
         with pytest.raises(BadInput, match=rf"parameter {counted} of .* is 'many': it must be a whole number"):
-            registry.configure(name, {counted: "many"})
+            registry.specify(name, {counted: "many"})
         with pytest.raises(BadInput, match=rf"unknown parameter 'lambda' of {name}: there are "):
-            registry.configure(name, {"lambda": "1"})
+            registry.specify(name, {"lambda": "1"})
 
 
 @masked
@@ -300,7 +301,7 @@ class TestConsensus:
 
     def test_silos_with_the_same_rows_learn_what_one_of_them_would(self, name: str) -> None:
         table = next(iter(tables(silos=1, rows=400).values()))
-        algorithm = registry.build(name, registry.configure(name, {}))
+        algorithm = registry.build(registry.specify(name, {}))
         if registry.entry(name).pooled or name == "fed-frank-wolfe":
             pytest.skip("runs on one silo, or never gets to the bottom of its problem")
         alone = list(rounds(algorithm, federation_of(name, {"a": table})))[-1].server
@@ -309,9 +310,9 @@ class TestConsensus:
 
     def test_twice_the_unit_changes_no_edge(self, name: str) -> None:
         """Where penalties are scaled, a federation that measures in millimetres learns what it learns in metres."""
-        if not registry.configure(name, {}).scaled:
+        if not registry.specify(name).settings.scaled:
             pytest.skip("penalties in the papers' absolute terms")
-        algorithm = registry.build(name, registry.configure(name, {}))
+        algorithm = registry.build(registry.specify(name, {}))
         given = tables(rows=400)
         smaller = {silo: 1000 * table for silo, table in given.items()}
         metres, millimetres = (list(rounds(algorithm, federate(one)))[-1].server for one in (given, smaller))

@@ -18,7 +18,8 @@ from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
-from fedbnsl.flows.job.run import Session, run
+from fedbnsl.flows.job.run import run
+from fedbnsl.flows.job.session import Session
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 

@@ -279,10 +279,10 @@ def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     tables = []
     algorithm = SimpleNamespace(open_silo=lambda table, *rest: tables.append(table))
     journal = SimpleNamespace(standing=lambda run: SimpleNamespace(state=None, number=0))
-    monkeypatch.setattr(silo_runtime.registry, "configure", lambda name, params: None)
-    monkeypatch.setattr(silo_runtime.registry, "build", lambda name, config: algorithm)
+    monkeypatch.setattr(silo_runtime.registry, "unpack", lambda packed: None)
+    monkeypatch.setattr(silo_runtime.registry, "build", lambda spec: algorithm)
     for levels in (schema.levels, schema.levels | {"x": ("blue", "green", "red")}):
-        call = silo_runtime.Call("run", "any", {}, wire.encode(replace(schema, levels=levels)), 0)
+        call = silo_runtime.Call("run", b"any", wire.encode(replace(schema, levels=levels)), 0)
         silo_runtime._open("one", call, journal)
     assert [table.tolist() for table in tables] == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]
     silo_runtime.forget_all()

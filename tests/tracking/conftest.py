@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.core.protocol import Schema
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.tracking.result import Parameters, RunResult

@@ -20,7 +20,7 @@ REFERENCES = Path(__file__).parents[2] / "references"
 def learn(name: str, data: FederatedData, **params: Any) -> tuple[Any, list[Round[Any]]]:
     entry = registry.entry(name)
     data = pool(data) if entry.pooled else data
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     run = list(rounds(algorithm, federate(data.tables, data.schema.variables)))
     return algorithm, run
 
@@ -96,7 +96,7 @@ def test_holding_small_changes_back_saves_bytes_and_no_edge() -> None:
 def test_the_server_follows_the_silos_sums() -> None:
     """ΣB_p and Σβ_p at the server, made from changes alone, are the sums of what the silos hold."""
     data = homogeneous(6, 3, 300, 72)
-    algorithm = registry.build("fed-sparse", registry.configure("fed-sparse", {"rounds": 40}))
+    algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 40}))
     federation = federate(data.tables)
     for one in rounds(algorithm, federation):
         states = list(federation._states.values())
@@ -113,7 +113,7 @@ def test_silos_of_different_size_count_by_their_rows() -> None:
     data = pool(homogeneous(6, 1, 900, 73))
     table = data.tables["pooled"]
     whole, whole_run = learn("fed-sparse", data)
-    algorithm = registry.build("fed-sparse", registry.configure("fed-sparse", {"tolerance": 0.001}))
+    algorithm = registry.build(registry.specify("fed-sparse", {"tolerance": 0.001}))
     uneven = federate({"a": table[:700], "b": table[700:850], "c": table[850:]})
     split = list(rounds(algorithm, uneven))[-1].server
     np.testing.assert_allclose(

@@ -28,7 +28,7 @@ def test_the_elected_weight_is_the_mean_of_those_who_found_it() -> None:
 
 def test_each_silo_learns_from_its_own_rows_alone() -> None:
     data = homogeneous(6, 3, 500, 1)
-    algorithm = registry.build("notears-local", registry.configure("notears-local", {}))
+    algorithm = registry.build(registry.specify("notears-local", {}))
     (only,) = rounds(algorithm, federate(data.tables))
     each = local_structures(only.server)
     assert set(each) == set(data.tables)

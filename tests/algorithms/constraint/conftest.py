@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.core.protocol import Schema, rounds
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.in_process import InProcessFederation
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Schema, gather, rounds, traffic_of
+from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -26,7 +27,7 @@ CHECKED = settings(deadline=None, max_examples=12)
 
 
 def algorithm(name, **params):
-    return registry.build(name, registry.configure(name, params))
+    return registry.build(registry.specify(name, params))
 
 
 def last(name, federation, **params):
@@ -291,7 +292,7 @@ class TestTheLawsOnDiscreteData:
 )
 def test_settings_out_of_range_are_refused(params, message):
     with pytest.raises(BadInput) as refused:
-        registry.configure("fed-pc", params)
+        registry.specify("fed-pc", params)
     assert str(refused.value).startswith(message)
 
 

@@ -16,13 +16,16 @@ from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, most_exchang
 from fedbnsl.algorithms.constraint.federated import Query
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
+from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.audit import audit
 from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
-from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne
+from fedbnsl.algorithms.privacy.settings import PrivateSettings
+from fedbnsl.algorithms.privacy.shares import sure_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 
 LEVELS = np.array([2, 3, 4, 2, 3])
@@ -33,7 +36,7 @@ queries = st.lists(subsets, min_size=1, max_size=12)
 
 
 def algorithm(name="fed-pc", **params):
-    return registry.build(name, registry.configure(name, {"epsilon": 1.0, **params}))
+    return registry.build(registry.specify(name, {"epsilon": 1.0, **params}))
 
 
 def distance(sets, table, one, other):
@@ -61,12 +64,17 @@ class TestSensitivity:
         assert reached > math.sqrt(len(sets))  # the sensitivity to a row added or left out would be too small
 
 
+def planned(rows, epsilon, colluders, exchanges):
+    sure, protects = sure_shares(len(rows), colluders)
+    return table_plan(PrivateSettings(epsilon).promise(Schema((), rows), protects), sure, exchanges)
+
+
 class TestThePlan:
     @settings(max_examples=60, deadline=None)
     @given(st.integers(1, 12), st.floats(0.05, 20), st.integers(1, 9), st.integers(1, 400), st.integers(2, 20_000))
     def test_no_exchange_costs_more_than_its_part_and_little_noise_is_wasted(self, silos, epsilon, n, tables, cells):
         rows = {f"s{k}": 500 for k in range(silos)}
-        plan = table_plan(rows, epsilon, 0.0, 0, n, seeded=False)
+        plan = planned(rows, epsilon, 0, n)
         variance = plan.variance(tables, cells)
         assert plan.cost(tables, cells, variance) <= plan.each
         if (less := variance * 49 / 50 - Fraction(2, 64)) >= Fraction(1, 4):
@@ -74,7 +82,7 @@ class TestThePlan:
         assert total([plan.each] * n) <= plan.promise.cost
 
     def test_more_tables_get_more_noise_and_more_silos_less_of_it_each(self):
-        plans = [table_plan({f"s{k}": 500 for k in range(n)}, 1.0, 0.0, 0, 4, seeded=False) for n in (3, 30)]
+        plans = [planned({f"s{k}": 500 for k in range(n)}, 1.0, 0, 4) for n in (3, 30)]
         few, many = (plans[0].variance(tables, 1000) for tables in (10, 40))
         assert 3.9 < many / few < 4.1
         assert plans[1].variance(10, 1000) < few / 6
@@ -93,10 +101,10 @@ class TestThePlan:
 
     def test_colluders_make_the_others_add_more(self):
         rows = {f"s{k}": 500 for k in range(9)}
-        alone, watched = (table_plan(rows, 1.0, 0.0, n, 3, seeded=False).variance(9, 99) for n in (0, 3))
+        alone, watched = (planned(rows, 1.0, n, 3).variance(9, 99) for n in (0, 3))
         assert watched / alone == pytest.approx(7 / 4, rel=0.01)
         with pytest.raises(BadInput, match="parameter colluders is 7: of 7 sure shares none would be left"):
-            table_plan(rows, 1.0, 0.0, 7, 3, seeded=False)
+            planned(rows, 1.0, 7, 3)
 
 
 def test_no_run_takes_more_exchanges_than_it_pays_for(drawing, dealing):

@@ -99,7 +99,7 @@ def test_fed_pc_by_projection_finds_nearly_the_skeleton(drawing, dealing):
     federation = dealing(drawn, [np.arange(k, 6000, 4) for k in range(4)])
     joined = []
     for mode in ("exact", "projection"):
-        learner = registry.build("fed-pc", registry.configure("fed-pc", {"mode": mode}))
+        learner = registry.build(registry.specify("fed-pc", {"mode": mode}))
         runs = list(rounds(learner, federation))
         joined.append(runs[-1].server.search.joined)
         assert runs[-1].outcome == "converged"
@@ -127,7 +127,7 @@ def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
 
 
 def test_continuous_data_have_no_tables_to_project(drawing, dealing):
-    learner = registry.build("fed-pc", registry.configure("fed-pc", {"mode": "projection"}))
+    learner = registry.build(registry.specify("fed-pc", {"mode": "projection"}))
     federation = dealing(drawing(4, 50, 0), [np.arange(50)], "continuous")
     with pytest.raises(BadInput, match="parameter mode is projection: that is for count tables"):
         learner.open_server(federation.schema)
@@ -135,7 +135,7 @@ def test_continuous_data_have_no_tables_to_project(drawing, dealing):
 
 def test_sums_of_projections_do_not_depend_on_their_order(drawing, dealing):
     drawn = drawing(5, 300, 0)
-    learner = registry.build("fed-pc", registry.configure("fed-pc", {"mode": "projection"}))
+    learner = registry.build(registry.specify("fed-pc", {"mode": "projection"}))
     federation = dealing(drawn, [np.arange(k, 300, 3) for k in range(3)])
     server = learner.open_server(federation.schema)
     for number in (1, 2):

@@ -19,7 +19,7 @@ from fedbnsl.algorithms.score.settings import SearchSettings
 
 
 def algorithm(**params):
-    return registry.build("rfcd", registry.configure("rfcd", params))
+    return registry.build(registry.specify("rfcd", params))
 
 
 def score(rows, dag):

@@ -67,7 +67,7 @@ def test_one_voter_decides(name, kind, drawing, dealing, learning):
     drawn = drawing(8, 800, 1)
     pooled = "pc" if name.startswith("pc") else "fci"
     voted, learned = (
-        learning(registry.build(n, registry.configure(n, {})), dealing(drawn, [np.arange(800)], kind))
+        learning(registry.build(registry.specify(n, {})), dealing(drawn, [np.arange(800)], kind))
         for n in (name, pooled)
     )
     np.testing.assert_array_equal(voted.weights, learned.weights)
@@ -100,7 +100,7 @@ def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):
         drawn = drawing(8, 1500, seed)
         for name in found:
             federation = dealing(drawn, [np.arange(k, 1500, 60) for k in range(60)])
-            learner = registry.build(name, registry.configure(name, {}))
+            learner = registry.build(registry.specify(name, {}))
             *_, last = rounds(learner, federation)
             edges = learner.structure(last.server).adjacency
             found[name] += ((edges | edges.T) & (drawn.dag | drawn.dag.T)).sum() / 2

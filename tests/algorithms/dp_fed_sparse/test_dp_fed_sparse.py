@@ -12,7 +12,9 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms.admm.pgcd import pgcd
 from fedbnsl.algorithms.admm.silo_side import LocalProblem
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Schema, rounds
+from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dp_fed_sparse import clipping, spread
 from fedbnsl.algorithms.dp_fed_sparse import order_server as dp_order
 from fedbnsl.algorithms.dp_fed_sparse import private_pgcd as dp_pgcd
@@ -28,7 +30,7 @@ from fedbnsl.algorithms.privacy.audit import audit
 from fedbnsl.algorithms.privacy.ledger import total
 from fedbnsl.algorithms.privacy.noise import Bits
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
-from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne, gaussian_cost, selection_cost
+from fedbnsl.algorithms.privacy.zcdp import gaussian_cost, selection_cost
 from fedbnsl.data.generators.linear import homogeneous
 
 D, ROWS = 3, 5

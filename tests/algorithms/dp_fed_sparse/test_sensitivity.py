@@ -138,7 +138,7 @@ def test_what_can_be_heard_is_mostly_right_and_what_cannot_is_refused(deviation,
 @pytest.mark.parametrize("name", ["secure-sum", "dp-covariance", "dp-fed-sparse"])
 def test_a_hopeless_budget_is_refused_before_anything_is_spent(name):
     federation = federate({f"s{k}": np.random.default_rng(k).normal(size=(40, 5)) for k in range(3)})
-    algorithm = registry.build(name, registry.configure(name, {"epsilon": 0.1}))
+    algorithm = registry.build(registry.specify(name, {"epsilon": 0.1}))
     with pytest.raises(ValueError, match="120 rows in all are too few for this budget"):
         next(rounds(algorithm, federation))
     assert not any(federation.charges().values())

@@ -12,7 +12,7 @@ from fedbnsl.data.generators.linear import homogeneous
 
 
 def learned(name, tables, **params):
-    algorithm = registry.build(name, registry.configure(name, params))
+    algorithm = registry.build(registry.specify(name, params))
     *_, last = rounds(algorithm, federate(tables, tuple(f"x{v:02d}" for v in range(1, 11))))
     return algorithm.structure(last.server), algorithm
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.protocol import Schema, gather, rounds, traffic_of
+from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.parameters import tables
@@ -186,4 +187,4 @@ def test_ten_parents_of_two_levels_are_learned():
 
 def test_a_prior_of_nothing_is_refused():
     with pytest.raises(BadInput, match="ess is 0"):
-        registry.configure("family-tables", {"ess": "0"})
+        registry.specify("family-tables", {"ess": "0"})

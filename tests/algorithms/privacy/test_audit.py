@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from fedbnsl.algorithms.core.promise import ReplaceOne
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.audit import audit, clopper_pearson, epsilon_lower_bound
 from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential
 from fedbnsl.algorithms.privacy.noise import Bits, child, insecure_key
-from fedbnsl.algorithms.privacy.zcdp import ReplaceOne, epsilon, gaussian_cost
+from fedbnsl.algorithms.privacy.zcdp import epsilon, gaussian_cost
 
 KEY = insecure_key(11, "a")
 

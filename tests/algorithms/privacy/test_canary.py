@@ -32,7 +32,7 @@ def tables(silos, canary):
 
 def outcomes(name, canary):
     """Return, of every run, what the coordinator gets to see, along the direction in which the canaries differ."""
-    algorithm = registry.build(name, registry.configure(name, PARAMS))
+    algorithm = registry.build(registry.specify(name, PARAMS))
     one, other = (record / np.linalg.norm(record) for record in (HERE, GONE))
     direction = (np.outer(one, one) - np.outer(other, other)) * (2 - np.eye(D))
     given, seen = tables(SILOS[name], canary), []
@@ -75,7 +75,7 @@ def test_shares_that_count_on_more_silos_than_are_sure_are_caught(monkeypatch):
 
 
 def test_a_run_that_releases_twice_pays_twice():
-    algorithm = registry.build("dp-covariance", registry.configure("dp-covariance", PARAMS))
+    algorithm = registry.build(registry.specify("dp-covariance", PARAMS))
     federation = federate(tables(1, np.ones(D)))
     server = algorithm.open_server(federation.schema)
     federation.exchange(algorithm, 1, algorithm.broadcast(server))

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Schema, rounds
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.moments.summed import noise_level
@@ -13,8 +14,8 @@ from fedbnsl.data.generators.linear import homogeneous
 def weight_errors(d, epsilon, seed):
     """Return the errors of the true edges' weights, in standard deviations of the variables."""
     data = homogeneous(d, 8, 2000, seed)
-    config = registry.configure("secure-sum", {"epsilon": epsilon, "insecure_seed": seed})
-    *_, last = rounds(registry.build("secure-sum", config), federate(data.tables, data.schema.variables))
+    spec = registry.specify("secure-sum", {"insecure_seed": seed}, epsilon)
+    *_, last = rounds(registry.build(spec), federate(data.tables, data.schema.variables))
     pooled = np.vstack(list(data.tables.values()))
     sizes, W = np.sqrt((pooled**2).mean(axis=0)), data.truth.weights
     for j in range(d):
@@ -28,7 +29,7 @@ def weight_errors(d, epsilon, seed):
 def test_the_error_that_is_foretold_is_found_within_a_factor_of_two(d, epsilon):
     found = float(np.sqrt(np.mean([error**2 for seed in range(8) for error in weight_errors(d, epsilon, 200 + seed)])))
     schema = Schema(tuple(f"x{i}" for i in range(d)), {f"silo-{k}": 2000 for k in range(8)})
-    settings = registry.configure("secure-sum", {"epsilon": epsilon})
+    settings = registry.specify("secure-sum", epsilon=epsilon).settings
     noise = noise_level(secure_sum.plan(settings, schema), d, 8, 16_000, settings.drawn_in)
     foretold = forecast("secure-sum", d, 16_000, noise).weight_error
     assert 0.5 < found / foretold < 2

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.privacy.ledger import Budget, Charge, MemoryLedger, Overspent, Promise, Release, Request, spent
-from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne, budget
+from fedbnsl.algorithms.core.promise import Charge, Cost, Promise, Release, ReplaceOne
+from fedbnsl.algorithms.privacy.ledger import Budget, MemoryLedger, Overspent, Request, spent
+from fedbnsl.algorithms.privacy.zcdp import budget
 
 DELTA = 1e-6
 costs = st.floats(1e-6, 0.2)

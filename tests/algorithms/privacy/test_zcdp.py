@@ -13,20 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import errors
+from fedbnsl.algorithms.core import promise, schema
+from fedbnsl.algorithms.core.promise import AddRemove, Cost, ReplaceOne, nothing
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy import zcdp
 from fedbnsl.algorithms.privacy.zcdp import (
-    AddRemove,
-    Cost,
-    ReplaceOne,
-    adjacency_named,
     budget,
     closed_form_rho,
     distributed_gaussian_cost,
     epsilon,
     gaussian_cost,
     gaussian_sigma,
-    nothing,
     rho_for,
     selection_cost,
 )
@@ -162,17 +158,16 @@ class TestCosts:
             with pytest.raises(TypeError, match="costs for different neighbours do not mix"):
                 mixed()
         assert mine != other
-        assert adjacency_named(mine.adjacency.label) is ReplaceOne
 
     def test_mypy_refuses_to_mix_them(self, tmp_path: Path) -> None:
-        """On a copy of the two modules alone: the whole package would take mypy a minute."""
+        """On a copy of these modules alone: the whole package would take mypy a minute."""
         package = tmp_path / "copied"
-        (package / "privacy").mkdir(parents=True)
-        for module in (errors, zcdp):
+        (package / "core").mkdir(parents=True)
+        for module in (errors, promise, schema):
             path = package.joinpath(*module.__name__.split(".")[2:]).with_suffix(".py")
             path.write_text(Path(module.__file__).read_text())
         program = """
-from copied.privacy.zcdp import AddRemove, Cost, ReplaceOne
+from copied.core.promise import AddRemove, Cost, ReplaceOne
 Cost(1.0, ReplaceOne) + Cost(1.0, ReplaceOne)
 Cost(1.0, ReplaceOne) + Cost(1.0, AddRemove)
 """
@@ -284,5 +279,3 @@ class TestRefusals:
     def test_costs(self, rho: float) -> None:
         with pytest.raises(BadInput, match=f"rho is {rho}"):
             Cost(rho, ReplaceOne)
-        with pytest.raises(BadInput, match="adjacency is user-level"):
-            adjacency_named("user-level")

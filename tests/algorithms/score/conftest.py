@@ -9,7 +9,8 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fisher_z import moments
-from fedbnsl.algorithms.core.protocol import Schema, rounds
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.discrete import score_rows
 from fedbnsl.algorithms.score.gaussian import score_moments
@@ -90,7 +91,7 @@ def draw(d, rows, seed, density=0.4, most_levels=3):
 
 
 def algorithm(name, **params):
-    return registry.build(name, registry.configure(name, params))
+    return registry.build(registry.specify(name, params))
 
 
 def run(name, federation, **params):

@@ -20,7 +20,7 @@ from fedbnsl.algorithms.score.ges import CHICKERING, WARY, finish, search_from
 
 
 def every_round(federation, **params):
-    algorithm = registry.build("fed-ges", registry.configure("fed-ges", params))
+    algorithm = registry.build(registry.specify("fed-ges", params))
     return algorithm, list(rounds(algorithm, federation))
 
 
@@ -97,8 +97,7 @@ class TestRounds:
             return search_from(start, plan, 0)
 
         monkeypatch.setattr(fed_ges, "search_from", search)
-        settings = registry.configure("fed-ges", {"client": "fuse", "client_quota": client_quota})
-        algorithm = registry.build("fed-ges", settings)
+        algorithm = registry.build(registry.specify("fed-ges", {"client": "fuse", "client_quota": client_quota}))
         federation = drawing(3, 50, 0).dealt()
         silo = algorithm.open_silo(federation.tables["s00"], federation.schema, "s00", np.random.default_rng(0))
         algorithm.local_solve(replace(silo, dag=dag(3, (0, 1))), arcs_of(dag(3, (1, 2))))
@@ -182,7 +181,7 @@ class TestDrift:
 class TestWhatLeaves:
     def test_arcs_and_nothing_else(self, drawing):
         federation = drawing(6, 200, 0).dealt(2)
-        algorithm = registry.build("fed-ges", registry.configure("fed-ges", {}))
+        algorithm = registry.build(registry.specify("fed-ges", {}))
         silo = algorithm.open_silo(federation.tables["s00"], federation.schema, "s00", np.random.default_rng(0))
         _, reply = algorithm.local_solve(silo, arcs_of(np.zeros((6, 6), np.bool_)))
         assert list(vars(reply)) == ["arcs"]

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Schema, rounds
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.families import Batch
@@ -102,7 +103,7 @@ class TestExchanges:
         """Broadcasts are the same however the rows are dealt: they follow from the sums."""
         seen = []
         for deal in (0, 1):
-            algorithm = registry.build("secure-ges", registry.configure("secure-ges", {}))
+            algorithm = registry.build(registry.specify("secure-ges", {}))
             federation = drawing(6, 300, 2).dealt(3, deal)
             servers = [algorithm.open_server(federation.schema), *(one.server for one in rounds(algorithm, federation))]
             seen.append([algorithm.broadcast(server).sets.tolist() for server in servers[:-1]])
@@ -158,7 +159,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("name", ["ges", "boss", "secure-ges", "secure-boss", "fed-ges", "ges-union"])
     def test_time_series_are_refused(self, name):
-        algorithm = registry.build(name, registry.configure(name, {}))
+        algorithm = registry.build(registry.specify(name, {}))
         with pytest.raises(BadInput, match="not a time series"):
             algorithm.open_server(Schema(("a", "b"), {"s": 4}, "time-series", {}))
 
@@ -180,4 +181,4 @@ class TestBadInput:
     )
     def test_settings_out_of_range_are_named(self, name, parameter, value):
         with pytest.raises(BadInput, match=rf"parameter {parameter} is {value}"):
-            registry.configure(name, {parameter: value})
+            registry.specify(name, {parameter: value})

@@ -43,7 +43,7 @@ def test_a_round_that_does_not_follow_is_refused_and_changes_nothing(tmp_path, n
 def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
     path = tmp_path / "a.sqlite"
     writer = (
-        "import sys; from pathlib import Path; from fedbnsl.tasks.journal import Journal\n"
+        "import sys; from pathlib import Path; from fedbnsl.tasks.silo.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]))\n"
         "for number in range(1, 10**9): journal.commit('run', number, b'%d' % number * 9999, b'%d' % number)"
     )

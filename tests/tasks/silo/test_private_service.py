@@ -11,11 +11,12 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.promise import Cost, Promise, Release, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, Promise, Release, Request, spent
-from fedbnsl.algorithms.privacy.zcdp import Cost, ReplaceOne, budget
+from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, Request, spent
+from fedbnsl.algorithms.privacy.zcdp import budget
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.session import Aborted, Refused
 from fedbnsl.data.folder.folder import read_folder, write_folder
@@ -42,13 +43,13 @@ def data(tmp_path):
 
 @pytest.fixture
 def call(data):
-    return Call("run", "dp-covariance", {"epsilon": 4.0}, wire.encode(data.schema), 7)
+    return Call("run", registry.pack(registry.specify("dp-covariance", {"epsilon": 4.0})), wire.encode(data.schema), 7)
 
 
 @pytest.fixture
 def asked(data):
     """Return the broadcasts of both rounds, as bytes."""
-    algorithm = registry.build("dp-covariance", registry.configure("dp-covariance", {"epsilon": 4.0}))
+    algorithm = registry.build(registry.specify("dp-covariance", {"epsilon": 4.0}))
     server = algorithm.open_server(data.schema)
     later = replace(server, scales=np.ones(5))
     return [wire.encode(algorithm.broadcast(state)) for state in (server, later)]
@@ -117,9 +118,10 @@ def test_the_owners_budget_counts_whatever_the_coordinator_says(data, call, aske
     silo_runtime.BUDGETS["silo-1"] = 5.0
     for number, broadcast in enumerate(asked, 1):
         solve("silo-1", call, number, broadcast)
-    generous = replace(call, run_id="another", budget=100.0)
+    spec = registry.pack(registry.specify("dp-covariance", {"epsilon": 20.0}))
+    generous = replace(call, run_id="another", spec=spec, budget=100.0)
     with pytest.raises(Overspent, match="above the budget of 5"):
-        solve("silo-1", replace(generous, params={"epsilon": 20.0}), 1, asked[0])
+        solve("silo-1", generous, 1, asked[0])
     assert len(charges("silo-1", "another")) == 0
 
 
@@ -152,7 +154,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from test_private_service import request
 from fedbnsl.algorithms.privacy.ledger import Overspent
-from fedbnsl.tasks.ledger import FileLedger
+from fedbnsl.tasks.silo.ledger import FileLedger
 done = 0
 for number in range(1, 40):
     try:
@@ -186,7 +188,7 @@ def test_processes_that_spend_at_once_do_not_overspend_together(tmp_path):
 
 @pytest.fixture
 def sums(data):
-    return Call("run", "secure-sum", {}, wire.encode(data.schema), 0)
+    return Call("run", registry.pack(registry.specify("secure-sum")), wire.encode(data.schema), 0)
 
 
 class Line:
@@ -206,7 +208,7 @@ class Line:
 
 
 def exchange(data, call, line):
-    algorithm = registry.build(call.algorithm, registry.configure(call.algorithm, call.params))
+    algorithm = registry.build(registry.unpack(call.spec))
     broadcast = algorithm.broadcast(algorithm.open_server(data.schema))
     line.broadcast = wire.encode(broadcast)
     session = masked.session_of("run", 1, masked.new_attempt(), data.schema)
@@ -252,7 +254,7 @@ def test_two_different_sums_of_one_round_are_not_to_be_had(data, tmp_path):
     silos = tuple(f"silo-{k}" for k in range(1, 5))
     silo_runtime.HOSTED.update({silo: tmp_path / "more" / f"{silo}.csv" for silo in silos})
     four = read_folder(tmp_path / "more")
-    call = Call("run", "secure-sum", {}, wire.encode(four.schema), 0)
+    call = Call("run", registry.pack(registry.specify("secure-sum")), wire.encode(four.schema), 0)
     gone = Line(call, b"", lambda phase, silo: (phase, silo) == ("mask", "silo-4"))
     assert exchange(four, call, gone).silos == silos[:3]
     with pytest.raises(Refused, match="silo-1 refuses to unmask: it has helped to unmask another sum of round 1"):
@@ -273,8 +275,8 @@ def test_terms_that_are_not_those_of_the_round_are_refused(data, sums):
 
 def test_masked_and_private_at_once_is_what_it_is_in_process(data):
     params = {"epsilon": 3.0, "insecure_seed": 5}
-    call = Call("run", "secure-sum", params, wire.encode(data.schema), 0)
-    algorithm = registry.build("secure-sum", registry.configure("secure-sum", params))
+    call = Call("run", registry.pack(registry.specify("secure-sum", params)), wire.encode(data.schema), 0)
+    algorithm = registry.build(registry.specify("secure-sum", params))
     first = next(iter(rounds(algorithm, InProcessFederation(data.schema, data.tables)))).server
     found = exchange(data, call, Line(call, b""))
     assert wire.encode(algorithm.aggregate(algorithm.open_server(data.schema), found)) == wire.encode(first)

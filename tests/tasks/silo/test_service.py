@@ -26,12 +26,12 @@ def data(tmp_path):
 
 @pytest.fixture
 def call(data):
-    return Call("run", ALGORITHM, {}, wire.encode(data.schema), 7)
+    return Call("run", registry.pack(registry.specify(ALGORITHM)), wire.encode(data.schema), 7)
 
 
 @pytest.fixture
 def algorithm():
-    return replace(registry.build(ALGORITHM, registry.configure(ALGORITHM, {})), max_rounds=6)
+    return replace(registry.build(registry.specify(ALGORITHM, {})), max_rounds=6)
 
 
 class Runtime:

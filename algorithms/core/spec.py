@@ -1,0 +1,67 @@
+"""What is to be run, as data: an algorithm by its name, its settings, and what is wrapped around it.
+
+A specification is parsed once, where the user's words come in. It travels to every worker, which builds the algorithm
+from it anew (`algorithms/registry.py`); a wrapper turns an algorithm into another one, so wrappers compose.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .protocol import FederatedAlgorithm
+from .schema import Kind
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class WrapperSpec:
+    """A wrapper by its name in the registry, with its settings: a frozen dataclass."""
+
+    name: str
+    settings: Any
+
+
+@dataclass(frozen=True)
+class AlgorithmSpec:
+    """An algorithm by its name in the registry, with its settings (a frozen dataclass) and its wrappers."""
+
+    name: str
+    settings: Any
+    wrappers: tuple[WrapperSpec, ...] = ()
+    """the innermost first"""
+
+    def wrapped(self, name: str, settings: Any) -> "AlgorithmSpec":
+        """Return the specification with one more wrapper around it."""
+        return replace(self, wrappers=(*self.wrappers, WrapperSpec(name, settings)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm of the registry."""
+
+    summary: str
+    source: str
+    leaves: str
+    """exactly what leaves a silo, for `fedbnsl algorithms`"""
+    config: type[Any]
+    build: Callable[[Any], Algorithm]
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    """named settings besides the defaults, such as the paper's own"""
+    kinds: tuple[Kind, ...] = ("continuous",)
+    pooled: bool = False
+    """a baseline that needs all rows in one place: it is run on one silo that holds them"""
+    needs_truth: bool = False
+    """a baseline that picks by the truth: for benchmarks only"""
+    vote: bool = False
+    """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """One wrapper of the registry."""
+
+    summary: str
+    config: type[Any]
+    wrap: Callable[[Algorithm, Any], Algorithm]
+    """(algorithm, settings) -> the algorithm that the wrapper makes of it"""

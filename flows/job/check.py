@@ -1,0 +1,40 @@
+"""What can be known to be wrong with a job before its first round."""
+
+import math
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.secure import masked
+
+from .job import Job
+from .score import check_truth
+
+
+def check(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for what the algorithm cannot use."""
+    name, entry = job.spec.name, registry.entry(job.spec.name)
+    if schema.kind not in entry.kinds:
+        raise BadInput(f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
+    if entry.needs_truth and job.truth is None:
+        raise BadInput(f"{name} picks by the truth, and {job.dataset} has no truth.csv")
+    algorithm = registry.build(job.spec)
+    if entry.pooled and job.secure:
+        raise BadInput(f"--secure: {name} needs all rows in one place, so there is nothing to mask")
+    masked.applies(algorithm, schema, asked=job.secure)
+    if algorithm.private is not None:
+        algorithm.private.promise(schema)
+        _check_levels_public(job, schema)
+    elif job.budget < math.inf:
+        raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
+    if job.truth is not None:
+        check_truth(job.truth, job.allow_cyclic_truth)
+
+
+def _check_levels_public(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for levels read off the rows: a label that one record alone has would tell of it, ε or not."""
+    for name in sorted(set(schema.levels) - set(job.about.get("levels") or {})):
+        raise BadInput(
+            f"{job.dataset}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            "declare them in about.json for a private run"
+        )

@@ -1,0 +1,38 @@
+"""What one execution of `learn` is to do: everything parsed and typed, nothing begun."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.graphs.structure import Structure
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be learned, on which data, under which name."""
+
+    name: str
+    run_id: str
+    spec: AlgorithmSpec
+    seed: int
+    engine: str
+    dataset: str
+    about: dict[str, Any] = field(default_factory=dict)
+    truth: Structure | None = None
+    silo_weights: dict[str, FloatArray] = field(default_factory=dict)
+    """each silo's own true weights, for data made with such"""
+    allow_cyclic_truth: bool = False
+    secure: bool = False
+    budget: float = math.inf
+    """the most ε that all runs on a silo's rows may spend together"""
+    parameters: bool = True
+    """whether to learn the parameters of the structure, too"""
+    smoothing: float = 1.0
+    """equivalent sample size of the prior of probability tables"""
+
+    @property
+    def center(self) -> bool:
+        """Whether the algorithm subtracts each silo's own column means: what follows the rounds then does so, too."""
+        return bool(getattr(self.spec.settings, "center", False))
