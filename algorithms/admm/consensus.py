@@ -1,38 +1,292 @@
-"""Consensus ADMM put together: the same server and silo for every local solver (000 Algorithm 1, 001 Algorithm 1)."""
+"""Consensus ADMM, the papers' loop (Fassy El Fehri et al., Algorithm 1; Ng & Zhang 2022, Algorithm 1).
 
-from ..core.protocol import FederatedAlgorithm
-from . import server_side, silo_side
-from .server_side import Server
+Minimise Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In every round
+
+    silo:    β_p ← β_p + ρ₂(B_p − W)
+             B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ₂/2 ‖B − W‖²
+    server:  W ← argmin ρ₂P/2 ‖W − B̄‖² + αh(W) + ρ₁/2 h(W)²,  B̄ = (1/P) Σ_p (B_p + β_p/ρ₂)
+             α ← α + ρ₁h(W),  ρ₁ ← γ₁ρ₁,  ρ₂ ← γ₂ρ₂
+
+with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs ΣB_p alone: it follows Σβ_p by
+Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum is enough. What leaves a silo: the change of B_p, and ‖B_p − W‖².
+
+`Terms` say on what terms a round is solved. The papers' are `plain_terms`; what we add to the loop (`refined.py`) only
+sets other terms, and moves from phase to phase.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.dag import break_cycles
+from ..graphs.structure import Structure
+from ..secure.ring import FRACTION_BITS
+from ..statistics.rounding import to_multiples
+from .consensus_step import consensus_step, soft_threshold
+from .messages import NOTHING, Broadcast, Reply, change_between, hold_back, reply_packing, summand
+from .problem import Model, Problem, Pull
 from .settings import ConsensusSettings
-from .silo_side import KEPT, Broadcast, LocalSolver, Reply, Silo
+
+# Sums of changes leave rounding where an entry has gone back to zero: anything below this is zero.
+NEGLIGIBLE = 1e-10
+# Residuals say something from the third round on.
+FIRST_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a round is solved."""
+
+    rho2: float
+    l1: float
+    scale: FloatArray
+    """what each variable's penalties are measured in, `[d]`; ones: plain numbers"""
+    free: NDArray[np.bool_]
+    """the entries that may be edges, `[d, d]`"""
+    acyclic: bool = False
+    """whether the free entries cannot make a cycle: h is zero then, whatever W is"""
+    hold: float = 0.0
+    """the least change of an entry worth sending"""
+
+    @property
+    def r(self) -> FloatArray:
+        """ρ₂ in each row, `[d]`."""
+        return self.rho2 * self.scale
+
+    @property
+    def l1_rows(self) -> FloatArray:
+        """λ in each row, λ·√(scale_i · min scale), `[d]`."""
+        return np.asarray(self.l1 * np.sqrt(self.scale * self.scale.min()))
+
+    @property
+    def least_change(self) -> FloatArray:
+        """The least change worth sending in each row, hold·√(min scale / scale_i), `[d]`."""
+        return np.asarray(self.hold * np.sqrt(self.scale.min() / self.scale))
+
+    def norm(self, matrix: FloatArray) -> float:
+        """Return the norm of a `[d, d]` matrix with its rows in their scales."""
+        return float(np.sqrt(self.scale @ (matrix * matrix).sum(axis=1)))
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state: nothing of it comes from one silo alone."""
+
+    variables: tuple[str, ...]
+    silos: int
+    number: int
+    """rounds finished"""
+    W: FloatArray
+    W_known: FloatArray
+    """W as the silos know it"""
+    B_sum: FloatArray
+    beta_sum: FloatArray
+    alpha: float
+    rho1: float
+    rho2: float
+    h: float
+    primal: float
+    """‖B_p − W‖ over the silos, relative to ‖W‖"""
+    dual: float
+    """how far W moved in the last round, relative to ‖W‖"""
+
+
+State = TypeVar("State", bound=Server)
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's private state: its problem is made from the rows, the rest is what the rounds have come to."""
+
+    problem: Problem
+    rounds: int
+    B: FloatArray
+    beta: FloatArray
+    W: FloatArray
+    rho2: float
+
+
+KEPT = ("rounds", "B", "beta", "W", "rho2")
+
+
+def off_diagonal(d: int, *, loops: bool = False) -> NDArray[np.bool_]:
+    """Return the entries that may be edges where no order is known, `[d, d]`; with `loops` those of the diagonal, too.
+
+    With loops only the consensus with W, where the diagonal is zero, draws that of B_p to zero.
+    """
+    return np.ones((d, d), dtype=bool) if loops else ~np.eye(d, dtype=bool)
+
+
+def plain_terms(d: int, rho2: float, l1: float, *, loops: bool = False) -> Terms:
+    """Return the papers' terms: penalties in plain numbers, every edge possible, every change sent."""
+    return Terms(rho2, l1, np.ones(d), off_diagonal(d, loops=loops))
+
+
+def open_silo(problem: Problem, d: int, settings: ConsensusSettings) -> Silo:
+    """Return a silo's state before round 1."""
+    zero = np.zeros((d, d))
+    return Silo(problem, 0, zero, zero, zero, settings.rho2)
+
+
+def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
+    """Return β_p updated for the consensus `W` just received, and the new B_p, in whole 2⁻³² parts.
+
+    Sums of changes of B_p are then exact, in the clear and as fixed-point numbers behind masks.
+    """
+    beta = silo.beta + (silo.rho2 * terms.scale)[:, None] * (silo.B - W)
+    start = np.where(terms.free, silo.B, 0)
+    pull = Pull(beta - terms.r[:, None] * W, terms.r, terms.l1_rows, terms.free, start)
+    solved = hold_back(silo.B, silo.problem.solve(pull), terms.least_change)
+    return beta, np.where(terms.free, to_multiples(solved, FRACTION_BITS), 0.0)
+
+
+def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
+    """Return ‖B_p − W‖² with the B_p of the last round."""
+    apart = silo.B - W
+    return float(terms.scale @ (apart * apart).sum(axis=1))
+
+
+def open_server(schema: Schema, settings: ConsensusSettings) -> Server:
+    """Return the server's state before round 1: W = 0, no duals."""
+    d, P = len(schema.variables), len(schema.rows)
+    zero = np.zeros((d, d))
+    return Server(
+        variables=schema.variables,
+        silos=P,
+        number=0,
+        W=zero,
+        W_known=zero,
+        B_sum=zero,
+        beta_sum=zero,
+        alpha=0.0,
+        rho1=settings.rho1 * P,
+        rho2=settings.rho2,
+        h=0.0,
+        primal=np.inf,
+        dual=np.inf,
+    )
+
+
+def change_of_w(server: Server) -> Broadcast:
+    """Return what all silos are told: the change of W since they last heard of it, and ρ₂."""
+    return Broadcast(change_between(server.W_known, server.W), server.rho2)
+
+
+def step(server: State, change: FloatArray, gaps: float, terms: Terms, w_steps: int) -> State:
+    """Return the state with the new W, given the silos' summed `change` of B_p and summed ‖B_p − W‖²."""
+    P = server.silos
+    B_sum = server.B_sum + change
+    mean = (B_sum + server.beta_sum / terms.r[:, None]) / P
+    target = soft_threshold(mean, (terms.l1_rows / terms.r)[:, None])
+    target = np.where(terms.free & (np.abs(target) > NEGLIGIBLE), target, 0.0)
+    if terms.acyclic:
+        W, h = target, 0.0
+    else:
+        W, h = consensus_step(target, server.W, P * terms.r / terms.scale.min(), server.alpha, server.rho1, w_steps)
+    W = np.where(terms.free, hold_back(server.W, W, terms.least_change), 0.0)
+    size = max(terms.norm(W), float(np.sqrt(terms.scale.min())))
+    return replace(
+        server,
+        number=server.number + 1,
+        W=W,
+        W_known=server.W,
+        B_sum=B_sum,
+        h=h,
+        primal=float(np.sqrt(gaps / P)) / size if server.number else np.inf,
+        dual=terms.norm(W - server.W) / size,
+    )
+
+
+def duals(server: State, terms: Terms) -> State:
+    """Return the state with Σβ and α updated (Ng & Zhang 2022, Eq. 4-5)."""
+    return replace(
+        server,
+        beta_sum=server.beta_sum + terms.r[:, None] * (server.B_sum - server.silos * server.W),
+        alpha=server.alpha + server.rho1 * server.h,
+    )
+
+
+def agreed(server: Server, settings: ConsensusSettings) -> bool:
+    """Return whether the silos agree on W, and W stands still, to the tolerance."""
+    return server.primal < settings.tolerance and server.dual < settings.tolerance
+
+
+def converged(server: Server, settings: ConsensusSettings) -> bool:
+    """Return whether W is acyclic and the silos agree on it, to the tolerances."""
+    acyclic = bool(server.W.any()) and server.h < settings.h_tolerance
+    return acyclic and server.number > FIRST_ROUNDS and agreed(server, settings)
+
+
+def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
+    """Return the `graph` of W `[d, d]` without the entries of at most τ; `scores` are the weights before it."""
+    weights = np.where(np.abs(graph) > settings.threshold, graph, 0.0)
+    if settings.repair:
+        weights, _ = break_cycles(weights)
+    return Structure(server.variables, weights, scores=np.abs(graph))
+
+
+def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:
+    """Return what to follow: h, the relative residuals, edges above the threshold, ρ₁."""
+    return {
+        "h": server.h,
+        "primal": server.primal if np.isfinite(server.primal) else 1.0,
+        "dual": server.dual,
+        "edges": float((np.abs(graph) > settings.threshold).sum()),
+        "rho1": server.rho1,
+        "phase": 1.0,
+    }
 
 
 def consensus_admm(
-    settings: ConsensusSettings, solve: LocalSolver, l1_at_server: bool, loops: bool = False
+    settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm whose silos run `solve`; the ℓ₁ term is on W (001) if `l1_at_server`, else on B_p (000).
+    """Return the papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, else on B_p.
 
-    `loops` leaves the diagonal of B_p free.
+    `loops` leaves the diagonal of B_p free, as Ng & Zhang do.
     """
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
 
+    def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
+        W = broadcast.W.put(silo.W)
+        terms = plain_terms(len(W), broadcast.rho2, silo_l1, loops=loops)
+        beta, B = local_step(silo, W, terms)
+        reply = Reply(change_between(np.zeros_like(B), B - silo.B), NOTHING, gap(silo, W, terms), NOTHING)
+        return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2), reply
+
+    def terms_of(server: Server) -> Terms:
+        return plain_terms(len(server.variables), server.rho2, server_l1)
+
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+        assert replies.total is not None
+        sent = reply_packing(len(server.variables), 0).unpack(replies.total)
+        return step(server, sent["change"], float(sent["gap"]), terms_of(server), settings.w_steps)
+
+    def dual_update(server: Server) -> Server:
+        updated = duals(server, terms_of(server))
+        return replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=server.rho2 * settings.rho2_growth)
+
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: silo_side.open_silo(table, schema, silo, settings),
-        open_server=lambda schema: server_side.open_server(schema, settings),
-        broadcast=lambda server: server_side.broadcast(server, settings),
-        local_solve=lambda silo, message: silo_side.local_solve(silo, message, solve, silo_l1, loops, settings),
-        aggregate=lambda server, replies: server_side.aggregate(server, replies, settings, server_l1),
-        dual_update=lambda server: server_side.dual_update(server, settings),
-        converged=lambda server: server_side.converged(server, settings),
-        structure=lambda server: server_side.structure(server, settings),
+        open_silo=lambda table, schema, silo, rng: open_silo(
+            model.problem(table, schema), len(schema.variables), settings
+        ),
+        open_server=lambda schema: open_server(schema, settings),
+        broadcast=change_of_w,
+        local_solve=local_solve,
+        aggregate=aggregate,
+        dual_update=dual_update,
+        converged=lambda server: converged(server, settings),
+        structure=lambda server: structure(server, model.to_adjacency(server.W), settings),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=settings.rounds,
-        summand=silo_side.summand,
-        sparse=server_side.sparse,
-        measures=lambda server: server_side.measures(server, settings),
-        cost=lambda message: message.cost,
+        summand=summand,
+        measures=lambda server: measures(server, model.to_adjacency(server.W), settings),
+        cost=lambda message: int(message.cost),
         kept=KEPT,
     )

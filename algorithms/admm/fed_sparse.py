@@ -5,21 +5,23 @@ coordinate step and one product S·B; it costs the server L-BFGS on the cyclic p
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..errors import require
-from .consensus import consensus_admm
+from .algorithm import consensus_of
+from .messages import Broadcast, Reply
+from .papers import FED_SPARSE, FED_SPARSE_SACHS, papers_own
 from .pgcd import pgcd
-from .server_side import Server
-from .settings import ConsensusSettings
-from .silo_side import Broadcast, LocalProblem, Reply, Silo
+from .problem import Lasso, MomentsOf
+from .settings import RefinedSettings
 
 
 @dataclass(frozen=True)
-class FedSparse(ConsensusSettings):
+class FedSparse(RefinedSettings):
     """Settings of `fed-sparse`."""
 
     gamma: float = 1.0
@@ -37,24 +39,19 @@ class FedSparse(ConsensusSettings):
         require(self.local_steps >= 1, "local_steps", self.local_steps, "1 or more")
 
 
-# 000 B.3.2 (d = 20, P = 8) and B.3.4 (Sachs, P = 3); ρ₁ is per silo here.
-PAPER = FedSparse(
-    rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, l1=0.1, gamma=0.5, scaled=False, settle=False, w_steps=15_000, hold=0.0
-)
-PAPER_SACHS = replace(PAPER, rho1=10_000 / 3, rho2=5.0, l1=1.0, gamma=0.1, threshold=0.1)
 PRESETS = {
-    "paper": PAPER,
-    "paper-sachs": PAPER_SACHS,
+    "paper": papers_own(FedSparse, FED_SPARSE),
+    "paper-sachs": papers_own(FedSparse, FED_SPARSE_SACHS),
     # Each silo's columns centred and τ = 0.3, chosen like the paper's own by looking at the 18-edge truth.
-    "sachs": replace(PAPER_SACHS, center=True, threshold=0.3),
+    "sachs": replace(papers_own(FedSparse, FED_SPARSE_SACHS), center=True, threshold=0.3),
 }
 
 
-def build(settings: FedSparse) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return Fed-Sparse-BNSL."""
+def build(settings: FedSparse, moments_of: MomentsOf | None = None) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+    """Return Fed-Sparse-BNSL; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
 
-    def solve(problem: LocalProblem) -> FloatArray:
+    def solve(problem: Lasso) -> FloatArray:
         unit = float(np.sqrt(np.diag(problem.S).min())) if settings.scaled else 1.0
         return pgcd(problem, settings.gamma, settings.local_tolerance * unit, settings.local_steps)
 
-    return consensus_admm(settings, solve, l1_at_server=False)
+    return consensus_of(settings, solve, moments_of, l1_at_server=False)

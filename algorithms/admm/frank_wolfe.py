@@ -6,6 +6,7 @@ is not standardised the ball is spent on the wrong entries.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -13,14 +14,14 @@ from numba import njit
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from ..errors import require
-from .consensus import consensus_admm
-from .server_side import Server
-from .settings import ConsensusSettings
-from .silo_side import Broadcast, LocalProblem, Reply, Silo
+from .algorithm import consensus_of
+from .messages import Broadcast, Reply
+from .problem import Lasso
+from .settings import RefinedSettings
 
 
 @dataclass(frozen=True)
-class FedFrankWolfe(ConsensusSettings):
+class FedFrankWolfe(RefinedSettings):
     """Settings of `fed-frank-wolfe`; the paper's surroundings are the default, as it is the paper's baseline."""
 
     rho1: float = 1000 / 8
@@ -41,7 +42,7 @@ class FedFrankWolfe(ConsensusSettings):
         require(self.local_steps >= 1, "local_steps", self.local_steps, "1 or more")
 
 
-def frank_wolfe(problem: LocalProblem, radius: float, steps: int) -> FloatArray:
+def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
     """Return B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
 
     A step costs O(d²): S·B moves with B, and the vertex adds one column of S to one column of it.
@@ -86,10 +87,10 @@ def _walk(S, B, SB, linear, r, allowed, radius, steps):  # type: ignore[no-untyp
         SB[:, j] += step * vertex * S[:, i]
 
 
-def build(settings: FedFrankWolfe) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """Return Fed-BNSL-FW."""
 
-    def solve(problem: LocalProblem) -> FloatArray:
+    def solve(problem: Lasso) -> FloatArray:
         return frank_wolfe(problem, settings.radius * len(problem.S), settings.local_steps)
 
-    return consensus_admm(settings, solve, l1_at_server=False)
+    return consensus_of(settings, solve, l1_at_server=False)

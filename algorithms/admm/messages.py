@@ -1,11 +1,18 @@
 """What consensus ADMM sends: the entries of a matrix that changed, and what they cost (000 B.2.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..statistics.packing import Packing, packing
+
+NOTHING: FloatArray = np.empty(0)
+NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+Moves = NDArray[np.int32]
+"""moves of one variable to another's place in an order, `[n_moves, 2]`: from, to"""
+NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,60 @@ class Change:
     def cost(self) -> int:
         """Bytes by the formula of 000 B.2.1."""
         return len(self.values) * (entry_bytes(self.d) if len(self.positions) else 8)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the server sends: the change of W and ρ₂; what we add to the papers' loop may also send the rest."""
+
+    W: Change
+    rho2: float
+    scale: FloatArray = field(default_factory=lambda: NOTHING)
+    """what penalties are measured in, `[d]`, once it is known"""
+    place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
+    """each variable's place in an order that has settled, `[d]`, when it is new"""
+    moves: Moves = field(default_factory=lambda: NO_MOVES)
+    """moves in the settled order that are to be judged; most often none"""
+    relax: bool = False
+    """whether λ is now zero and only what is left in W is free"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of 000 B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
+        return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a silo sends: the change of B_p, and ‖B_p − W‖² of the last round for the stopping rule."""
+
+    B: Change
+    scale: FloatArray
+    """the variables' mean squares, in the first round of a run that measures penalties in them"""
+    gap: float
+    changes: FloatArray
+    """change of Σ_j var(x_j | those before) under each move that was to be judged"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of 000 B.2.1, counting scales, gap and variances as 8 a number."""
+        return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
+
+
+def reply_packing(d: int, moves: int) -> Packing:
+    """Return how a reply is packed: all that the server needs of it is the sum over the silos."""
+    return packing(change=(d, d), scale=d, gap=(), changes=moves)
+
+
+def summand(reply: Reply) -> FloatArray:
+    """Return `reply` as one vector to be added up."""
+    d = reply.B.d
+    return reply_packing(d, len(reply.changes)).pack(
+        change=reply.B.put(np.zeros((d, d))),
+        scale=reply.scale if len(reply.scale) else None,
+        gap=reply.gap,
+        changes=reply.changes,
+    )
 
 
 def entry_bytes(d: int) -> int:

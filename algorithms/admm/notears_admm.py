@@ -7,7 +7,8 @@ An edge from a variable to itself is none, so B_jj = 0 is part of the local prob
 then starts near the identity, which explains every variable by itself, and takes some ten rounds to leave it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,15 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
-from .consensus import consensus_admm
-from .server_side import Server
-from .settings import ConsensusSettings
-from .silo_side import Broadcast, LocalProblem, Reply, Silo
+from .algorithm import consensus_of
+from .messages import Broadcast, Reply
+from .papers import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, papers_own
+from .problem import Lasso, MomentsOf
+from .settings import RefinedSettings
 
 
 @dataclass(frozen=True)
-class NotearsAdmm(ConsensusSettings):
+class NotearsAdmm(RefinedSettings):
     """Settings of `notears-admm`."""
 
     l1: float = 0.01
@@ -32,17 +34,13 @@ class NotearsAdmm(ConsensusSettings):
     """leave the diagonal of B_p free, as the papers do"""
 
 
-# 000 B.3.2 (d = 20, P = 8), B.3.4 (Sachs, P = 3); ρ₁ is per silo here.
-PAPER = NotearsAdmm(
-    rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, loops=True, scaled=False, settle=False, w_steps=15_000, hold=0.0
-)
 PRESETS = {
-    "paper": PAPER,
-    "paper-sachs": replace(PAPER, rho1=100_000 / 3, rho2=10.0, l1=0.1, threshold=0.1),
+    "paper": papers_own(NotearsAdmm, NOTEARS_ADMM),
+    "paper-sachs": papers_own(NotearsAdmm, NOTEARS_ADMM_SACHS),
 }
 
 
-def closed_form(problem: LocalProblem, loops: bool) -> FloatArray:
+def closed_form(problem: Lasso, loops: bool) -> FloatArray:
     """Return B = (S + R)⁻¹(S − linear), `[d, d]` (001 Eq. 8), with only the allowed entries of each column free."""
     A = problem.S + np.diag(problem.r)
     right = problem.S - problem.linear
@@ -70,6 +68,10 @@ def _ordered(A: FloatArray, right: FloatArray, allowed: NDArray[np.bool_]) -> Fl
     return B
 
 
-def build(settings: NotearsAdmm) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return NOTEARS-ADMM."""
-    return consensus_admm(settings, lambda problem: closed_form(problem, settings.loops), True, settings.loops)
+def build(settings: NotearsAdmm, moments_of: MomentsOf | None = None) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+    """Return NOTEARS-ADMM; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+
+    def solve(problem: Lasso) -> FloatArray:
+        return closed_form(problem, settings.loops)
+
+    return consensus_of(settings, solve, moments_of, l1_at_server=True, loops=settings.loops)

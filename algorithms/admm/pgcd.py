@@ -10,10 +10,10 @@ import numpy as np
 from numba import njit
 
 from ..core.schema import FloatArray
-from .silo_side import LocalProblem
+from .problem import Lasso
 
 
-def pgcd(problem: LocalProblem, gamma: float, tolerance: float, steps: int) -> FloatArray:
+def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
     """Return the minimiser of `problem`, `[d, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
     B = problem.start.copy()
     G = problem.S @ B - problem.S + problem.linear + problem.r[:, None] * B

@@ -1,10 +1,12 @@
 """Messages, states and checkpoints as bytes: msgpack with arrays stored raw, and no pickle anywhere.
 
 What a silo sends, what it journals and what a checkpoint holds are frozen dataclasses of arrays, numbers, strings,
-tuples and dictionaries of these. Floats survive bit for bit, so a decoded message is the message that was sent.
+enumerations, tuples and dictionaries of these. Floats survive bit for bit, so a decoded message is the message that was
+sent.
 """
 
 import dataclasses
+from enum import Enum
 from typing import Any, TypeVar, get_type_hints
 
 import msgpack
@@ -34,6 +36,8 @@ def decode(kind: type[T], packed: bytes) -> T:
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -66,4 +70,4 @@ def _typed(kind: Any, plain: Any) -> Any:
             return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]
         except (KeyError, TypeError) as error:
             raise ValueError(f"the bytes do not hold a {kind}: {error}") from error
-    return plain
+    return kind(plain) if isinstance(kind, type) and issubclass(kind, Enum) else plain

@@ -1,21 +1,22 @@
 """The server of DP-Fed-Sparse-BNSL as 000 Algorithm 1 has it: consensus ADMM, and NOTEARS' h keeps cycles out.
 
-It is the server of `fed-sparse` (`admm/server_side.py`); only the silos' side is private. Their mean squares, which
-penalties may be measured in, come from the private sizes.
+It is the papers' loop (`admm/consensus.py`); only the silos' side is private. Their mean squares, which penalties may
+be measured in, come from the private sizes.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..admm import server_side
+from ..admm import consensus
+from ..admm.consensus import Terms, off_diagonal
 from ..admm.messages import change_between
 from ..admm.settings import ConsensusSettings
 from ..core.protocol import Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from .settings import DpFedSparse, plan
-from .silo import Ask, Part, first_scales, found_scales
+from .silo import Broadcast, Reply, first_scales, found_scales, penalty_scale, steps_packing
 
 
 @dataclass(frozen=True)
@@ -25,67 +26,69 @@ class Server:
     rows: dict[str, int]
     number: int
     scales: FloatArray
-    admm: server_side.Server
+    admm: consensus.Server
 
 
 def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
-    """Return the settings of the consensus: no order settles, and no step asks the silos for more than B_p."""
+    """Return the settings of the consensus."""
     return ConsensusSettings(
         rho1=settings.rho1,
         rho1_growth=settings.rho1_growth,
         rho2=settings.rho2,
         l1=settings.l1,
-        scaled=settings.scaled,
-        settle=False,
-        turns=0,
-        relax=False,
-        hold=0.0,
         w_steps=100,
         rounds=settings.rounds,
         threshold=settings.threshold,
     )
 
 
+def server_terms(server: Server, settings: DpFedSparse) -> Terms:
+    """Return the terms of the server's step: λ is the silos' affair."""
+    scale = penalty_scale(server.scales, settings)
+    return Terms(server.admm.rho2, 0.0, scale, off_diagonal(len(scale)))
+
+
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     plan(settings, schema)
     rows = dict(sorted(schema.rows.items()))
-    admm = server_side.open_server(schema, consensus_settings(settings))
+    admm = consensus.open_server(schema, consensus_settings(settings))
     return Server(rows, 0, first_scales(settings, schema), admm)
 
 
-def broadcast(server: Server) -> Ask:
+def broadcast(server: Server) -> Broadcast:
     """Return the next question. What residuals spread like lies between the smallest variable and their own."""
     W = server.admm.W
     spread = np.sqrt(server.scales * server.scales.min()) if len(server.scales) else server.scales
-    return Ask(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))
+    return Broadcast(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))
 
 
-def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> Server:
+def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
     """Return the state with the new W (000 Eq. 5), or first with the variables' scales."""
     assert replies.total is not None
     variables, number = server.admm.variables, server.number + 1
     if not len(server.scales):
         weight = float(sum(server.rows[silo] for silo in replies.silos)) * len(server.rows) / sum(server.rows.values())
         return replace(server, number=number, scales=found_scales(replies.total, weight, variables, settings))
-    change, gap = replies.total[:-1], replies.total[-1:]
-    total = np.concatenate([change, len(server.rows) * server.scales**2, gap])
-    admm = server_side.aggregate(server.admm, Replies(replies.silos, total=total), consensus_settings(settings), 0.0)
+    sent = steps_packing(len(variables), settings).unpack(replies.total)
+    steps = consensus_settings(settings).w_steps
+    admm = consensus.step(server.admm, sent["change"], float(sent["gap"]), server_terms(server, settings), steps)
     return replace(server, number=number, admm=admm)
 
 
 def dual_update(server: Server, settings: DpFedSparse) -> Server:
-    """Return the state with the duals and ρ₁ updated (001 Eq. 4-7), once there has been a step."""
+    """Return the state with the duals and ρ₁ updated (001 Eq. 4-6), once there has been a step."""
     if server.admm.number == 0:
         return server
-    return replace(server, admm=server_side.dual_update(server.admm, consensus_settings(settings)))
+    updated = consensus.duals(server.admm, server_terms(server, settings))
+    return replace(server, admm=replace(updated, rho1=updated.rho1 * settings.rho1_growth))
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:
     """Return W without the entries of at most `threshold`; it may have cycles."""
-    return server_side.structure(server.admm, consensus_settings(settings))
+    return consensus.structure(server.admm, server.admm.W, consensus_settings(settings))
 
 
 def measures(server: Server, settings: DpFedSparse) -> dict[str, float]:
-    """Return what to follow: see `admm/server_side.py`."""
-    return server_side.measures(server.admm, consensus_settings(settings))
+    """Return what to follow: see `admm/consensus.py`."""
+    return consensus.measures(server.admm, server.admm.W, consensus_settings(settings))

@@ -24,13 +24,13 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..moments.equal_variance import equal_variance
 from .settings import DpFedSparse, plan
-from .silo import CAP, Ask, Part, clip_of, first_scales, found_scales
+from .silo import CAP, Broadcast, Reply, clip_of, first_scales, found_scales, steps_packing
 from .spread import deviations
 
 # Rounds at the end that keep the order: what turned last has to be fitted.
 SETTLED = 2
 # What a parent must explain, in units of the least variance: per deviation of the noise in a step, at least, at most.
-PRICE_OF_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
+PRICE_OF_STEP_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
 # Residuals spread no less than this times the smallest variable, and no more than this times their own variable.
 LEAST, MOST = 0.5, 1.2
 # Stands for the weight of the silos that moved an entry where none did.
@@ -67,28 +67,28 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     return Server(schema.variables, rows, 0, known, np.empty(0), zero, none, float(noise), 1.0)
 
 
-def broadcast(server: Server) -> Ask:
+def broadcast(server: Server) -> Broadcast:
     """Return the next question."""
     spread, place = server.spread, server.place
     if len(server.scales) and not len(spread):
         spread, place = server.scales, _places(np.argsort(server.scales, kind="stable"))
-    return Ask(server.scales, spread, change_between(np.zeros_like(server.W), server.W), place)
+    return Broadcast(server.scales, spread, change_between(np.zeros_like(server.W), server.W), place)
 
 
-def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> Server:
+def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
     """Return the state with the silos' steps, or first their variables' scales, taken in."""
     assert replies.total is not None
-    d, ask = len(server.variables), broadcast(server)
+    d, message = len(server.variables), broadcast(server)
     each = np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
     weight, number = float(each.sum()), server.number + 1
     if not len(server.scales):
         found = found_scales(replies.total, weight, server.variables, settings)
         return replace(server, number=number, scales=found)
-    change, moving = replies.total[: 2 * d * d].reshape(2, d, d)
-    shares = replies.total[2 * d * d :] / weight
-    W = stepped(server.W, change, moving, weight, step_noise(server, ask, settings), settings)
-    spread = np.clip(CAP * ask.spread * deviations(shares), LEAST * ask.scales.min(), MOST * ask.scales)
-    place = ask.place
+    sent = steps_packing(d, settings).unpack(replies.total)
+    shares = sent["spread"] / weight
+    W = stepped(server.W, sent["change"], sent["moving"], weight, step_noise(server, message, settings), settings)
+    spread = np.clip(CAP * message.spread * deviations(shares), LEAST * message.scales.min(), MOST * message.scales)
+    place = message.place
     if number <= settings.exchanges - SETTLED:
         W, place = reordered(W, spread, price(server.noise, settings), settings)
     size = max(float(np.linalg.norm(W)), float(np.linalg.norm(server.W)), 1e-300)
@@ -96,10 +96,10 @@ def aggregate(server: Server, replies: Replies[Part], settings: DpFedSparse) -> 
     return replace(server, number=number, W=W, spread=spread, place=place, moved=moved)
 
 
-def step_noise(server: Server, ask: Ask, settings: DpFedSparse) -> FloatArray:
+def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> FloatArray:
     """Return the standard deviation of what noise does to an entry in one step of one silo, `[d, d]`."""
-    M = ask.scales**2
-    reach = clip_of(settings, ask.scales, ask.spread, M).reach / _unit_reach(settings, len(M))
+    M = message.scales**2
+    reach = clip_of(settings, message.scales, message.spread, M).reach / _unit_reach(settings, len(M))
     return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
 
 
@@ -117,7 +117,7 @@ def stepped(
 
 def price(noise: float, settings: DpFedSparse) -> float:
     """Return what a parent must explain: what the settings say, or more the more noise there is in a weight."""
-    return settings.price or min(max(PRICE_OF_NOISE * noise, LEAST_PRICE), MOST_PRICE)
+    return settings.price or min(max(PRICE_OF_STEP_NOISE * noise, LEAST_PRICE), MOST_PRICE)
 
 
 def reordered(
@@ -139,13 +139,13 @@ def covariance(W: FloatArray, spread: FloatArray) -> FloatArray:
     return np.asarray(A.T @ np.diag(spread**2) @ A)
 
 
-def sparse(server: Server) -> Sparse | None:
+def sparse(server: Server, settings: DpFedSparse) -> Sparse | None:
     """Return where the summands of this round may differ from zero: in the entries that the order allows."""
     if not len(server.scales):
         return None
     d = len(server.variables)
-    free = np.flatnonzero(forward(broadcast(server).place, d))
-    return Sparse(np.concatenate([free, d * d + free, np.arange(2 * d * d, 2 * d * d + d)]), 2 * d * d + d)
+    free = forward(broadcast(server).place, d)
+    return steps_packing(d, settings).sparse(change=free, moving=free, spread=True)
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..admm.consensus import Terms
 from ..admm.messages import Change, change_between
 from ..admm.order import forward
-from ..admm.silo_side import l1_weights, on_grid
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema
 from ..privacy import scales
-from ..privacy.discrete_gaussian import on_grid as release_on_grid
+from ..privacy.discrete_gaussian import release_on_grid
 from ..privacy.noise import Bits, child
+from ..secure.ring import FRACTION_BITS
+from ..statistics.packing import Packing, packing
+from ..statistics.rounding import to_multiples
 from .clipping import Clip, huber, product
 from .private_pgcd import PrivateProblem, bounded, dp_pgcd, residuals
 from .settings import DpFedSparse, Plan, plan
@@ -48,7 +51,7 @@ KEPT = ("B", "beta")
 
 
 @dataclass(frozen=True)
-class Ask:
+class Broadcast:
     """What the server sends: nothing at first, then all that the next steps start from."""
 
     scales: FloatArray
@@ -67,7 +70,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Part:
+class Reply:
     """What a silo sends; its arrays are empty where they are not asked for."""
 
     sizes: FloatArray
@@ -93,55 +96,57 @@ def open_silo(table: FloatArray, schema: Schema, settings: DpFedSparse) -> Silo:
     return Silo(table, weight, plan(settings, schema), np.zeros((d, d)), np.zeros((d, d)))
 
 
-def releases(silo: Silo, ask: Ask) -> tuple[Release, ...]:
+def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
     """Return what `local_solve` is about to release."""
-    if not len(ask.scales):
+    if not len(message.scales):
         return (Release("sizes of the variables", silo.plan.scales),)
     steps = (Release("choices of entries", silo.plan.choices), Release("gradients", silo.plan.gradients))
     return (Release("spread of residuals", silo.plan.spread), *steps) if silo.plan.spread.rho else steps
 
 
-def local_solve(silo: Silo, ask: Ask, settings: DpFedSparse) -> tuple[Silo, Part]:
-    """Answer `ask`: see the module."""
+def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
+    """Answer `message`: see the module."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
-    if not len(ask.scales):
-        return silo, Part(sizes(silo, settings), change_between(nothing, nothing), np.empty(0), 0.0, silo.weight)
-    W, r = ask.W.put(nothing), dual_weights(ask, settings)
+    if not len(message.scales):
+        return silo, Reply(sizes(silo, settings), change_between(nothing, nothing), np.empty(0), 0.0, silo.weight)
+    W, r = message.W.put(nothing), dual_weights(message, settings)
     old = W if settings.settles_order else silo.B
     gap = old - W
     beta = silo.beta + r[:, None] * gap
-    table = bounded(silo.table, ask.scales)
-    problem = problem_of(ask, W, r, beta, old, settings)
+    table = bounded(silo.table, message.scales)
+    problem = problem_of(message, W, r, beta, old, settings)
     R = residuals(table, old)
     spread = np.empty(0)
     if settings.settles_order:
-        caps = CAP * ask.spread
-        spread = on_grid(private_squares(Bits(child(silo.key, "spread")), R.T, caps, silo.plan.spread))
-    B = on_grid(dp_pgcd(problem, table, R, silo.plan.noise, silo.plan.steps, settings.gamma, silo.key))
-    apart = float(ask.scales**2 @ (gap * gap).sum(axis=1))
-    part = Part(np.empty(0), change_between(nothing, B - old), spread, apart, silo.weight)
-    return Silo(silo.table, silo.weight, silo.plan, B, beta), part
+        caps = CAP * message.spread
+        spread = to_multiples(
+            private_squares(Bits(child(silo.key, "spread")), R.T, caps, silo.plan.spread), FRACTION_BITS
+        )
+    steps = dp_pgcd(problem, table, R, silo.plan.noise, silo.plan.steps, settings.gamma, silo.key)
+    B = to_multiples(steps, FRACTION_BITS)
+    apart = float(message.scales**2 @ (gap * gap).sum(axis=1))
+    reply = Reply(np.empty(0), change_between(nothing, B - old), spread, apart, silo.weight)
+    return Silo(silo.table, silo.weight, silo.plan, B, beta), reply
 
 
 def problem_of(
-    ask: Ask, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
+    message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
     """Return the silo's lasso: under an order no dual pulls at it, and scores count by the spread of the residuals."""
-    M = ask.scales**2 + r
+    M = message.scales**2 + r
     if settings.settles_order:
-        l1, weights = settings.l1 * ask.scales * ask.spread.min(), ask.spread.min() / ask.spread
+        l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread
     else:
-        l1 = l1_weights(settings.l1, ask.scales**2 if settings.scaled else np.ones(len(M)))
-        weights = np.ones(len(M))
+        l1, weights = consensus_terms(message, settings).l1_rows, np.ones(len(M))
     return PrivateProblem(
         linear=beta - r[:, None] * W,
         r=r,
         M=M,
         l1=l1,
-        allowed=forward(ask.place, len(M)),
+        allowed=forward(message.place, len(M)),
         start=start,
-        clip=clip_of(settings, ask.scales, ask.spread, M),
+        clip=clip_of(settings, message.scales, message.spread, M),
         weights=weights,
     )
 
@@ -153,11 +158,22 @@ def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: Fl
     return product(settings.clip, settings.clip_total, M)
 
 
-def dual_weights(ask: Ask, settings: DpFedSparse) -> FloatArray:
+def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
     """Return r_i, what holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
     if settings.settles_order:
-        return np.zeros(len(ask.scales))
-    return settings.rho2 * (ask.scales**2 if settings.scaled else np.ones(len(ask.scales)))
+        return np.zeros(len(message.scales))
+    return consensus_terms(message, settings).r
+
+
+def consensus_terms(message: Broadcast, settings: DpFedSparse) -> Terms:
+    """Return the terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
+    d = len(message.scales)
+    return Terms(settings.rho2, settings.l1, penalty_scale(message.scales, settings), forward(message.place, d))
+
+
+def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
+    """Return what penalties are measured in, `[d]`: the variables' mean squares, or plain numbers."""
+    return scales**2 if settings.scaled else np.ones(len(scales))
 
 
 def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
@@ -165,24 +181,32 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
     bits, d = Bits(child(silo.key, "sizes")), silo.table.shape[1]
     if settings.smoothness == "private":
         caps = np.full(d, np.sqrt(settings.second_moment_bound))
-        return on_grid(private_squares(bits, silo.table, caps, silo.plan.scales))
+        return to_multiples(private_squares(bits, silo.table, caps, silo.plan.scales), FRACTION_BITS)
     counts = scales.bucket_counts(silo.table).ravel().astype(np.float64)
     rho, rows = silo.plan.scales.rho, float(len(silo.table))
-    return on_grid(release_on_grid(bits, counts, scales.counts_sensitivity(d) * SLACK, rho, rows))
+    released = release_on_grid(bits, counts, scales.counts_sensitivity(d) * SLACK, rho, rows)
+    return to_multiples(released, FRACTION_BITS)
 
 
-def summand(part: Part, settings: DpFedSparse) -> FloatArray:
-    """Return `part` as one vector: all the server needs is the sum.
+def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
+    """Return `reply` as one vector: all the server needs is the sum.
 
-    Counts as they are, mean squares weighted by the rows. Under an order `[2d² + d]`: the change of B_p, where it is
-    one, and the spread, all weighted by the rows; else `[d² + 1]`: the change of B_p and the gap.
+    Counts as they are, mean squares weighted by the rows; then as `steps_packing` says, under an order all weighted by
+    the rows.
     """
-    if len(part.sizes):
-        return part.sizes if settings.smoothness == "histogram" else part.weight * part.sizes
-    change = part.B.put(np.zeros((part.B.d, part.B.d))).ravel()
+    if len(reply.sizes):
+        return reply.sizes if settings.smoothness == "histogram" else reply.weight * reply.sizes
+    change, packed = reply.B.put(np.zeros((reply.B.d, reply.B.d))), steps_packing(reply.B.d, settings)
     if settings.settles_order:
-        return part.weight * np.concatenate([change, change != 0, part.spread])
-    return np.append(change, part.gap)
+        return reply.weight * packed.pack(change=change, moving=change != 0, spread=reply.spread)
+    return packed.pack(change=change, gap=reply.gap)
+
+
+def steps_packing(d: int, settings: DpFedSparse) -> Packing:
+    """Return how the silos' steps are packed: the change of B_p, where it is one, and the spread; or change and gap."""
+    if settings.settles_order:
+        return packing(change=(d, d), moving=(d, d), spread=d)
+    return packing(change=(d, d), gap=())
 
 
 def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:

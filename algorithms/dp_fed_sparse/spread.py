@@ -12,7 +12,7 @@ from scipy.special import erf
 
 from ..core.promise import Cost, ReplaceOne
 from ..core.schema import FloatArray
-from ..privacy.discrete_gaussian import on_grid
+from ..privacy.discrete_gaussian import release_on_grid
 from ..privacy.noise import Bits
 from .step_noise import SLACK
 
@@ -31,7 +31,7 @@ def shares_sensitivity(variables: int, rows: int) -> float:
 def private_squares(bits: Bits, values: FloatArray, caps: FloatArray, cost: Cost[ReplaceOne]) -> FloatArray:
     """Release the truncated squares of `values` `[n_rows, d]` at a cost of at most `cost`, `[d]`."""
     n, d = values.shape
-    return on_grid(bits, truncated_squares(values, caps), shares_sensitivity(d, n) * SLACK, cost.rho, 1.0)
+    return release_on_grid(bits, truncated_squares(values, caps), shares_sensitivity(d, n) * SLACK, cost.rho, 1.0)
 
 
 def deviations(shares: FloatArray) -> FloatArray:

@@ -1,19 +1,20 @@
 """Learners that start from one pooled covariance: no rows, no rounds, no further exchange (001 §4)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
-from ..admm.silo_side import open_moments
+from ..admm.problem import MomentsOf
 from ..core.protocol import FederatedAlgorithm, rounds
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
+from ..statistics.moments import SecondMoments
 from .equal_variance import equal_variance
 from .searched import ges_from_moments, pc_from_moments
 
@@ -54,7 +55,7 @@ class PooledLearner:
         require(0 < self.alpha < 1, "alpha", self.alpha, "between 0 and 1")
 
 
-CONSENSUS: dict[str, tuple[Any, Callable[[Any], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
+CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
     "notears": (Notears, fed_sparse.build),
     "fed-sparse": (fed_sparse.FedSparse, fed_sparse.build),
     "notears-admm": (notears_admm.NotearsAdmm, notears_admm.build),
@@ -77,19 +78,11 @@ def learn_from_moments(
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     kind, build = CONSENSUS[how.learner]
     settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
-    algorithm = replace(build(settings), open_silo=lambda table, schema, silo, rng: open_moments(table, rows, settings))
-    schema = Schema(variables, {"pooled": rows})
-    *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
+    algorithm = build(settings, lambda table, schema: SecondMoments(table, rows))
+    *_, last = rounds(algorithm, InProcessFederation(Schema(variables, {"pooled": rows}), {"pooled": S}))
     return algorithm.structure(last.server)
 
 
 def exact_price(d: int, rows: int) -> float:
     """Return the price of a parent where S has only sampling error: above what the best of d explains by chance."""
     return max(0.05, 3 * float(np.log(d)) / rows)
-
-
-def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return each variable's mean squared residual under `weights`, `[d]`, as second moments `S` have it: above 0."""
-    gap = np.eye(len(S)) - weights
-    least = 1e-6 * np.diag(S)
-    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), least))

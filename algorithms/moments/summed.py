@@ -27,8 +27,9 @@ from ..privacy.noise import Bits, child
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
+from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle, triangle
-from .pooled import PooledLearner, exact_price, learn_from_moments, residual_variances
+from .pooled import PooledLearner, exact_price, learn_from_moments
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
 LEAST_EIGENVALUE = 1e-3

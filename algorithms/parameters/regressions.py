@@ -15,7 +15,7 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
-from ..moments.pooled import residual_variances
+from ..statistics.moments import residual_variances
 from .networks import GaussianNetwork
 from .refit import refit
 

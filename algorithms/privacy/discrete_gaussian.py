@@ -125,7 +125,7 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
             return int(chosen)
 
 
-def on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound: float) -> FloatArray:
+def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound: float) -> FloatArray:
     """Release `value` at a cost of at most ρ zCDP, as multiples of a power of two.
 
     Rounding to the grid of step g may move two neighbouring values apart by another g√d, d the number of coordinates:
@@ -149,7 +149,7 @@ def on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound
 
 
 def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:
-    """Return the grid's step g, a power of two, and the noise's variance in squared steps that `on_grid` works with.
+    """Return the grid's step g, a power of two, and the noise's variance in squared steps, for `release_on_grid`.
 
     g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding costs a thousandth of the noise at most. The noise of a coordinate has
     the standard deviation g·√variance.

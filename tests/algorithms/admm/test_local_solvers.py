@@ -9,15 +9,15 @@ from fedbnsl.algorithms.admm.frank_wolfe import frank_wolfe
 from fedbnsl.algorithms.admm.notears_admm import closed_form
 from fedbnsl.algorithms.admm.order import forward
 from fedbnsl.algorithms.admm.pgcd import pgcd
-from fedbnsl.algorithms.admm.silo_side import LocalProblem
+from fedbnsl.algorithms.admm.problem import Lasso
 
 
-def problem(seed: int, d: int = 6, l1: float = 0.1, ordered: bool = False, start: bool = False) -> LocalProblem:
+def problem(seed: int, d: int = 6, l1: float = 0.1, ordered: bool = False, start: bool = False) -> Lasso:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(50, d)) @ rng.normal(size=(d, d)) * rng.uniform(0.3, 3, d)
     place = rng.permutation(d) if ordered else np.empty(0, dtype=np.int64)
     allowed = forward(place, d)
-    return LocalProblem(
+    return Lasso(
         S=X.T @ X / len(X),
         linear=0.3 * rng.normal(size=(d, d)),
         r=rng.uniform(0.2, 2, d),
@@ -27,7 +27,7 @@ def problem(seed: int, d: int = 6, l1: float = 0.1, ordered: bool = False, start
     )
 
 
-def value(p: LocalProblem, B: np.ndarray) -> float:
+def value(p: Lasso, B: np.ndarray) -> float:
     gap = np.eye(len(B)) - B
     return float(
         0.5 * np.trace(gap.T @ p.S @ gap)
@@ -37,7 +37,7 @@ def value(p: LocalProblem, B: np.ndarray) -> float:
     )
 
 
-def proximal_gradient(p: LocalProblem, steps: int = 20_000) -> np.ndarray:
+def proximal_gradient(p: Lasso, steps: int = 20_000) -> np.ndarray:
     """A plain solver of the same lasso: one step size for all entries, nothing greedy."""
     B = np.zeros_like(p.S)
     size = 1 / (np.linalg.eigvalsh(p.S)[-1] + p.r.max())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.admm.pgcd import pgcd
-from fedbnsl.algorithms.admm.silo_side import LocalProblem
+from fedbnsl.algorithms.admm.problem import Lasso
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
@@ -345,7 +345,7 @@ class TestLearning:
         B = dp_pgcd.dp_pgcd(
             problem, table, dp_pgcd.residuals(table, zero), GumbelGaussian(nearly, nearly), 600, 1.0, bytes(32)
         )
-        np.testing.assert_allclose(B, pgcd(LocalProblem(S, linear, r, l1, allowed, zero), 1.0, 1e-6, 10_000), atol=1e-3)
+        np.testing.assert_allclose(B, pgcd(Lasso(linear, r, l1, allowed, zero, S), 1.0, 1e-6, 10_000), atol=1e-3)
 
     @pytest.mark.parametrize(("epsilon", "most"), [(5.0, 2), (1.0, 6)])
     def test_a_graph_of_twelve_is_found(self, epsilon, most):

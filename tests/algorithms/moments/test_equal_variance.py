@@ -7,7 +7,8 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import equal_variance as module
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
-from fedbnsl.algorithms.moments.pooled import PooledLearner, learn_from_moments, residual_variances
+from fedbnsl.algorithms.moments.pooled import PooledLearner, learn_from_moments
+from fedbnsl.algorithms.statistics.moments import residual_variances
 from fedbnsl.data.generators.linear import homogeneous
 
 

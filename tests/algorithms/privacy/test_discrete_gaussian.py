@@ -13,7 +13,7 @@ from scipy.stats import chi2_contingency, chisquare, ks_2samp
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy import discrete_gaussian as module
-from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential, noise_on_grid, on_grid
+from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential, noise_on_grid, release_on_grid
 from fedbnsl.algorithms.privacy.noise import Bits, child, exponential_coin, insecure_key
 
 KEY = insecure_key(7, "a")
@@ -273,17 +273,17 @@ class TestOnGrid:
     def test_it_releases_multiples_of_the_step_around_the_value(self) -> None:
         value = np.linspace(-3, 3, 6000).reshape(60, 100)
         step, _ = noise_on_grid(0.2, 0.08, value.size)
-        released = on_grid(bits(), value, 0.2, 0.08, bound=4.0)
+        released = release_on_grid(bits(), value, 0.2, 0.08, bound=4.0)
         assert released.shape == value.shape
         assert np.array_equal(np.rint(released / step) * step, released)
         noise = released - value
         assert abs(noise.mean()) < 4 * 0.5 / math.sqrt(value.size)
         assert noise.std() == pytest.approx(0.5, rel=0.05)
-        assert np.array_equal(released, on_grid(bits(), value, 0.2, 0.08, bound=4.0))
-        assert not np.array_equal(released, on_grid(bits("other"), value, 0.2, 0.08, bound=4.0))
+        assert np.array_equal(released, release_on_grid(bits(), value, 0.2, 0.08, bound=4.0))
+        assert not np.array_equal(released, release_on_grid(bits("other"), value, 0.2, 0.08, bound=4.0))
 
     def test_what_is_beyond_the_bound_is_clamped(self) -> None:
-        released = on_grid(bits(), np.array([1e300, -np.inf, 0.0]), 1e-6, 0.5, bound=2.0)
+        released = release_on_grid(bits(), np.array([1e300, -np.inf, 0.0]), 1e-6, 0.5, bound=2.0)
         np.testing.assert_allclose(released, [2.0, -2.0, 0.0], atol=1e-5)
 
     @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
@@ -291,15 +291,15 @@ class TestOnGrid:
         good = {"sensitivity": 1.0, "rho": 1.0, "bound": 1.0}
         for name in good:
             with pytest.raises(BadInput, match=f"{name} is {bad}"):
-                on_grid(bits(), np.zeros(2), **(good | {name: bad}))
+                release_on_grid(bits(), np.zeros(2), **(good | {name: bad}))
 
     def test_what_floats_cannot_carry_is_refused(self) -> None:
         with pytest.raises(BadInput, match="has a NaN"):
-            on_grid(bits(), np.array([0.0, np.nan]), 1.0, 1.0, 1.0)
+            release_on_grid(bits(), np.array([0.0, np.nan]), 1.0, 1.0, 1.0)
         with pytest.raises(BadInput, match=r"bound is 1e\+20: too great beside noise"):
-            on_grid(bits(), np.zeros(2), 1.0, 1.0, 1e20)
+            release_on_grid(bits(), np.zeros(2), 1.0, 1.0, 1e20)
         with pytest.raises(BadInput, match="no grid that fine"):
-            on_grid(bits(), np.zeros(2), 1e-307, 1.0, 1.0)
+            release_on_grid(bits(), np.zeros(2), 1e-307, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**81), 2**80 + 1])

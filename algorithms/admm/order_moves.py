@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-
-Moves = NDArray[np.int32]
-NONE: Moves = np.empty((0, 2), dtype=np.int32)
+from .messages import Moves
 
 
 def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:

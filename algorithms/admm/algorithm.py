@@ -1,0 +1,28 @@
+"""Consensus ADMM for linear models, put together: the papers' loop, with what is added to it where something is."""
+
+from typing import Any
+
+from ..core.protocol import FederatedAlgorithm
+from .consensus import consensus_admm
+from .messages import Broadcast, Reply
+from .problem import LassoSolver, LinearModel, MomentsOf, weighted_moments
+from .refined import refined_admm
+from .settings import RefinedSettings
+
+
+def consensus_of(
+    settings: RefinedSettings,
+    solver: LassoSolver,
+    moments_of: MomentsOf | None = None,
+    *,
+    l1_at_server: bool,
+    loops: bool = False,
+) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+    """Return the algorithm whose silos solve their lasso with `solver`.
+
+    `moments_of` says what a silo knows of its rows, by default their weighted second moments.
+    """
+    model = LinearModel(solver, moments_of or (lambda table, schema: weighted_moments(table, schema, settings.center)))
+    if settings.any:
+        return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
+    return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)

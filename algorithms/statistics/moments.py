@@ -1,0 +1,85 @@
+"""Sums of products of columns: the sufficient statistics of everything linear or Gaussian."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from .packing import Block, Packing
+
+ROUNDING = 1e-12
+"""a variance below this part of the mean square is what rounding left of zero"""
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """Second moments S `[d, d]`, and the number of rows behind them."""
+
+    S: FloatArray
+    rows: int
+
+
+def products(table: FloatArray, *, center: bool = False) -> FloatArray:
+    """Return XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center`: `[d, d]`."""
+    X = table - table.mean(axis=0) if center else table
+    return np.asarray(X.T @ X)
+
+
+def pooled_packing(d: int) -> Packing:
+    """Return how the moments of `d` columns travel: the number of rows, the sums, and the sums of products."""
+    return Packing((Block("rows", ()), Block("sums", (d,)), Block("products", (d, d), symmetric=True)))
+
+
+def pooled_moments(table: FloatArray) -> FloatArray:
+    """Return rows, sums and sums of products of `table` `[n_rows, d]` as one vector `[1 + d + d(d + 1)/2]`."""
+    d = table.shape[1]
+    return pooled_packing(d).pack(rows=float(len(table)), sums=table.sum(axis=0), products=products(table))
+
+
+def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
+    """Return pooled moments with all but the number of rows divided by `all_rows`.
+
+    What travels is then no larger for many rows than for one, and fits the fixed-point numbers of a secure sum.
+    """
+    return np.concatenate([moments[:1], moments[1:] / all_rows])
+
+
+def of_all_rows(sent: FloatArray, all_rows: int) -> FloatArray:
+    """Return the pooled moments that a sum of `per_row` moments stands for."""
+    return np.concatenate([sent[:1], sent[1:] * all_rows])
+
+
+def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
+    """Return the number of rows, and the covariance about the mean `[d, d]`, that (summed) pooled moments give."""
+    one = pooled_packing(d).unpack(moments)
+    n = one["rows"]
+    return int(n), one["products"] / n - np.outer(one["sums"], one["sums"]) / n**2
+
+
+def correlation(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
+    """Return the number of rows, and the correlations `[d, d]`, that (summed) pooled moments give.
+
+    A column without variance correlates with nothing.
+    """
+    one = pooled_packing(d).unpack(moments)
+    centred = one["products"] - np.outer(one["sums"], one["sums"]) / one["rows"]
+    variances = np.diag(centred)
+    scale = np.sqrt(np.where(variances > ROUNDING * np.diag(one["products"]), variances, 0))
+    both = np.outer(scale, scale)
+    correlations: NDArray[np.float64] = np.divide(centred, both, out=np.eye(d), where=both > 0)
+    np.fill_diagonal(correlations, 1.0)
+    return int(one["rows"]), correlations
+
+
+def in_own_units(S: FloatArray) -> FloatArray:
+    """Return second moments `S` `[d, d]` in units of their root mean squares."""
+    scale = np.sqrt(np.diag(S))
+    return np.asarray(S / np.outer(scale, scale))
+
+
+def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return each variable's mean squared residual under `weights`, `[d]`, as second moments `S` have it: above 0."""
+    gap = np.eye(len(S)) - weights
+    least = 1e-6 * np.diag(S)
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), least))

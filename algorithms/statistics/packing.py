@@ -1,0 +1,87 @@
+"""Several arrays as one vector that silos add up: one description for the silo, the masks and the server.
+
+An algorithm says once, by name and shape, what its silos add up. The silo packs by it, a secure sum leaves out by it
+what is known to be zero, and the server unpacks the sum by it.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import Sparse
+from .symmetric import from_triangle, triangle
+
+
+@dataclass(frozen=True)
+class Block:
+    """One array among the summands; of a symmetric one `[d, d]` only the upper triangle is sent."""
+
+    name: str
+    shape: tuple[int, ...]
+    symmetric: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many numbers are sent of it."""
+        return self.shape[0] * (self.shape[0] + 1) // 2 if self.symmetric else prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The arrays that silos add up, one after another."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def length(self) -> int:
+        """The length of the packed vector."""
+        return sum(block.size for block in self.blocks)
+
+    def pack(self, **arrays: Any) -> NDArray[Any]:
+        """Return the arrays as one vector `[length]`; one that is not given is zero.
+
+        Raises `ValueError` for an array of another name or shape: a mistake of the program.
+        """
+        unknown = set(arrays) - {block.name for block in self.blocks}
+        if unknown:
+            raise ValueError(f"no block is called {', '.join(sorted(unknown))}")
+        return np.concatenate([_flat(block, arrays.get(block.name)) for block in self.blocks])
+
+    def unpack(self, vector: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `vector` `[length]`, or a sum of such vectors, holds."""
+        if len(vector) != self.length:
+            raise ValueError(f"a vector of {len(vector)} numbers, not of {self.length}")
+        ends = np.cumsum([block.size for block in self.blocks])
+        parts = np.split(vector, ends[:-1])
+        return {
+            block.name: from_triangle(part) if block.symmetric else part.reshape(block.shape)
+            for block, part in zip(self.blocks, parts, strict=True)
+        }
+
+    def sparse(self, **free: NDArray[np.bool_] | bool) -> Sparse:
+        """Return where the vector may differ from zero: in blocks given as True, or at their entries that are True."""
+        where = {name: np.asarray(entries) for name, entries in free.items()}
+        packed = [
+            np.broadcast_to(where.get(block.name, np.False_), block.shape).ravel()
+            if not block.symmetric
+            else np.full(block.size, where.get(block.name, np.False_))
+            for block in self.blocks
+        ]
+        return Sparse(np.flatnonzero(np.concatenate(packed)), self.length)
+
+
+def packing(**shapes: int | tuple[int, ...]) -> Packing:
+    """Return the packing of arrays of these names and shapes; a whole number is the shape of a vector."""
+    return Packing(tuple(Block(name, (shape,) if isinstance(shape, int) else shape) for name, shape in shapes.items()))
+
+
+def _flat(block: Block, array: Any) -> NDArray[Any]:
+    if array is None:
+        return np.zeros(block.size)
+    values = np.asarray(array)
+    if values.shape != block.shape:
+        raise ValueError(f"{block.name} has the shape {values.shape}, not {block.shape}")
+    return triangle(values) if block.symmetric else values.ravel()
