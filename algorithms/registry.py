@@ -8,6 +8,7 @@ from .admm import fed_sparse, frank_wolfe, notears_admm
 from .admm import notears as notears_alone
 from .baselines import local_notears as local
 from .baselines import pooled_search as one_shot
+from .baselines import pooled_tests
 from .baselines import vote_on_graphs as graph_vote
 from .baselines import vote_on_tests as cit_vote
 from .constraint import fed_pc
@@ -131,7 +132,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Spirtes, Glymour, Scheines 2000; Colombo, Maathuis 2014",
         leaves="every row",
         config=ConstraintSettings,
-        build=fed_pc.pc,
+        build=pooled_tests.pc,
         kinds=OWN_ROWS,
         pooled=True,
     ),
@@ -140,7 +141,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Spirtes, Glymour, Scheines 2000; Zhang 2008",
         leaves="every row",
         config=ConstraintSettings,
-        build=fed_pc.fci,
+        build=pooled_tests.fci,
         kinds=OWN_ROWS,
         pooled=True,
     ),

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..admm.notears import Notears, notears
-from ..core.one_exchange import Ask, once
+from ..core.one_exchange import Request, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.compare import compare
@@ -19,7 +19,7 @@ from ..graphs.structure import Structure
 
 
 @dataclass(frozen=True)
-class Learned:
+class OwnStructure:
     """A silo's own structure, all it keeps and all it sends: weights after the threshold, and before as scores."""
 
     weights: FloatArray
@@ -36,18 +36,20 @@ class Server:
     scores: FloatArray
 
 
-def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgorithm[Server, Learned, Ask, Learned]:
+def build(
+    settings: Notears, choose: Literal["medoid", "vote"]
+) -> FederatedAlgorithm[Server, OwnStructure, Request, OwnStructure]:
     """Return the baseline whose structure is the silos' medoid or their vote; `local_structures` has all of them."""
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Learned:
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
         own = notears(table, schema.variables, settings)
         assert own.scores is not None
-        return Learned(own.weights, own.scores)
+        return OwnStructure(own.weights, own.scores)
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.variables, (), np.empty(0), np.empty(0))
 
-    def aggregate(server: Server, replies: Replies[Learned]) -> Server:
+    def aggregate(server: Server, replies: Replies[OwnStructure]) -> Server:
         weights = np.stack([reply.weights for reply in replies.each])
         return Server(server.variables, replies.silos, weights, np.stack([reply.scores for reply in replies.each]))
 
@@ -58,7 +60,7 @@ def build(settings: Notears, choose: Literal["medoid", "vote"]) -> FederatedAlgo
         return min(each, key=lambda one: sum(compare(one, other)["shd"] or 0 for other in each if other.acyclic))
 
     return replace(
-        once(open_silo, open_server, aggregate, structure, Server, Learned), local_structures=local_structures
+        once(open_silo, open_server, aggregate, structure, Server, OwnStructure), local_structures=local_structures
     )
 
 

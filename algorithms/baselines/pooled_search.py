@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.one_exchange import Ask, once
+from ..core.one_exchange import Request, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
@@ -22,8 +22,9 @@ from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.procedures import BOSS, GES, Procedure, search
-from ..score.rows import open_rows, refuse_time_series, refuse_wide, scores_of
+from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
+from ..statistics.rows import cardinalities_of, open_rows
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,17 @@ class Server:
     graphs: NDArray[np.bool_]
 
 
-def pooled_ges(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+def pooled_ges(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     """Return GES on all rows in one place."""
     return _pooled(settings, GES)
 
 
-def pooled_boss(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+def pooled_boss(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     """Return BOSS on all rows in one place."""
     return _pooled(settings, BOSS)
 
 
-def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))
@@ -81,7 +82,7 @@ def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[S
     return _once(open_silo, open_server, structure)
 
 
-def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     """Return the fusion of what GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
@@ -98,7 +99,7 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]
 
 def no_graphs(schema: Schema) -> Server:
     """Return the state before anything was sent. Raises BadInput for time series."""
-    refuse_time_series(schema)
+    cardinalities_of(schema)  # refuses time series
     return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
 
 
@@ -106,7 +107,7 @@ def _once(
     open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
     open_server: Callable[[Schema], Server],
     structure: Callable[[Server], Structure],
-) -> FederatedAlgorithm[Server, Arcs, Ask, Arcs]:
+) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
         return Server(server.variables, members(replies.each, len(server.variables)))
 

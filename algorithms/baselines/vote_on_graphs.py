@@ -14,12 +14,13 @@ from ..constraint.evidence import exact
 from ..constraint.federated import federated_search
 from ..constraint.procedures import FCI, PC, Procedure
 from ..constraint.settings import ConstraintSettings
-from ..core.one_exchange import Ask, once
+from ..core.one_exchange import Request, once
 from ..core.protocol import FederatedAlgorithm, Replies, rounds
 from ..core.schema import FloatArray, Schema
 from ..graphs.pag_rules import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
+from ..statistics.packing import Packing, packing
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,17 @@ class Poll:
     n_silos: int
 
 
-def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
     """Return the vote on the silos' CPDAGs."""
     return _voting(settings, PC)
 
 
-def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
     """Return the vote on the silos' PAGs."""
     return _voting(settings, FCI)
 
 
-def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Poll, Ballot, Ask, Ballot]:
+def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
     alone = federated_search(settings, procedure, lambda kind: exact(settings, kind))
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
@@ -61,17 +62,23 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
 
     def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
         assert replies.total is not None
-        return Poll(server.variables, replies.total.reshape(server.votes.shape), len(replies.silos))
+        votes = ballot(len(server.variables)).unpack(replies.total)
+        return Poll(server.variables, np.stack([votes["tails"], votes["arrows"], votes["circles"]]), len(replies.silos))
 
     def open_server(schema: Schema) -> Poll:
         return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
 
     return replace(
         once(open_silo, open_server, aggregate, lambda server: elect(server, procedure.kind), Poll, Ballot),
-        summand=lambda ballot: np.stack([ballot.tails, ballot.arrows, ballot.circles]).ravel().astype(np.int64),
+        summand=lambda own: ballot(len(own.tails)).pack(**vars(own)).astype(np.int64),
         whole_numbers=True,
         bears_loss=True,
     )
+
+
+def ballot(d: int) -> Packing:
+    """Return how a silo's end marks are packed."""
+    return packing(tails=(d, d), arrows=(d, d), circles=(d, d))
 
 
 def as_marks(structure: Structure) -> Marks:

@@ -10,26 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..constraint.chi_square import chi_square
-from ..constraint.federated import Answer, Evidence, Known, Query, Server, Silo, federated_search, on_grid
-from ..constraint.fisher_z import correlation, fisher_z
+from ..constraint.federated import Evidence, Known, Server, federated_search
+from ..constraint.fisher_z import fisher_z
 from ..constraint.procedures import FCI, PC, Procedure
 from ..constraint.results import Results
 from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm
 from ..statistics.count_tables import count, tables_for
+from ..statistics.moments import correlation
+from ..statistics.packing import Packing, packing
+from ..statistics.rounding import to_multiples
+from ..statistics.rows import Numbers, Query, Rows
+
+# Strengths then add up exactly, in any order, masked or not.
+STRENGTH_BITS = 20
 
 
-def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """Return PC whose tests are voted on."""
     return _voting(settings, PC)
 
 
-def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """Return FCI whose tests are voted on."""
     return _voting(settings, FCI)
 
 
-def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     ballots = votes(settings)
     return federated_search(settings, procedure, lambda kind: ballots, rows_of_all=False)
 
@@ -37,9 +44,12 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
 def votes(settings: ConstraintSettings) -> Evidence:
     """Return the evidence of votes: a test finds independence if more than half of the silos do."""
 
-    def answer(silo: Silo, query: Query) -> Answer:
+    def answer(silo: Rows, query: Query) -> Numbers:
         own = own_results(silo, query.sets, settings)
-        return Answer(np.concatenate([own.p > settings.alpha, on_grid(own.strength)]).astype(np.float32))
+        packed = ballot(len(query.sets)).pack(
+            independent=own.p > settings.alpha, strength=to_multiples(own.strength, STRENGTH_BITS)
+        )
+        return Numbers(packed.astype(np.float32))
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         return Known("votes", total, silos)
@@ -48,8 +58,8 @@ def votes(settings: ConstraintSettings) -> Evidence:
         known = server.known
         if known.what != "votes":
             return None
-        independent, strength = np.split(known.numbers, 2)
-        return Results((2 * independent > len(known.silos)).astype(np.float64), strength / len(known.silos))
+        votes, voters = ballot(len(server.search.tests)).unpack(known.numbers), len(known.silos)
+        return Results((2 * votes["independent"] > voters).astype(np.float64), votes["strength"] / voters)
 
     return Evidence(
         question=lambda server: Query("votes", server.search.tests, exchange=server.exchanges),
@@ -59,7 +69,12 @@ def votes(settings: ConstraintSettings) -> Evidence:
     )
 
 
-def own_results(silo: Silo, tests: NDArray[np.int16], settings: ConstraintSettings) -> Results:
+def ballot(n_tests: int) -> Packing:
+    """Return how a silo's say on so many tests is packed."""
+    return packing(independent=n_tests, strength=n_tests)
+
+
+def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettings) -> Results:
     """Return the results of `tests` on the rows of one silo."""
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)

@@ -7,15 +7,15 @@ they are split. Counts may be noisy, if silos have a plan for that (`private_cou
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from ..core.schema import FloatArray
-from ..statistics.count_tables import ReadTables, count, tables_for
+from ..statistics.count_tables import ReadTables, tables_for
+from ..statistics.moments import correlation, of_all_rows
+from ..statistics.rows import Numbers, Query, Rows, counts_of, moments_of
 from .chi_square import chi_square
-from .federated import Answer, Evidence, Known, Query, Server, Silo
-from .fisher_z import correlation, fisher_z
+from .federated import Evidence, Known, Server
+from .fisher_z import fisher_z
 from .noisy_chi_square import noisy_chi_square
-from .private_counts import TablePlan, noisy
+from .private_counts import PrivateRows, TablePlan, noisy
 from .results import Results
 from .settings import ConstraintSettings
 
@@ -53,28 +53,20 @@ def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, in
     return replace(counts(settings), answer=noisy_counts_of, learn=learn)
 
 
-def counts_of(silo: Silo, query: Query) -> Answer:
-    """Return the silo's tables over the sets asked for."""
-    return Answer(count(silo.columns, silo.cardinalities, query.sets))
-
-
-def noisy_counts_of(silo: Silo, query: Query) -> Answer:
+def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
     """Return the silo's tables with its share of the noise."""
-    assert silo.plan is not None
-    return Answer(noisy(counts_of(silo, query).numbers, len(query.sets), silo.plan, silo.key))
+    assert isinstance(rows, PrivateRows)
+    return Numbers(noisy(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
 
 
-def pooled_moments() -> Evidence:
+def moments() -> Evidence:
     """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is.
 
     Sums travel as parts of the mean over all rows: no larger for many rows than for one, they fit a masked sum.
     """
 
-    def answer(silo: Silo, query: Query) -> Answer:
-        return Answer(np.concatenate([silo.moments[:1], silo.moments[1:] / silo.all_rows]))
-
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
-        return Known("moments", np.concatenate([total[:1], total[1:] * server.all_rows]), silos)
+        return Known("moments", of_all_rows(total, server.all_rows), silos)
 
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
@@ -83,7 +75,7 @@ def pooled_moments() -> Evidence:
 
     return Evidence(
         question=lambda server: Query("moments", exchange=server.exchanges),
-        answer=answer,
+        answer=lambda rows, query: moments_of(rows),
         learn=learn,
         results=results,
         forget=False,
@@ -92,4 +84,4 @@ def pooled_moments() -> Evidence:
 
 def exact(settings: ConstraintSettings, kind: str) -> Evidence:
     """Return the evidence for `kind` of data."""
-    return pooled_moments() if kind == "continuous" else counts(settings)
+    return moments() if kind == "continuous" else counts(settings)

@@ -1,4 +1,4 @@
-"""FedPC and FedFCI: PC and FCI whose independence tests are federated (003), and the same on rows in one place.
+"""FedPC and FedFCI: PC and FCI whose independence tests are federated (003).
 
 What leaves a silo: of discrete data, the count tables over the sets of variables that the search asks for, one exchange
 for each size of conditioning set; of continuous data, its moments, once. What the server needs: their sum. With an ε
@@ -19,9 +19,10 @@ from ..errors import BadInput, require
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import sure_shares
 from ..statistics.count_tables import offsets
+from ..statistics.rows import Numbers, Query, open_rows
 from .evidence import exact, private_counts
-from .federated import Answer, Evidence, Query, Server, Silo, federated_search, open_silo
-from .private_counts import TablePlan, table_plan
+from .federated import Evidence, Server, federated_search
+from .private_counts import PrivateRows, TablePlan, table_plan
 from .procedures import FCI, PC, Procedure
 from .projection import projected
 from .settings import ConstraintSettings
@@ -58,24 +59,14 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
             raise BadInput(f"parameter statistic is {self.statistic}: with an epsilon there is chi2 only")
 
 
-def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     """Return FedPC, for variables without latent common causes."""
     return _federated(settings, PC)
 
 
-def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     """Return FedFCI, which reckons with latent variables."""
     return _federated(settings, FCI)
-
-
-def pc(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
-    """Return PC: FedPC of exact counts, for one silo that has all rows."""
-    return federated_search(settings, PC, lambda kind: exact(settings, kind))
-
-
-def fci(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
-    """Return FCI: FedFCI of exact counts, for one silo that has all rows."""
-    return federated_search(settings, FCI, lambda kind: exact(settings, kind))
 
 
 def most_exchanges(settings: ConstraintSettings, procedure: Procedure) -> int:
@@ -85,17 +76,16 @@ def most_exchanges(settings: ConstraintSettings, procedure: Procedure) -> int:
     return levels + possible_d_sep + (settings.orientation != "sepset")
 
 
-def releases(silo: Silo, query: Query) -> tuple[Release, ...]:
+def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
     """Return what a private silo is about to tell, and its price."""
-    assert silo.plan is not None
-    tables, cells = len(query.sets), int(offsets(query.sets, silo.cardinalities)[-1])
+    tables, cells = len(query.sets), int(offsets(query.sets, rows.cardinalities)[-1])
     if not cells:
         return ()
-    cost = silo.plan.cost(tables, cells, silo.plan.variance(tables, cells))
+    cost = rows.plan.cost(tables, cells, rows.plan.variance(tables, cells))
     return (Release(f"{tables} count tables", cost),)
 
 
-def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     if settings.epsilon:
         return _private(settings, procedure)
 
@@ -121,7 +111,7 @@ def plan_of(settings: FederatedSettings, procedure: Procedure, rows: Mapping[str
     return table_plan(promise, sure, most_exchanges(bounded(settings), procedure))
 
 
-def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Silo, Query, Answer]:
+def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     """Return the search by noisy tables."""
     settings = bounded(settings)
 
@@ -133,10 +123,10 @@ def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgo
             raise BadInput(f"parameter epsilon is for count tables, the data are {kind}: secure-sum is for such")
         return private_counts(settings, plan)
 
-    def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        return replace(open_silo(table, schema, silo, rng), plan=plan(schema.rows))
+    def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> PrivateRows:
+        return PrivateRows(**vars(open_rows(table, schema, silo)), plan=plan(schema.rows))
 
-    search = federated_search(settings, procedure, choose)
+    search: FederatedAlgorithm[Server, Any, Query, Numbers] = federated_search(settings, procedure, choose)
 
     def open_server(schema: Schema) -> Server:
         plan(schema.rows)
@@ -145,13 +135,14 @@ def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgo
     return replace(
         search,
         open_silo=open_private,
+        silo_type=PrivateRows,
         open_server=open_server,
         max_rounds=min(settings.rounds, most_exchanges(settings, procedure)),
         needs_secure_sum=True,
         private=Private(
             promise=lambda schema: plan(schema.rows).promise,
             releases=releases,
-            keyed=lambda silo, key: replace(silo, key=key),
+            keyed=lambda rows, key: replace(rows, key=key),
             insecure_seed=settings.insecure_seed,
         ),
     )

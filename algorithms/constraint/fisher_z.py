@@ -9,31 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from ..core.schema import FloatArray
-from ..statistics.symmetric import from_triangle, triangle
+from ..statistics.count_tables import PAD
+from ..statistics.moments import ROUNDING
 from .results import Results
-from .subsets import PAD, Tests
-
-# A variance that is less than this part of the mean square is what rounding left of 0.
-ROUNDING = 1e-12
-
-
-def moments(table: FloatArray) -> FloatArray:
-    """Return the number of rows of `table` `[n_rows, d]`, the d sums and the d(d + 1)/2 sums of products."""
-    return np.concatenate([[len(table)], table.sum(axis=0), triangle(np.asarray(table.T @ table))])
-
-
-def correlation(pooled: FloatArray, d: int) -> tuple[int, FloatArray]:
-    """Return the number of rows and the correlation matrix `[d, d]` that summed `moments` give.
-
-    A column without variance correlates with nothing.
-    """
-    n, sums, products = pooled[0], pooled[1 : d + 1], from_triangle(pooled[d + 1 :])
-    covariance = products - np.outer(sums, sums) / n
-    variances = np.diag(covariance)
-    scale = np.sqrt(np.where(variances > ROUNDING * np.diag(products), variances, 0))
-    correlations = np.divide(covariance, np.outer(scale, scale), out=np.eye(d), where=np.outer(scale, scale) > 0)
-    np.fill_diagonal(correlations, 1.0)
-    return int(n), correlations
+from .subsets import Tests
 
 
 def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:

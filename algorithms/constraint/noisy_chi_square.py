@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from ..core.schema import FloatArray
-from ..statistics.count_tables import ReadTables
+from ..statistics.count_tables import PAD, ReadTables
 from .results import Results
-from .subsets import PAD, Tests
+from .subsets import Tests
 
 CLEAR = 3.0
 """standard deviations of its noise by which a level must occur"""

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graphs.dag import d_separated
-from .results import Answer, Results
-from .subsets import PAD, Tests
+from ..statistics.count_tables import PAD
+from .results import IndependenceTests, Results
+from .subsets import Tests
 
 
-def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> Answer:
+def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> IndependenceTests:
     """Return what answers tests on the `observed` variables of `dag`, numbered in their order, without an error."""
 
     def answer(tests: Tests) -> Results:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..graphs.skeleton import VStructure
 from ..graphs.unshielded import unshielded_triples
-from .search import Search, separating_sets
+from .search import SeparatorSearch, separating_sets
 from .settings import Orientation
 
 DOUBT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
@@ -28,7 +28,7 @@ class Triples:
     ambiguous: frozenset[VStructure]
 
 
-def classify(search: Search, orientation: Orientation) -> Triples:
+def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
     """Return what the separating sets say of each unshielded triple (i, k, j): a collider is in none of them.
 
     "sepset" asks the set found first (Spirtes et al. 2000). The others ask all sets found: if few of them hold k it is

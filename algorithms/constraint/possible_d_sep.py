@@ -8,10 +8,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .orientation import classify
-from .search import Search
+from .search import SeparatorSearch
 
 
-def possible_d_sep(search: Search) -> NDArray[np.bool_]:
+def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
     """Return the possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
 
     k is in the set of i if a path leads from i to k on which every inner variable is a collider, or its two neighbours

@@ -11,7 +11,7 @@ declare all that may.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..privacy.discrete_gaussian import discrete_gaussian
 from ..privacy.noise import Bits, child
 from ..privacy.shares import share_variance
 from ..privacy.zcdp import distributed_gaussian_cost
+from ..statistics.rows import Rows
 
 PARTS = 64
 """variances are multiples of 1/PARTS"""
@@ -47,6 +48,15 @@ class TablePlan:
     def cost(self, tables: int, cells: int, variance: Fraction) -> Cost[ReplaceOne]:
         """Return the price of the sum of the tables with this noise from every silo."""
         return distributed_gaussian_cost(sensitivity(tables), variance, self.sure, cells, ReplaceOne)
+
+
+@dataclass(frozen=True)
+class PrivateRows(Rows):
+    """A silo's rows whose counts are to be private."""
+
+    plan: TablePlan
+    key: bytes = field(default=b"", repr=False)
+    """from which the noise of this round is drawn"""
 
 
 def sensitivity(tables: int) -> float:

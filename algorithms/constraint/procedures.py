@@ -10,7 +10,7 @@ from ..graphs.pag import orient_pag
 from ..graphs.structure import Structure
 from .orientation import classify, orient
 from .possible_d_sep import possible_d_sep
-from .search import Pools, Search, separating_sets
+from .search import Pools, SeparatorSearch, separating_sets
 from .settings import Orientation
 
 
@@ -21,16 +21,16 @@ class Procedure:
     kind: Literal["cpdag", "pag"]
     pools: Pools | None
     """the possible-d-sep sets, where latent variables are reckoned with"""
-    graph: Callable[[Search, tuple[str, ...], Orientation], Structure]
+    graph: Callable[[SeparatorSearch, tuple[str, ...], Orientation], Structure]
     """(search, variables, how colliders are told) -> the graph, also of an unfinished search"""
 
 
-def _cpdag(search: Search, variables: tuple[str, ...], orientation: Orientation) -> Structure:
+def _cpdag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orientation) -> Structure:
     edges = orient(search.joined, classify(search, orientation))
     return Structure(variables, edges.astype(np.float64), "cpdag")
 
 
-def _pag(search: Search, variables: tuple[str, ...], orientation: Orientation) -> Structure:
+def _pag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orientation) -> Structure:
     triples = classify(search, orientation)
     first = {pair: sets[0] for pair, sets in separating_sets(search).items()}
     marks = orient_pag(search.joined, triples.colliders, first, triples.ambiguous)

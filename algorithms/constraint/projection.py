@@ -23,10 +23,14 @@ from scipy.special import chdtrc, gamma
 
 from ..core.schema import FloatArray
 from ..statistics.count_tables import ReadTables, Tables, count, offsets, tables_for
-from .evidence import counts_of
-from .federated import Answer, Evidence, Known, Query, Server, Silo, on_grid
+from ..statistics.rounding import to_multiples
+from ..statistics.rows import Numbers, Query, Rows, counts_of
+from .federated import Evidence, Known, Server
 from .results import Results
 from .subsets import Tests
+
+# Like counts, sketches then add up exactly, in any order, masked or not.
+SKETCH_BITS = 20
 
 
 def projected(projections: int, seed: int) -> Evidence:
@@ -38,7 +42,7 @@ def projected(projections: int, seed: int) -> Evidence:
             return Query("sketches", tests, server.known.numbers, server.exchanges)
         return Query("tables", margin_tables(tests, len(server.variables)).sets, exchange=server.exchanges)
 
-    def answer(silo: Silo, query: Query) -> Answer:
+    def answer(silo: Rows, query: Query) -> Numbers:
         if query.what == "tables":
             return counts_of(silo, query)
         return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
@@ -63,7 +67,7 @@ def projected(projections: int, seed: int) -> Evidence:
     return Evidence(question, answer, learn, results)
 
 
-def sketches_of(silo: Silo, query: Query, rng: np.random.Generator, projections: int) -> Answer:
+def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:
     """Return the silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
     tables = tables_for(query.sets, len(silo.columns))
     own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
@@ -73,7 +77,7 @@ def sketches_of(silo: Silo, query: Query, rng: np.random.Generator, projections:
         expected = expected_counts(margins, t, x, y)
         scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
         sketches.append(project(scaled, rng, projections))
-    return Answer(on_grid(np.concatenate(sketches)))
+    return Numbers(to_multiples(np.concatenate(sketches), SKETCH_BITS))
 
 
 def estimate(

@@ -18,4 +18,4 @@ class Results:
     strength: FloatArray
 
 
-Answer = Callable[[Tests], Results]
+IndependenceTests = Callable[[Tests], Results]

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..statistics.count_tables import PAD
 from .biconnected import biconnected
-from .results import Answer, Results
+from .results import IndependenceTests, Results
 from .settings import ConstraintSettings
-from .subsets import PAD, Draw, Tests, cells_of, next_tests, stack
+from .subsets import Draw, Tests, cells_of, next_tests, stack
 
-Pools = Callable[["Search"], NDArray[np.bool_]]
+Pools = Callable[["SeparatorSearch"], NDArray[np.bool_]]
 """the search at the end of the skeleton -> the possible-d-sep set of each variable, `[d, d]` by rows"""
 
 
 @dataclass(frozen=True)
-class Search:
+class SeparatorSearch:
     """Where a search stands; all it needs to go on. `d` is the number of variables."""
 
     stage: str
@@ -61,7 +62,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What a search of PC or FCI consists of."""
 
     stages: tuple[str, ...]
@@ -79,7 +80,7 @@ class Plan:
     possible_d_sep: Pools | None = None
 
 
-def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: int, pools: Pools | None) -> Plan:
+def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: int, pools: Pools | None) -> SearchPlan:
     """Return the plan of PC, or with possible-d-sep `pools` that of FCI."""
     stages = ["skeleton"]
     if pools is not None:
@@ -87,7 +88,7 @@ def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: i
     if settings.orientation != "sepset":
         stages.append("colliders")
     most = rows / settings.rows_per_cell if settings.rows_per_cell else np.inf
-    return Plan(
+    return SearchPlan(
         (*stages, "done"),
         settings.depth,
         settings.cells,
@@ -99,25 +100,25 @@ def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: i
     )
 
 
-def start(the: Plan) -> Search:
+def start(the: SearchPlan) -> SeparatorSearch:
     """Return the search with all pairs joined and the tests of its first exchange."""
     d = len(the.cardinalities)
     all_pairs = ~np.eye(d, dtype=np.bool_)
     none = np.zeros((d, d), dtype=np.bool_)
     no_tests = np.empty((0, 2), np.int16)
     zeros = np.zeros((d, d))
-    search = Search(
+    search = SeparatorSearch(
         "skeleton", 0, all_pairs, all_pairs, none, zeros.astype(np.int64), zeros, no_tests, np.empty(0), no_tests
     )
     return ask(the, search)
 
 
-def step(the: Plan, search: Search, results: Results) -> Search:
+def step(the: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
     """Return the search after the `results` of its tests, with the next tests to make."""
     return ask(the, absorb(the, search, results))
 
 
-def run(the: Plan, answer: Answer) -> Search:
+def run(the: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
     """Return the finished search, all of whose tests `answer` answers."""
     search = start(the)
     while not search.done:
@@ -125,7 +126,7 @@ def run(the: Plan, answer: Answer) -> Search:
     return search
 
 
-def absorb(the: Plan, search: Search, results: Results) -> Search:
+def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
     """Return the search knowing `results`, without new tests."""
     independent = np.flatnonzero(results.p > the.alpha)
     joined, strength = search.joined, search.strength
@@ -150,7 +151,7 @@ def absorb(the: Plan, search: Search, results: Results) -> Search:
     )
 
 
-def ask(the: Plan, search: Search) -> Search:
+def ask(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     """Return the search with the tests of its next exchange, from the next level or stage on that has any.
 
     A level that would take too many cells is asked for in parts. The stage "colliders" separates nothing, so that
@@ -170,7 +171,7 @@ def ask(the: Plan, search: Search) -> Search:
     return search
 
 
-def _ask_on_this_level(the: Plan, search: Search) -> Search:
+def _ask_on_this_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     pairs = np.argwhere(np.triu(_pairs(search)))
     if not len(pairs):
         return search
@@ -193,14 +194,14 @@ def _ask_on_this_level(the: Plan, search: Search) -> Search:
     return replace(search, tests=stack(search.tests, tests), asked=now, left_out=search.left_out + left_out)
 
 
-def _blocks(the: Plan, search: Search) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _blocks(the: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Return where the conditioning sets of each pair stay: in FCI's second stage, on the paths between its ends."""
     if search.stage == "possible-d-sep":
         return biconnected(search.tried)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
-def _pairs(search: Search) -> NDArray[np.bool_]:
+def _pairs(search: SeparatorSearch) -> NDArray[np.bool_]:
     """Return the pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
     if search.stage != "colliders":
         return search.joined
@@ -208,7 +209,7 @@ def _pairs(search: Search) -> NDArray[np.bool_]:
     return common & ~search.joined & ~np.eye(len(common), dtype=np.bool_)
 
 
-def _next_level(the: Plan, search: Search) -> Search:
+def _next_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     level = search.level + 1
     following = replace(search, level=level, asked=np.zeros_like(search.asked))
     if search.stage == "skeleton":
@@ -219,7 +220,7 @@ def _next_level(the: Plan, search: Search) -> Search:
     return _next_stage(the, following)
 
 
-def _has_tests(the: Plan, search: Search) -> bool:
+def _has_tests(the: SearchPlan, search: SeparatorSearch) -> bool:
     """Say whether conditioning sets can be as large as the level: by the pools, the depth, and the number of rows."""
     if search.stage == "colliders":
         return search.level <= search.deepest
@@ -231,7 +232,7 @@ def _has_tests(the: Plan, search: Search) -> bool:
     return bool((sizes[search.joined] >= search.level).any())
 
 
-def _next_stage(the: Plan, search: Search) -> Search:
+def _next_stage(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     stage = the.stages[the.stages.index(search.stage) + 1]
     search = replace(search, stage=stage, asked=np.zeros_like(search.asked))
     none = np.zeros_like(search.joined)
@@ -242,7 +243,7 @@ def _next_stage(the: Plan, search: Search) -> Search:
     return replace(search, level=0, pools=search.joined, tried=none)
 
 
-def separating_sets(search: Search) -> dict[tuple[int, int], list[frozenset[int]]]:
+def separating_sets(search: SeparatorSearch) -> dict[tuple[int, int], list[frozenset[int]]]:
     """Return, for each pair (i, j), i < j, the sets that separate it, the one found first at the front."""
     found: dict[tuple[int, int], list[frozenset[int]]] = {}
     for i, j, *given in search.separators.tolist():

@@ -13,11 +13,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..statistics.count_tables import PAD
 
 Tests = NDArray[np.int16]
 """independence tests `[n_tests, 2 + size]`: x, y and the conditioning set, filled up with -1"""
-
-PAD = -1
 
 
 def stack(one: Tests, other: Tests) -> Tests:

@@ -16,7 +16,7 @@ Message = TypeVar("Message")
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """The only broadcast: each silo is to send what it learned."""
 
 
@@ -27,20 +27,20 @@ def once(
     structure: Callable[[Server], Structure],
     server_type: type[Server],
     message_type: type[Message],
-) -> FederatedAlgorithm[Server, Message, Ask, Message]:
+) -> FederatedAlgorithm[Server, Message, Request, Message]:
     """Return the algorithm of one exchange in which a silo sends its state, which is what `open_silo` learned."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=lambda server: Ask(),
-        local_solve=lambda silo, ask: (silo, silo),
+        broadcast=lambda server: Request(),
+        local_solve=lambda silo, request: (silo, silo),
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: True,
         structure=structure,
         server_type=server_type,
         silo_type=message_type,
-        broadcast_type=Ask,
+        broadcast_type=Request,
         reply_type=message_type,
         max_rounds=1,
     )

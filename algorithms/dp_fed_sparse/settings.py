@@ -117,7 +117,7 @@ PRESETS = {"paper": PAPER, "paper-mangold": replace(PAPER, mechanism="mangold")}
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrivacyPlan:
     """What every silo releases and what that costs, from public numbers alone."""
 
     promise: Promise
@@ -141,7 +141,7 @@ class Plan:
         return self.noise.step * self.steps
 
 
-def plan(settings: DpFedSparse, schema: Schema) -> Plan:
+def plan(settings: DpFedSparse, schema: Schema) -> PrivacyPlan:
     """Return the plan; all its releases together cost no more than it promises."""
     promise = settings.promise(
         schema,
@@ -152,7 +152,7 @@ def plan(settings: DpFedSparse, schema: Schema) -> Plan:
     steps = settings.steps or 2 * len(schema.variables)
     found = 0.0 if settings.smoothness == "known" else settings.smoothness_share
     spread = settings.spread_share if settings.settles_order else 0.0
-    return Plan(
+    return PrivacyPlan(
         promise=promise,
         scales=whole.portion(found),
         spread=whole.portion(spread, settings.rounds) if spread else nothing(ReplaceOne),

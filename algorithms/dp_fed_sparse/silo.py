@@ -1,9 +1,9 @@
 """A silo's side of DP-Fed-Sparse-BNSL: what it is asked, what it answers, and that this is all noisy.
 
 It is first asked how large its variables are, then, round after round, to take K private steps from what the server
-knows. A reply is a function of the question and of what `Plan` prices: bucket counts (or mean squares), the spread of
-the residuals, choices and gradients. Residuals and exact gradients live as long as one answer. What a silo remembers,
-B_p and its dual β_p, follows from what it has sent.
+knows. A reply is a function of the question and of what `PrivacyPlan` prices: bucket counts (or mean squares), the
+spread of the residuals, choices and gradients. Residuals and exact gradients live as long as one answer. What a silo
+remembers, B_p and its dual β_p, follows from what it has sent.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from ..statistics.packing import Packing, packing
 from ..statistics.rounding import to_multiples
 from .clipping import Clip, huber, product
 from .private_pgcd import PrivateProblem, bounded, dp_pgcd, residuals
-from .settings import DpFedSparse, Plan, plan
+from .settings import DpFedSparse, PrivacyPlan, plan
 from .spread import private_squares
 from .step_noise import SLACK
 
@@ -41,7 +41,7 @@ class Silo:
     table: FloatArray
     weight: float
     """n_p over the silos' mean"""
-    plan: Plan
+    plan: PrivacyPlan
     B: FloatArray
     beta: FloatArray
     key: bytes = field(default=b"", repr=False)

@@ -13,7 +13,7 @@ from ..core.schema import Schema
 from ..privacy.settings import require_private
 from ..privacy.shares import Shares
 from .pooled import Learner
-from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
+from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DpCovariance(SummedMoments):
         require_private(self)
 
 
-def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the algorithm: two exchanges, one with a known scale."""
     return summed_moments(settings, lambda schema: plan(settings, schema))
 

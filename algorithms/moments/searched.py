@@ -15,6 +15,7 @@ from ..graphs.structure import Structure
 from ..score.gaussian import score_covariance
 from ..score.procedures import GES, search
 from ..score.settings import SearchSettings
+from ..statistics.moments import in_own_units
 
 # By how much regressions on a few parents make noise grow: found on graphs of 10 variables, ε from 1 to 20.
 GROWN = 10.0
@@ -26,7 +27,7 @@ def pc_from_moments(S: FloatArray, rows: int, noise: float, variables: tuple[str
     `noise` is the standard deviation of what noise there is in the correlations.
     """
     settings = ConstraintSettings(alpha=alpha, rows_per_cell=0.0)
-    correlations = correlation(S)
+    correlations = in_own_units(S)
     search = plan(settings, np.ones(len(S), np.int64), rows, PC.pools)
     found = run(search, lambda tests: fisher_z(rows, correlations, tests, noise))
     return PC.graph(found, variables, settings.orientation)
@@ -38,12 +39,6 @@ def ges_from_moments(S: FloatArray, rows: int, noise: float, variables: tuple[st
     `noise` is the standard deviation of what noise there is in the correlations. Given parents it counts for more: S is
     taken for one of 1/(1/n + (GROWN·noise)²) rows.
     """
-    blurred, correlations = int(1 / (1 / rows + (GROWN * noise) ** 2)), correlation(S)
+    blurred, correlations = int(1 / (1 / rows + (GROWN * noise) ** 2)), in_own_units(S)
     graph = search(GES, len(S), SearchSettings(), lambda batch: score_covariance(blurred, correlations, batch))
     return Structure(variables, graph.astype(np.float64), "cpdag")
-
-
-def correlation(S: FloatArray) -> FloatArray:
-    """Return second moments `S` `[d, d]` in units of their root mean squares."""
-    scale = np.sqrt(np.diag(S))
-    return np.asarray(S / np.outer(scale, scale))

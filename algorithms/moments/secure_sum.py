@@ -13,7 +13,7 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
 from ..privacy.shares import Shares, sure_shares
-from .summed import Ask, Part, Server, Silo, SummedMoments, summed_moments
+from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SecureSum(SummedMoments):
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
 
 
-def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the algorithm: one exchange without noise or with a known scale, else two.
 
     Raises `BadInput` for noise shares without an ε.

@@ -27,7 +27,7 @@ from ..privacy.noise import Bits, child
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
-from ..statistics.moments import residual_variances
+from ..statistics.moments import products, residual_variances
 from ..statistics.symmetric import from_triangle, triangle
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
@@ -35,7 +35,7 @@ from .pooled import PooledLearner, exact_price, learn_from_moments
 LEAST_EIGENVALUE = 1e-3
 # What a parent must explain per standard deviation of the noise in a covariance of variables of mean square 1, and at
 # most: a true parent of weight 0.5 may explain little more. Found on graphs of 20 and 200 variables, ε from 0.5 to 10.
-PRICE_OF_NOISE = 60.0
+PRICE_OF_MOMENT_NOISE = 60.0
 MOST_FOR_NOISE = 0.12
 # How far rows are drawn in, found on graphs of 10 to 200 variables.
 CLIP, CLIP_OF_TESTS = 0.6, 3.0
@@ -66,11 +66,11 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     @property
     def drawn_in(self) -> float:
-        """What `clip` is, stated or by the learner: what drawing in does to independences misleads their tests."""
+        """How far rows are clipped: as stated, or as the learner bears (clipping distorts what pc tests)."""
         return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
 
     def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
-        """Return the noise these settings ask for, if so many silos' shares are sure to be in what is seen."""
+        """Return the noise these settings message for, if so many silos' shares are sure to be in what is seen."""
         counting = 0.0 if self.known_scale else self.scale_share
         return noise_shares(schema, self.promise(schema, protects, self.accounting), counting, sure)
 
@@ -86,14 +86,14 @@ class Silo:
 
 
 @dataclass(frozen=True)
-class Ask:
+class Broadcast:
     """What the silos are to add up: bucket counts (no scales yet), or second moments in units of these scales."""
 
     scales: FloatArray
 
 
 @dataclass(frozen=True)
-class Part:
+class Reply:
     """A silo's summand: float second moments, or noisy integers."""
 
     values: NDArray[np.float64] | NDArray[np.int64]
@@ -114,7 +114,8 @@ class Server:
     scores: FloatArray
 
 
-Plan = Callable[[Schema], Shares]
+SharesOf = Callable[[Schema], Shares]
+"""schema -> every silo's share of the noise"""
 
 
 def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> float:
@@ -125,7 +126,9 @@ def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> f
     return math.sqrt(silos * shares.gram_variance / 2) * clip * d / 4.0**shares.bits / rows
 
 
-def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgorithm[Server, Silo, Ask, Part]:
+def summed_moments(
+    settings: SummedMoments, plan: SharesOf | None
+) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the algorithm whose silos add the noise that `plan` says, none if there is no plan."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -139,9 +142,9 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
         nothing = np.zeros((len(schema.variables), len(schema.variables)))
         return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
 
-    def local_solve(silo: Silo, ask: Ask) -> tuple[Silo, Part]:
-        return silo, Part(
-            exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, ask, settings.drawn_in)
+    def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
+        return silo, Reply(
+            exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message, settings.drawn_in)
         )
 
     def noise_of(server: Server, counted: int) -> float:
@@ -150,7 +153,7 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
         d, silos = len(server.variables), len(server.rows)
         return noise_level(plan(Schema(server.variables, server.rows)), d, silos, counted, settings.drawn_in)
 
-    def aggregate(server: Server, replies: Replies[Part]) -> Server:
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
         counted = sum(server.rows[silo] for silo in replies.silos)
         if plan is None:
@@ -165,7 +168,7 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
 
     def learned(server: Server, S: FloatArray, counted: int) -> Server:
         noise = noise_of(server, counted)
-        price = settings.price or max(exact_price(len(S), counted), min(MOST_FOR_NOISE, PRICE_OF_NOISE * noise))
+        price = settings.price or max(exact_price(len(S), counted), min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
         found = learn_from_moments(S, counted, server.variables, replace(settings, price=price), noise)
         scores = np.empty((0, 0)) if found.scores is None else found.scores
         return replace(server, S=S, counted=counted, weights=found.weights, scores=scores)
@@ -178,7 +181,7 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=lambda server: Ask(server.scales),
+        broadcast=lambda server: Broadcast(server.scales),
         local_solve=local_solve,
         aggregate=aggregate,
         dual_update=lambda server: server,
@@ -186,8 +189,8 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
         structure=structure,
         server_type=Server,
         silo_type=Silo,
-        broadcast_type=Ask,
-        reply_type=Part,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
         max_rounds=1 if plan is None or settings.known_scale else 2,
         summand=lambda part: part.values,
         whole_numbers=plan is not None,
@@ -198,12 +201,12 @@ def summed_moments(settings: SummedMoments, plan: Plan | None) -> FederatedAlgor
     )
 
 
-def private(plan: Plan, insecure_seed: int) -> Private[Silo, Ask]:
+def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
     """Return the promise, and what each of the two sums costs."""
 
-    def releases(silo: Silo, ask: Ask) -> tuple[Release, ...]:
+    def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
         assert silo.plan is not None
-        if len(ask.scales):
+        if len(message.scales):
             return (Release("second moments", silo.plan.gram_cost),)
         return (Release("bucket counts", silo.plan.count_cost),)
 
@@ -217,17 +220,17 @@ def private(plan: Plan, insecure_seed: int) -> Private[Silo, Ask]:
 
 def exact_part(silo: Silo) -> FloatArray:
     """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
-    return triangle(np.asarray(silo.table.T @ silo.table / silo.all_rows))
+    return triangle(products(silo.table) / silo.all_rows)
 
 
-def noisy_part(silo: Silo, plan: Shares, ask: Ask, clip: float) -> NDArray[np.int64]:
+def noisy_part(silo: Silo, plan: Shares, message: Broadcast, clip: float) -> NDArray[np.int64]:
     """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
-    bits = Bits(child(silo.key, "second moments" if len(ask.scales) else "bucket counts"))
-    if not len(ask.scales):
+    bits = Bits(child(silo.key, "second moments" if len(message.scales) else "bucket counts"))
+    if not len(message.scales):
         counts = scales.bucket_counts(silo.table).ravel()
         return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
-    d = len(ask.scales)
-    parts = gram.integer_gram(silo.table, gram.units(ask.scales), gram.radius(ask.scales, clip), plan.bits)
+    d = len(message.scales)
+    parts = gram.integer_gram(silo.table, gram.units(message.scales), gram.radius(message.scales, clip), plan.bits)
     for entries, variance in gram.noise_variances(d, plan.gram_variance):
         parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
     return parts

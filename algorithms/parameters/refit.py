@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
+from ..statistics.moments import products
 
 EVERYONE = ""
 
@@ -35,7 +36,7 @@ class Silo:
 
 
 @dataclass(frozen=True)
-class Learned:
+class Broadcast:
     """The structure with its consensus weights, `[d, d]`, and, by silo, the true weights where they are known.
 
     True weights that all silos share stand under `EVERYONE`.
@@ -46,7 +47,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Reply:
     """How well weights fit a silo: errors against its true weights, -1 where these are unknown."""
 
     personal: float
@@ -57,7 +58,7 @@ class Fit:
 class Server:
     """What came back, in the order of `silos`."""
 
-    learned: Learned
+    learned: Broadcast
     variables: tuple[str, ...]
     silos: tuple[str, ...]
     personal: tuple[float, ...]
@@ -90,32 +91,31 @@ def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
 
 def learned(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
     """Return the server's state before the exchange: the structure to refit and what is known of the truth."""
-    return Server(Learned(structure.weights, true_weights), structure.variables, (), (), ())
+    return Server(Broadcast(structure.weights, true_weights), structure.variables, (), (), ())
 
 
-def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
+def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the one-exchange refit; it starts from the state `learned` gives."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows = table - table.mean(axis=0) if settings.center else table
-        S = rows.T @ rows / len(rows)
+        S = products(table, center=settings.center) / len(table)
         return Silo(silo, S, np.zeros_like(S))
 
     def open_server(schema: Schema) -> Server:
         d = len(schema.variables)
         return learned(Structure(schema.variables, np.zeros((d, d))), {})
 
-    def local_solve(silo: Silo, message: Learned) -> tuple[Silo, Fit]:
+    def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
         weights = refit(silo.S, message.weights != 0)
         true = message.true_weights.get(silo.name, message.true_weights.get(EVERYONE))
         known = true is not None and bool(true.any())
-        fit = Fit(
+        fit = Reply(
             personal=normalised_mse(weights, true) if known and true is not None else -1.0,
             consensus=normalised_mse(message.weights, true) if known and true is not None else -1.0,
         )
         return Silo(silo.name, silo.S, weights), fit
 
-    def aggregate(server: Server, replies: Replies[Fit]) -> Server:
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         return Server(
             learned=server.learned,
             variables=server.variables,
@@ -135,8 +135,8 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Learned, Fit]:
         structure=lambda server: Structure(server.variables, server.learned.weights),
         server_type=Server,
         silo_type=Silo,
-        broadcast_type=Learned,
-        reply_type=Fit,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
         max_rounds=1,
         kept=("weights",),
     )

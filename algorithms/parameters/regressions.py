@@ -15,7 +15,8 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
-from ..statistics.moments import residual_variances
+from ..statistics.moments import products, residual_variances
+from ..statistics.packing import Packing, packing
 from .networks import GaussianNetwork
 from .refit import refit
 
@@ -40,14 +41,14 @@ class Silo:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Broadcast:
     """The pairs (i, j), i ≤ j, whose products are asked for, `[n_pairs, 2]`."""
 
     pairs: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Moments:
+class Reply:
     """A silo's part of the rows, means and products, one after another, `[1 + d + n_pairs]`."""
 
     values: FloatArray
@@ -68,29 +69,29 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0))
 
 
-def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Pairs, Moments]:
+def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the one exchange; it starts from the state that `start` gives."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows = sum(schema.rows.values())
-        about = table - table.mean(axis=0) if settings.center else table
-        return Silo(len(table) / rows, table.sum(axis=0) / rows, about.T @ about / rows)
+        return Silo(len(table) / rows, table.sum(axis=0) / rows, products(table, center=settings.center) / rows)
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
 
-    def local_solve(silo: Silo, asked: Pairs) -> tuple[Silo, Moments]:
-        products = silo.products[asked.pairs[:, 0], asked.pairs[:, 1]]
-        return silo, Moments(np.concatenate([[silo.part], silo.means, products]))
+    def local_solve(silo: Silo, asked: Broadcast) -> tuple[Silo, Reply]:
+        asked_for = silo.products[asked.pairs[:, 0], asked.pairs[:, 1]]
+        packed = reply_packing(len(silo.means), len(asked.pairs))
+        return silo, Reply(packed.pack(part=silo.part, means=silo.means, products=asked_for))
 
-    def aggregate(server: Server, replies: Replies[Moments]) -> Server:
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
         return replace(server, moments=np.asarray(replies.total, np.float64))
 
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=lambda server: Pairs(pairs(server.dag)),
+        broadcast=lambda server: Broadcast(pairs(server.dag)),
         local_solve=local_solve,
         aggregate=aggregate,
         dual_update=lambda server: server,
@@ -98,13 +99,18 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Pairs, Mome
         structure=lambda server: Structure(server.variables, server.dag.astype(np.float64)),
         server_type=Server,
         silo_type=Silo,
-        broadcast_type=Pairs,
-        reply_type=Moments,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
         max_rounds=1,
         summand=lambda reply: reply.values,
         needs_secure_sum=settings.masked,
         bears_loss=True,
     )
+
+
+def reply_packing(d: int, n_pairs: int) -> Packing:
+    """Return how a silo's moments are packed: its part of the rows, its means, the products of the pairs asked for."""
+    return packing(part=(), means=d, products=n_pairs)
 
 
 def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -115,10 +121,10 @@ def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def network(server: Server, settings: Regressions) -> GaussianNetwork:
     """Return the network of the server's final state: least squares about the means of all rows."""
-    d = len(server.variables)
-    moments = server.moments / server.moments[0]
-    means, covariance, which = moments[1 : d + 1], np.zeros((d, d)), pairs(server.dag)
-    covariance[which[:, 0], which[:, 1]] = moments[d + 1 :]
+    d, which = len(server.variables), pairs(server.dag)
+    sums = reply_packing(d, len(which)).unpack(server.moments / server.moments[0])
+    means, covariance = sums["means"], np.zeros((d, d))
+    covariance[which[:, 0], which[:, 1]] = sums["products"]
     if not settings.center:
         covariance[which[:, 0], which[:, 1]] -= means[which[:, 0]] * means[which[:, 1]]
     covariance += np.triu(covariance, 1).T

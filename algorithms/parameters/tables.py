@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.federated import Silo, open_silo
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
-from ..statistics.count_tables import count
+from ..statistics.count_tables import PAD, count
+from ..statistics.rows import Rows, open_rows
 from .networks import DiscreteNetwork
-
-PAD = -1
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,14 @@ MOST_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Families:
-    """The families: row v holds v and its parents in ascending order, filled up with -1, `[d, 1 + most parents]`."""
+class Broadcast:
+    """The families to count: row v has v and its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
 
     sets: NDArray[np.int16]
 
 
 @dataclass(frozen=True)
-class Counts:
+class Reply:
     """A silo's count tables over the families, one after another, `[n_cells]`."""
 
     numbers: NDArray[Any]
@@ -86,32 +84,32 @@ def too_large(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
     )
 
 
-def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Silo, Families, Counts]:
+def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
     """Return the one exchange; it starts from the state that `start` gives."""
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
 
-    def aggregate(server: Server, replies: Replies[Counts]) -> Server:
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
         return replace(server, counts=np.rint(replies.total).astype(np.int64))
 
-    def summand(reply: Counts) -> NDArray[np.int64]:
+    def summand(reply: Reply) -> NDArray[np.int64]:
         return reply.numbers.astype(np.int64)
 
     return FederatedAlgorithm(
-        open_silo=open_silo,
+        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
         open_server=open_server,
-        broadcast=lambda server: Families(families(server.parents)),
-        local_solve=lambda silo, asked: (silo, Counts(count(silo.columns, silo.cardinalities, asked.sets))),
+        broadcast=lambda server: Broadcast(families(server.parents)),
+        local_solve=lambda silo, asked: (silo, Reply(count(silo.columns, silo.cardinalities, asked.sets))),
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: True,
         structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
         server_type=Server,
-        silo_type=Silo,
-        broadcast_type=Families,
-        reply_type=Counts,
+        silo_type=Rows,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
         max_rounds=1,
         summand=summand,
         whole_numbers=True,

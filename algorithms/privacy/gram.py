@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..statistics.moments import products
 from ..statistics.symmetric import from_triangle, triangle
 
 # Products of 53-bit floats are exact, and matrix products fast, as long as their sum stays below 2⁵³.
@@ -52,7 +53,7 @@ def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatAr
 def integer_gram(table: FloatArray, unit: FloatArray, R: float, bits: int) -> NDArray[np.int64]:
     """Return the upper triangle of Σ_k q_k q_kᵀ over the rows, `[d(d+1)/2]`, exactly."""
     q = clipped(table, unit, R, bits)
-    return triangle((q.T @ q).astype(np.int64))
+    return triangle(products(q).astype(np.int64))
 
 
 def gram_sensitivity(bits: int) -> float:

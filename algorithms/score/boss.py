@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .equivalence import class_of, member_of
 from .families import Families
-from .ges import BACKWARD, LEAST, Search, advance, search_from
+from .ges import BACKWARD, LEAST, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
 
 
@@ -31,7 +31,7 @@ class Boss:
     """whether it has moved any"""
     total: float
     """the score of the order that the last backward phase began with"""
-    backward: Search
+    backward: EquivalenceSearch
     trees: Trees
     done: bool = False
 

@@ -16,18 +16,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.federated import Silo as Rows
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
+from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .arcs import Arcs, arcs_of, dag_of, members
 from .equivalence import member_of
 from .families import Families, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
-from .rows import open_rows, refuse_time_series, scores_of
+from .scoring import scores_of
 from .settings import FusionSettings
 
 
@@ -91,7 +91,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families())
 
     def open_server(schema: Schema) -> Server:
-        refuse_time_series(schema)
+        cardinalities_of(schema)  # refuses time series
         d = len(schema.variables)
         empty = np.zeros((d, d), np.bool_)
         return Server(schema.variables, np.empty((0, d, d), np.bool_), empty, ((),) * len(schema.rows), True)

@@ -10,17 +10,11 @@ import numpy as np
 from numba import njit
 
 from ..core.schema import FloatArray
-from ..statistics.symmetric import from_triangle
+from ..statistics.moments import covariance
 from .families import Batch
 
 _FLAT = 1e-12
 """a residual variance below this share of the variance is rounding: the parents determine the variable"""
-
-
-def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
-    """Return n and the covariance about the mean, `[d, d]`, that (summed) `constraint.fisher_z.moments` give."""
-    n, sums, products = moments[0], moments[1 : d + 1], from_triangle(moments[d + 1 :])
-    return int(n), products / n - np.outer(sums, sums) / n**2
 
 
 def score_moments(moments: FloatArray, d: int, batch: Batch) -> FloatArray:

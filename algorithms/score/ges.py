@@ -34,7 +34,7 @@ Scores = Callable[[Batch], FloatArray]
 
 
 @dataclass(frozen=True)
-class Search:
+class EquivalenceSearch:
     """Where a search stands. `gain[y, x]` is the most an operator of this phase on (x, y) gains, where not `stale`."""
 
     graph: NDArray[np.bool_]
@@ -55,13 +55,13 @@ class Search:
         return self.phase == len(self.plan)
 
 
-def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) -> Search:
+def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) -> EquivalenceSearch:
     """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number)."""
     d = len(dag)
-    return Search(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
+    return EquivalenceSearch(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
 
 
-def advance(search: Search, families: Families, ahead: int = 0) -> Search:
+def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
     """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
 
     With `ahead`, scores that the next so many moves may need are wanted along with those it waits for.
@@ -85,7 +85,7 @@ def advance(search: Search, families: Families, ahead: int = 0) -> Search:
 Move = tuple[int, int, float, NDArray[np.int64]]
 
 
-def _applied(search: Search, kind: int, move: Move) -> Search:
+def _applied(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
     """Return the search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
     x, y, _, clique = move
     graph = moved(kind, search.graph, x, y, clique)
@@ -94,7 +94,7 @@ def _applied(search: Search, kind: int, move: Move) -> Search:
     return replace(search, graph=graph, limit=limit, moves=search.moves + 1)
 
 
-def _next_phase(search: Search) -> Search:
+def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
     """Return the search at the start of its next phase; a plan with turns begins again if anything has moved."""
     phase = search.phase + 1
     if phase == len(search.plan) and TURN in search.plan and search.moves > search.moves_before:
@@ -102,7 +102,7 @@ def _next_phase(search: Search) -> Search:
     return replace(search, phase=phase)
 
 
-def _look_ahead(search: Search, families: Families, moves: int) -> None:
+def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> None:
     """Put down as wanted what the search needs if its next moves are the best of those that it has scores for."""
     search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
     kind = search.plan[search.phase]
@@ -118,7 +118,7 @@ def _look_ahead(search: Search, families: Families, moves: int) -> None:
         refresh(after.plan[after.phase], search.graph, np.ones_like(search.stale), search.gain, families.tables)
 
 
-def finish(search: Search, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
+def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
     """Return the CPDAG the search ends in, with `scores` to score families, and all families known by then."""
     while True:
         search = advance(search, families)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from .boss import Boss, advance_boss, boss_from, graph_of
 from .families import Families, no_families
-from .ges import CHICKERING, WITH_TURNS, Scores, Search, advance, answered, search_from
+from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, answered, search_from
 from .settings import SearchSettings
 
-State = TypeVar("State", Search, Boss)
+State = TypeVar("State", EquivalenceSearch, Boss)
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Procedure(Generic[State]):
     """the CPDAG found, or, while the search goes on, found so far"""
 
 
-GES: Procedure[Search] = Procedure(
+GES: Procedure[EquivalenceSearch] = Procedure(
     begin=lambda d, settings: search_from(np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING),
     advance=advance,
     graph=lambda search, families: search.graph,

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.federated import Silo as Rows
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
+from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .equivalence import class_of, member_of
 from .families import Batch
 from .procedures import GES, search
-from .rows import open_rows, refuse_time_series, scores_of
+from .scoring import scores_of
 from .settings import SearchSettings
 
 LEAST = 1e-9
@@ -88,7 +88,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))
 
     def open_server(schema: Schema) -> Server:
-        refuse_time_series(schema)
+        cardinalities_of(schema)  # refuses time series
         d = len(schema.variables)
         return Server(schema.variables, np.zeros((d, d), np.bool_), np.inf)
 

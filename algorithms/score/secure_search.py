@@ -17,19 +17,29 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.evidence import counts_of, pooled_moments
-from ..constraint.federated import Answer, Query, Silo, bytes_of, cardinalities_of, summand
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
 from ..graphs.structure import Structure
+from ..statistics.moments import of_all_rows
+from ..statistics.rows import (
+    Numbers,
+    Query,
+    Rows,
+    bytes_of,
+    cardinalities_of,
+    counts_of,
+    moments_of,
+    open_rows,
+    summand,
+)
 from .boss import Boss
 from .discrete import TOO_WIDE
 from .families import Batch, Families, no_families
 from .gaussian import score_moments
-from .ges import Search
+from .ges import EquivalenceSearch
 from .procedures import BOSS, GES, Procedure, State, search
-from .rows import open_rows, refuse_time_series, refuse_wide
+from .scoring import refuse_wide
 from .settings import SearchSettings
 from .tables import affordable, score_tables, sets_of, too_wide
 
@@ -70,10 +80,10 @@ class Server(Generic[State]):
 
 
 @dataclass(frozen=True)
-class GesServer(Server[Search]):
+class GesServer(Server[EquivalenceSearch]):
     """The server's state in a GES."""
 
-    state: Search
+    state: EquivalenceSearch
 
 
 @dataclass(frozen=True)
@@ -83,19 +93,19 @@ class BossServer(Server[Boss]):
     state: Boss
 
 
-def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     """Return GES over summed counts."""
     return _secure(settings, GES, GesServer)
 
 
-def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     """Return BOSS over summed counts."""
     return _secure(settings, BOSS, BossServer)
 
 
 def _secure(
     settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
-) -> FederatedAlgorithm[Any, Silo, Query, Answer]:
+) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
         open_server=lambda schema: _begun(schema, settings, procedure, server_type),
@@ -106,9 +116,9 @@ def _secure(
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
         server_type=server_type,  # type: ignore[arg-type]
-        silo_type=Silo,
+        silo_type=Rows,
         broadcast_type=Query,
-        reply_type=Answer,
+        reply_type=Numbers,
         max_rounds=settings.rounds,
         summand=summand,
         measures=measures,
@@ -120,13 +130,13 @@ def _begun(
     schema: Schema, settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
     """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
-    refuse_time_series(schema)
+    cardinalities = cardinalities_of(schema)
     refuse_wide(schema, settings.most_cells)
     d = len(schema.variables)
     server = server_type(
         variables=schema.variables,
         kind=schema.kind,
-        cardinalities=cardinalities_of(schema),
+        cardinalities=cardinalities,
         rows=sum(schema.rows.values()),
         families=no_families(),
         state=procedure.begin(d, settings),
@@ -138,14 +148,13 @@ def _begun(
 
 
 def _learned(
-    server: Server[Any], replies: Replies[Answer], procedure: Procedure[Any], settings: SecureSearch
+    server: Server[Any], replies: Replies[Numbers], procedure: Procedure[Any], settings: SecureSearch
 ) -> Server[Any]:
     """Return the state with the scores that the sum of the silos' answers gives, and the search as far as it gets."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.kind == "continuous":
-        sums = np.concatenate([replies.total[:1], replies.total[1:] * server.rows])
-        return _from_moments(server, sums, procedure, settings)
+        return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
     batch = asked(server, settings)
     scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
     return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
@@ -164,14 +173,14 @@ def asked(server: Server[Any], settings: SecureSearch) -> Batch:
     return affordable(server.families.wanted, server.cardinalities, settings.most_cells, settings.cells)
 
 
-def answer(silo: Silo, query: Query) -> Answer:
+def answer(rows: Rows, query: Query) -> Numbers:
     """Return the silo's part of the sum."""
-    return pooled_moments().answer(silo, query) if query.what == "moments" else counts_of(silo, query)
+    return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
 
 
 def measures(server: Server[Any]) -> dict[str, float]:
     """Return how many families are scored and how many edges the graph has."""
-    edges = server.state.graph if isinstance(server.state, Search) else server.found
+    edges = server.state.graph if isinstance(server.state, EquivalenceSearch) else server.found
     return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 

@@ -7,12 +7,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..statistics.count_tables import offsets
+from ..statistics.count_tables import PAD, offsets
 from .discrete import TOO_WIDE, criterion, score_cells, states_of
 from .families import Batch
 from .settings import SearchSettings
-
-PAD = -1
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..constraint.subsets import PAD, Tests
 from ..core.schema import FloatArray
+
+PAD = -1
+"""fills up a set of variables to the size of the largest"""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,11 @@ class Tables:
     """the number of each test's table, `[n_tests]`"""
 
 
-def tables_for(tests: Tests, d: int) -> Tables:
-    """Return the tables that answer `tests` on `d` variables, in lexicographic order, each set once."""
+def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
+    """Return the tables over the variables of each of `tests` `[n_tests, size]` on `d` variables.
+
+    They stand in lexicographic order, each set once.
+    """
     if not len(tests):
         return Tables(tests, np.empty(0, np.int64))
     filled = np.sort(np.where(tests == PAD, d, tests), axis=1).astype(np.int16)

@@ -1,10 +1,11 @@
-"""Fisher's z against causal-learn and least squares, and moments that add up."""
+"""Fisher's z against causal-learn and least squares, and pooled_moments that add up."""
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from fedbnsl.algorithms.constraint.fisher_z import correlation, fisher_z, moments
+from fedbnsl.algorithms.constraint.fisher_z import fisher_z
+from fedbnsl.algorithms.statistics.moments import correlation, pooled_moments
 
 
 def correlated(rows=400, seed=0):
@@ -13,7 +14,7 @@ def correlated(rows=400, seed=0):
 
 
 def pooled(table):
-    return correlation(moments(table), table.shape[1])
+    return correlation(pooled_moments(table), table.shape[1])
 
 
 def test_the_p_values_of_causal_learn(causal_learn):
@@ -44,14 +45,14 @@ def test_tests_of_several_sizes_are_those_made_one_by_one():
 
 def test_the_moments_of_silos_add_up_to_those_of_all_rows():
     table = correlated()
-    added = sum(moments(part) for part in np.array_split(table, 7))
-    np.testing.assert_allclose(added, moments(table))
+    added = sum(pooled_moments(part) for part in np.array_split(table, 7))
+    np.testing.assert_allclose(added, pooled_moments(table))
 
 
 def test_a_column_that_is_constant_in_all_silos_correlates_with_nothing_though_sums_are_rounded():
     table = correlated(401)
     table[:, 4] = 0.1
-    added = sum(moments(part) for part in np.array_split(table, 7))
+    added = sum(pooled_moments(part) for part in np.array_split(table, 7))
     np.testing.assert_array_equal(correlation(added, 5)[1][4], np.eye(5)[4])
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import private_counts
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, most_exchanges, releases
-from fedbnsl.algorithms.constraint.federated import Query
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
@@ -27,6 +26,7 @@ from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
 from fedbnsl.algorithms.privacy.settings import PrivateSettings
 from fedbnsl.algorithms.privacy.shares import sure_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
+from fedbnsl.algorithms.statistics.rows import Query
 
 LEVELS = np.array([2, 3, 4, 2, 3])
 D, ROWS = len(LEVELS), 9

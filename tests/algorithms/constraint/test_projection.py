@@ -9,8 +9,8 @@ from scipy.special import gamma
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.federated import on_grid
 from fedbnsl.algorithms.constraint.projection import (
+    SKETCH_BITS,
     ReadTables,
     expected_counts,
     geometric_mean,
@@ -21,6 +21,7 @@ from fedbnsl.algorithms.constraint.projection import (
 from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for
+from fedbnsl.algorithms.statistics.rounding import to_multiples
 
 L = 50
 
@@ -119,7 +120,7 @@ def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
     tables = tables_for(test, 6)
     true = ReadTables(tables, drawn.cardinalities, count(columns, drawn.cardinalities, tables.sets)).strata(0, (0, 1))
     scaled = np.divide(true, np.sqrt(expected), out=np.zeros_like(true), where=expected > 0)
-    sent = on_grid(project(scaled, np.random.default_rng((0, 1)), L))
+    sent = to_multiples(project(scaled, np.random.default_rng((0, 1)), L), SKETCH_BITS)
     for z, stratum in enumerate(true):
         P = np.random.default_rng((0, 1)).normal(0, np.sqrt(2), (len(true), L, stratum.size))[z]
         solved = np.linalg.lstsq(P, sent.reshape(len(true), L)[z])[0] * np.sqrt(expected[z]).ravel()

@@ -14,7 +14,7 @@ from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.rfcd import Judgement, Proposal, Server, aggregate, neighbours
-from fedbnsl.algorithms.score.rows import scores_of
+from fedbnsl.algorithms.score.scoring import scores_of
 from fedbnsl.algorithms.score.settings import SearchSettings
 
 

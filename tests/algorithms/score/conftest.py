@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.fisher_z import moments
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.discrete import score_rows
 from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.score.settings import ScoreSettings
+from fedbnsl.algorithms.statistics.moments import pooled_moments
 
 REFERENCES = Path(__file__).parents[2] / "references"
 
@@ -44,7 +44,7 @@ class Drawn:
         """What scores families on these rows."""
         if self.discrete:
             return lambda batch: score_rows(self.columns, self.levels, batch, ScoreSettings(**settings))
-        pooled = moments(self.table)
+        pooled = pooled_moments(self.table)
         return lambda batch: score_moments(pooled, len(self.dag), batch)
 
     def dealt(self, silos=1, seed=0):

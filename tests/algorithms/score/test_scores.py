@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pgmpy.structure_score import BIC, BDeu
 
-from fedbnsl.algorithms.constraint.fisher_z import moments
 from fedbnsl.algorithms.score import discrete
 from fedbnsl.algorithms.score.discrete import TOO_WIDE, criterion, score_rows
 from fedbnsl.algorithms.score.families import Batch
@@ -17,6 +16,7 @@ from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.score.settings import ScoreSettings, SearchSettings
 from fedbnsl.algorithms.score.tables import score_tables, sets_of
 from fedbnsl.algorithms.statistics.joint_states import count_occurring
+from fedbnsl.algorithms.statistics.moments import pooled_moments
 
 CHECKED = settings(deadline=None, max_examples=20)
 
@@ -163,21 +163,23 @@ class TestGaussian:
         variance = residual @ residual / n
         density = -0.5 * n * math.log(2 * math.pi * variance) - 0.5 * residual @ residual / variance
         expected = density - 0.5 * math.log(n) * (len(parents) + 2)
-        assert score_moments(moments(table), 5, batch(family))[0] == pytest.approx(expected, abs=1e-8)
+        assert score_moments(pooled_moments(table), 5, batch(family))[0] == pytest.approx(expected, abs=1e-8)
 
     def test_moments_of_silos_add_up(self):
         table = self.rows()
-        parts = sum(moments(part) for part in np.split(table, [7, 19]))
+        parts = sum(pooled_moments(part) for part in np.split(table, [7, 19]))
         asked = batch((1, 0, 3), (0,))
-        np.testing.assert_allclose(score_moments(parts, 5, asked), score_moments(moments(table), 5, asked), rtol=1e-10)
+        np.testing.assert_allclose(
+            score_moments(parts, 5, asked), score_moments(pooled_moments(table), 5, asked), rtol=1e-10
+        )
 
     def test_a_parent_that_the_others_determine_adds_nothing_but_its_price(self):
         table = self.rows()
         table[:, 3] = 2 * table[:, 0] - table[:, 1] + 1
-        one, two = score_moments(moments(table), 5, batch((2, 0, 1), (2, 0, 1, 3)))
+        one, two = score_moments(pooled_moments(table), 5, batch((2, 0, 1), (2, 0, 1, 3)))
         assert two == pytest.approx(one - 0.5 * math.log(40), abs=1e-6)
 
     def test_a_variable_that_its_parents_determine_has_a_finite_score(self):
         table = self.rows()
         table[:, 3] = 2 * table[:, 0]
-        assert np.isfinite(score_moments(moments(table), 5, batch((3, 0), (0, 3)))).all()
+        assert np.isfinite(score_moments(pooled_moments(table), 5, batch((3, 0), (0, 3)))).all()

@@ -1,0 +1,93 @@
+"""A silo's rows as searches ask about them, the questions they ask, and the numbers that come back to be added up."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray, Kind, Schema
+from ..errors import BadInput
+from .count_tables import count
+from .moments import per_row, pooled_moments
+
+NOTHING: FloatArray = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A silo's rows: of discrete data the level codes `[d, n_rows]`, of continuous data only their pooled moments."""
+
+    kind: Kind
+    columns: NDArray[np.int16]
+    cardinalities: NDArray[np.int64]
+    """how many levels each variable has, `[d]`; ones for continuous data"""
+    moments: FloatArray
+    all_rows: int
+    """number of rows of all silos"""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the server asks: moments, count tables over sets of variables, or something about independence tests."""
+
+    what: Literal["moments", "tables", "sketches", "votes"]
+    sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
+    """of variables, `[n, size]`, filled up with -1; where tests are asked about, they themselves"""
+    margins: FloatArray = field(default_factory=lambda: NOTHING)
+    """for sketches: the summed margins of the tests' tables"""
+    exchange: int = 0
+    """number of this exchange"""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a silo sends: numbers to be added to those of the others."""
+
+    numbers: NDArray[Any]
+
+
+def open_rows(table: NDArray[Any], schema: Schema, silo: str) -> Rows:
+    """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
+
+    Raises `BadInput` for a code outside the levels of its variable, and for time series.
+    """
+    cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
+    if schema.kind == "continuous":
+        return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, pooled_moments(table), all_rows)
+    wrong = np.argwhere((table < 0) | (table >= cardinalities))
+    if len(wrong):
+        row, v = wrong[0]
+        name, last = schema.variables[v], cardinalities[v] - 1
+        raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
+    return Rows(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING, all_rows)
+
+
+def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
+    """Return how many levels each variable has, `[d]`: ones for continuous data. Raises `BadInput` for time series."""
+    if schema.kind == "time-series":
+        raise BadInput("this search needs rows drawn independently, not a time series")
+    if schema.kind == "continuous":
+        return np.ones(len(schema.variables), np.int64)
+    return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
+
+
+def counts_of(rows: Rows, query: Query) -> Numbers:
+    """Return the rows' count tables over the sets asked for."""
+    return Numbers(count(rows.columns, rows.cardinalities, query.sets))
+
+
+def moments_of(rows: Rows) -> Numbers:
+    """Return the rows' moments, as parts of the means over all rows."""
+    return Numbers(per_row(rows.moments, rows.all_rows))
+
+
+def summand(sent: Numbers) -> FloatArray:
+    """Return the numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
+    return sent.numbers.astype(np.float64)
+
+
+def bytes_of(message: Query | Numbers) -> int:
+    """Return the bytes of the message's numbers."""
+    arrays = (message.numbers,) if isinstance(message, Numbers) else (message.sets, message.margins)
+    return sum(array.nbytes for array in arrays)

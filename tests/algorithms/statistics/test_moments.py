@@ -1,0 +1,60 @@
+"""Moments of columns: what silos add up is what the pooled rows have."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.statistics.moments import (
+    correlation,
+    covariance,
+    in_own_units,
+    of_all_rows,
+    per_row,
+    pooled_moments,
+    products,
+    residual_variances,
+)
+
+
+def table(seed: int, rows: int = 40, d: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(rng.normal(size=d), rng.uniform(0.5, 3, d), (rows, d)) @ rng.normal(size=(d, d))
+
+
+@given(st.integers(0, 999), st.integers(1, 39))
+def test_summed_moments_are_those_of_all_rows(seed, at):
+    X = table(seed)
+    parts = [per_row(pooled_moments(part), len(X)) for part in (X[:at], X[at:])]
+    summed = of_all_rows(parts[0] + parts[1], len(X))
+    n, S = covariance(summed, 4)
+    assert n == len(X)
+    np.testing.assert_allclose(S, np.cov(X.T, bias=True), rtol=1e-7, atol=1e-9)
+    n, R = correlation(summed, 4)
+    assert n == len(X)
+    np.testing.assert_allclose(R, np.corrcoef(X.T), rtol=1e-7, atol=1e-9)
+
+
+def test_a_constant_column_correlates_with_nothing():
+    X = table(1)
+    X[:, 2] = 0.1
+    _, R = correlation(pooled_moments(X), 4)
+    np.testing.assert_array_equal(R[2], [0, 0, 1, 0])
+
+
+def test_centred_products_do_not_see_where_the_columns_are():
+    X = table(2)
+    np.testing.assert_allclose(products(X + 100, center=True), products(X, center=True), rtol=1e-9)
+    assert products(X + 100)[0, 0] > products(X)[0, 0]
+
+
+def test_residual_variances_are_the_mean_squares_of_residuals():
+    X = table(3)
+    weights = np.triu(np.random.default_rng(0).normal(size=(4, 4)), 1)
+    expected = ((X - X @ weights) ** 2).mean(axis=0)
+    np.testing.assert_allclose(residual_variances(products(X) / len(X), weights), expected)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_own_units_make_the_diagonal_one(scale):
+    np.testing.assert_allclose(np.diag(in_own_units(scale * products(table(4)))), 1.0)
