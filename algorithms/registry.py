@@ -4,13 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from .admm import fed_sparse, frank_wolfe, notears_admm
-from .admm import notears as notears_alone
-from .baselines import local_notears as local
-from .baselines import pooled_search as one_shot
-from .baselines import pooled_tests
-from .baselines import vote_on_graphs as graph_vote
-from .baselines import vote_on_tests as cit_vote
+from .admm import fed_sparse, frank_wolfe, notears, notears_admm
+from .baselines import local_notears, pooled_search, pooled_tests, vote_on_graphs, vote_on_tests
 from .constraint import fed_pc
 from .constraint.settings import ConstraintSettings
 from .core import wire
@@ -23,6 +18,7 @@ from .moments import dp_covariance, secure_sum
 from .parameters import refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
+from .score.settings import SearchSettings
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 TABLES = (
@@ -84,7 +80,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: all rows in one place",
         source="Zheng et al. 2018",
         leaves="every row",
-        config=notears_alone.Notears,
+        config=notears.Notears,
         build=fed_sparse.build,
         pooled=True,
     ),
@@ -92,23 +88,23 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: every silo by itself, scores are means over the silos",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears_alone.Notears,
-        build=lambda settings: local.build(settings, "medoid"),
+        config=notears.Notears,
+        build=lambda settings: local_notears.build(settings, "medoid"),
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
         source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears_alone.Notears,
-        build=lambda settings: local.build(settings, "vote"),
+        config=notears.Notears,
+        build=lambda settings: local_notears.build(settings, "vote"),
         vote=True,
     ),
     "notears-best": Entry(
         summary="baseline: the best of the silos' own structures, by the truth",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears_alone.Notears,
-        build=lambda settings: local.build(settings, "medoid"),
+        config=notears.Notears,
+        build=lambda settings: local_notears.build(settings, "medoid"),
         needs_truth=True,
     ),
     "fed-pc": Entry(
@@ -158,7 +154,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         leaves=MARKS,
         config=ConstraintSettings,
-        build=graph_vote.pc_voting,
+        build=vote_on_graphs.pc_voting,
         kinds=OWN_ROWS,
         vote=True,
     ),
@@ -167,7 +163,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         leaves=MARKS,
         config=ConstraintSettings,
-        build=graph_vote.fci_voting,
+        build=vote_on_graphs.fci_voting,
         kinds=OWN_ROWS,
         vote=True,
     ),
@@ -176,7 +172,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         leaves=TESTS,
         config=ConstraintSettings,
-        build=cit_vote.pc_cit_voting,
+        build=vote_on_tests.pc_cit_voting,
         kinds=OWN_ROWS,
     ),
     "fci-cit-voting": Entry(
@@ -184,7 +180,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023, §5",
         leaves=TESTS,
         config=ConstraintSettings,
-        build=cit_vote.fci_cit_voting,
+        build=vote_on_tests.fci_cit_voting,
         kinds=OWN_ROWS,
     ),
     "fed-ges": Entry(
@@ -215,8 +211,8 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: GES on all rows in one place",
         source="Chickering 2002; Hauser, Bühlmann 2012 for the turns",
         leaves="every row",
-        config=one_shot.Pooled,
-        build=one_shot.pooled_ges,
+        config=SearchSettings,
+        build=pooled_search.pooled_ges,
         kinds=OWN_ROWS,
         pooled=True,
     ),
@@ -224,8 +220,8 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: best order score search on all rows in one place",
         source="Andrews et al. 2023",
         leaves="every row",
-        config=one_shot.Pooled,
-        build=one_shot.pooled_boss,
+        config=SearchSettings,
+        build=pooled_search.pooled_boss,
         kinds=OWN_ROWS,
         pooled=True,
     ),
@@ -233,8 +229,8 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: GES to the end in every silo, and one fusion",
         source="Torrijos, Gámez, Puerta 2024, §4.1",
         leaves="the arcs of the silo's own DAG, once",
-        config=one_shot.GesUnion,
-        build=one_shot.ges_union,
+        config=pooled_search.GesUnion,
+        build=pooled_search.ges_union,
         kinds=OWN_ROWS,
         vote=True,
     ),

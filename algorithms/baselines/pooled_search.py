@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..core.one_exchange import Request, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
-from ..errors import require
 from ..graphs.structure import Structure
 from ..score.arcs import Arcs, arcs_of, members
 from ..score.equivalence import class_of, member_of
@@ -28,25 +27,10 @@ from ..statistics.rows import cardinalities_of, open_rows
 
 
 @dataclass(frozen=True)
-class Pooled(SearchSettings):
-    """Settings of `ges` and `boss`, the pooled baselines."""
-
-    rounds: int = 1
-    """exchanges: there is one"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
-
-
-@dataclass(frozen=True)
 class GesUnion(FusionSettings):
     """Settings of `ges-union`."""
 
     quota: float = 0.0
-    rounds: int = 1
-    """exchanges: there is one"""
 
 
 @dataclass(frozen=True)
@@ -57,17 +41,17 @@ class Server:
     graphs: NDArray[np.bool_]
 
 
-def pooled_ges(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     """Return GES on all rows in one place."""
     return _pooled(settings, GES)
 
 
-def pooled_boss(settings: Pooled) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     """Return BOSS on all rows in one place."""
     return _pooled(settings, BOSS)
 
 
-def _pooled(settings: Pooled, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def _pooled(settings: SearchSettings, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))

@@ -35,6 +35,8 @@ from .settings import FusionSettings
 class FedGes(FusionSettings):
     """Settings of `fed-ges`; the defaults are the paper's where it names one."""
 
+    rounds: int = 100
+    """maxIt: rounds at most"""
     limit: int = 10
     """l: insertions a silo makes in a round, at most; deletions are free"""
     client: Literal["replace", "fuse"] = "replace"
@@ -51,6 +53,7 @@ class FedGes(FusionSettings):
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
         require(self.limit >= 1, "limit", self.limit, "1 or more")
         require(0 <= self.client_quota <= 1, "client_quota", self.client_quota, "from 0 to 1")
         require(self.drift >= 0, "drift", self.drift, "0 or more")

@@ -46,11 +46,8 @@ class FusionSettings(ScoreSettings):
     """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
     """wary: a silo inserts x → y only if that gains without turning any neighbour of y (the published program's way)"""
-    rounds: int = 100
-    """maxIt: rounds at most"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(0 <= self.quota <= 1, "quota", self.quota, "from 0 to 1")
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -185,11 +185,14 @@ class TestEveryAlgorithm:
 
     def test_settings_out_of_range_are_refused_with_the_value(self, name: str) -> None:
         name, _ = params_of(name)
-        counted = next(key for key in ("rounds", "most_parents") if key in registry.parameter_names(name))
-        with pytest.raises(BadInput, match=rf"{counted} is 0: it must be 1 or more"):
-            registry.specify(name, {counted: "0"})
-        with pytest.raises(BadInput, match=rf"parameter {counted} of .* is 'many': it must be a whole number"):
-            registry.specify(name, {counted: "many"})
+        kinds = get_type_hints(registry.entry(name).config)
+        for setting, kind in kinds.items():
+            if kind in (int, float):
+                with pytest.raises(BadInput, match=rf"parameter {setting} is -1000"):
+                    registry.specify(name, {setting: "-1000"})
+                what = "a whole number" if kind is int else "a number"
+                with pytest.raises(BadInput, match=rf"parameter {setting} of {name} is 'many': it must be {what}"):
+                    registry.specify(name, {setting: "many"})
         with pytest.raises(BadInput, match=rf"unknown parameter 'lambda' of {name}: there are "):
             registry.specify(name, {"lambda": "1"})
 
