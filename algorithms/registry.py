@@ -276,6 +276,13 @@ def entry(name: str) -> Entry:
     return ALGORITHMS[name]
 
 
+def wrapper_entry(name: str) -> Wrapper:
+    """Return the registry's entry for the wrapper `name`; raises `BadInput` naming the wrappers there are."""
+    if name not in WRAPPERS:
+        raise BadInput(f"unknown wrapper '{name}': there are {', '.join(WRAPPERS) or 'none'}")
+    return WRAPPERS[name]
+
+
 def parameter_names(name: str) -> tuple[str, ...]:
     """Return the names of the parameters of algorithm `name`."""
     return tuple(field.name for field in fields(entry(name).config))
@@ -302,7 +309,7 @@ def build(spec: AlgorithmSpec) -> Algorithm:
     """Return the algorithm that `spec` describes, inside its wrappers."""
     algorithm = entry(spec.name).build(spec.settings)
     for wrapper in spec.wrappers:
-        algorithm = WRAPPERS[wrapper.name].wrap(algorithm, wrapper.settings)
+        algorithm = wrapper_entry(wrapper.name).wrap(algorithm, wrapper.settings)
     return algorithm
 
 
@@ -313,9 +320,20 @@ def pack(spec: AlgorithmSpec) -> bytes:
 
 
 def unpack(packed: bytes) -> AlgorithmSpec:
-    """Return the specification in `packed`, its settings checked again; raises `BadInput` for a name there is not."""
+    """Return the specification in `packed`, its settings checked again.
+
+    Raises `BadInput` for a name that is not in the registry and for a value outside its range, `ValueError` for
+    settings of something else.
+    """
     name, settings, wrappers = wire.decode(tuple, packed)
-    spec = AlgorithmSpec(name, wire.decode(entry(name).config, settings))
+    spec = AlgorithmSpec(name, _unpacked(entry(name).config, settings))
     for wrapper, its_settings in wrappers:
-        spec = spec.wrapped(wrapper, wire.decode(WRAPPERS[wrapper].config, its_settings))
+        spec = spec.wrapped(wrapper, _unpacked(wrapper_entry(wrapper).config, its_settings))
     return spec
+
+
+def _unpacked(config: type[Any], packed: bytes) -> Any:
+    settings = wire.decode(config, packed)
+    if not isinstance(settings, config):
+        raise ValueError(f"the bytes do not hold a {config.__name__}, they hold {settings!r}")
+    return settings

@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from fedbnsl.data.federated import FederatedData
 
-from .rounds import Step
+from .steps import Step
 
 
 @task(name="make_data", task_run_name="make_data {kind}", cache_policy=NO_CACHE, persist_result=False)

@@ -1,12 +1,12 @@
 """The tasks of a round, as Prefect shows them: local_solve (one a silo), aggregate, dual_update, check_convergence.
 
-Each task is handed a `Step`: work whose arguments and result Prefect does not see. It would otherwise walk through
+Each task is handed a `Step`, whose arguments and result Prefect does not see. Prefect would otherwise walk through
 every array, and keep every result of every round alive. Measured: about 5 ms of CPU a task run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -16,33 +16,17 @@ from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLo
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.session import Aborted
 
+from .steps import Start, Step, Waits
+
 T = TypeVar("T")
 
 
-class Step(Generic[T]):
-    """A piece of work that a task runs and whose result the caller takes from here, past Prefect."""
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        """Hold `work` until a task runs it."""
-        self._work = work
-        self._result: list[T] = []
-
-    def run(self) -> None:
-        """Do the work; a second time (a retry) it replaces the first result."""
-        self._result = [self._work()]
-
-    @property
-    def result(self) -> T:
-        """What the work returned."""
-        return self._result[0]
-
-
 def worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
-    """Say whether a failed solve may succeed if repeated: not when the input is bad or the silo is gone."""
+    """Return whether a failed solve may succeed if repeated: not if the input is bad or the silo is gone."""
     return not isinstance(getattr(state, "data", None), BadInput | SiloLost | Aborted)
 
 
-# A repeated solve is answered from the silo's journal, so a retry neither draws noise anew nor spends budget.
+# A retry is safe: the silo answers a repeated round from its journal, so no noise is drawn and no budget spent anew.
 @task(
     name="local_solve",
     task_run_name="local_solve {silo} round {number}",
@@ -76,7 +60,7 @@ def dual_update(number: int, step: Step[Any]) -> None:
     persist_result=False,
 )
 def check_convergence(number: int, step: Step[Any]) -> None:
-    """Say whether the run is finished."""
+    """Decide whether the run is finished."""
     step.run()
 
 
@@ -84,6 +68,15 @@ def check_convergence(number: int, step: Step[Any]) -> None:
 def evaluate(step: Step[Any]) -> None:
     """Score the learned structure against the truth."""
     step.run()
+
+
+def solves_as_tasks(number: int) -> Start:
+    """Return the way to start the solves of round `number` as one `local_solve` task of the current flow a silo."""
+
+    def start(steps: Mapping[str, Step[Any]]) -> Waits:
+        return {silo: local_solve.submit(silo, number, step).result for silo, step in steps.items()}
+
+    return start
 
 
 def perform(submit: Callable[[Step[T]], PrefectFuture[Any]], work: Callable[[], T]) -> T:
@@ -98,7 +91,7 @@ def as_tasks(
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
     """Return `algorithm` with the coordinator's steps run as tasks of the current flow; `number` gives the round.
 
-    `protocol.rounds` runs the result like any other algorithm: the loop stays the one of the project.
+    `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
     """
 
     def aggregate_task(server: Any, replies: Replies[Any]) -> Any:

@@ -14,9 +14,14 @@ from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.engines.inline import job_inline
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.rounds import as_tasks, evaluate, perform
+from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
+from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
-from fedbnsl.tasks.transport.federation import DaskFederation, Patience, federated_schema
+from fedbnsl.tasks.transport.dask_transport import DaskTransport
+from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.waiting import Patience
 
 from ..job.job import Job
 from ..job.session import Session
@@ -24,14 +29,13 @@ from ..job.session import Session
 
 @dataclass(frozen=True)
 class Silos:
-    """The silos of a run, there and described: their Dask client, the session, and what the folder says of them."""
+    """The silos of a run, connected and described: the session over them, and what the folder says of them."""
 
-    client: Any
     session: Session
     about: dict[str, Any]
     truth: Any
     silo_weights: dict[str, Any]
-    federations: list[DaskFederation]
+    federations: list[SiloFederation]
 
     def finish(self) -> None:
         """Let the silos forget the run, which is over."""
@@ -56,15 +60,17 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
         names = names or hosted_silos(client)
         require(client, names or ("SILO",))
         about = read_about(folder) if folder.is_dir() else {}
-        schema = federated_schema(client, names, about)
+        transport = DaskTransport(client)
+        schema = federated_schema(transport, names, about)
         truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
-        federations: list[DaskFederation] = []
+        federations: list[SiloFederation] = []
 
-        def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> DaskFederation:
-            patience = Patience(settings.silo_patience)
-            federation = DaskFederation(client, schema, run_id, spec, settings.seed, patience, job.secure, job.budget)
-            if federations:  # who was given up is not waited for again
-                federation.gone.update(federations[-1].gone)
+        def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
+            # Silos that an earlier exchange of this run has given up are not waited for again.
+            gone = dict(federations[-1].roster.gone) if federations else {}
+            roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
+            terms = RunTerms(run_id, registry.pack(spec), schema, settings.seed, job.budget)
+            federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
             federations.append(federation)
             return federation
 
@@ -74,7 +80,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: perform(evaluate.submit, work),
         )
-        yield Silos(client, session, about, truth, {} if pooled else silo_weights, federations)
+        yield Silos(session, about, truth, {} if pooled else silo_weights, federations)
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:

@@ -1,1 +1,1 @@
-"""A silo's side of a run: its rows, its journal, its privacy ledger, its keys."""
+"""A silo's side of a run: a service with its rows, its journal, its privacy ledger and its keys."""

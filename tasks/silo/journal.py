@@ -1,8 +1,8 @@
-"""A silo's journal: what it answered and where it stands, in one SQLite file beside its rows.
+"""A silo's journal: its replies and its latest state in every open run, in one SQLite file beside its rows.
 
-A silo that dies and comes back must not solve a round twice: a repeated draw of noise would be a second release. So
-every round commits the reply and the state it leaves behind in one transaction, before the reply travels. Whoever asks
-for that round again gets the stored reply.
+A silo that dies and comes back must not solve a round twice: noise drawn a second time would be a second release. So
+every round commits its reply and the state after it in one transaction, before the reply is sent. Whoever asks for that
+round again gets the stored reply.
 """
 
 import sqlite3
@@ -36,7 +36,7 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-            # FULL: a reply that has left must still be known after a power cut, or it would be drawn anew.
+            # FULL: a reply that was sent must survive a power cut, or its noise would be drawn anew.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(SCHEMA)
@@ -52,6 +52,10 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
         """Close the file."""
         self._db.close()
 
@@ -84,18 +88,18 @@ class Journal:
             raise
 
     def one_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
-        """Note that the sum over `survivors` is about to be unmasked; say whether it is the only one of this round.
+        """Record that the sum over `survivors` is about to be unmasked; return whether it is the only one of the round.
 
-        The sums over two sets of silos would together tell the part of those who are in one of them only. The same sum
-        again tells nothing new.
+        The difference of the sums over two sets of silos would reveal what those silos added that are in only one of
+        them. The same sum once more reveals nothing new.
         """
         names = "\n".join(survivors)
         self._db.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?)", (run, number, names))
         row = self._db.execute("SELECT survivors FROM sums WHERE run = ? AND round = ?", (run, number)).fetchone()
         return bool(row[0] == names)
 
-    def close(self, run: str) -> None:
-        """Drop what a finished run stored."""
+    def forget(self, run: str) -> None:
+        """Delete everything that a finished run stored."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         db.execute("DELETE FROM replies WHERE run = ?", (run,))
@@ -105,6 +109,6 @@ class Journal:
 
 
 def journal_path(source: Path, silo: str) -> Path:
-    """Return where the journal of `silo` lives, whose rows are the file (or, pooled, the folder) `source`."""
+    """Return the path of the journal of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
     folder = source if source.is_dir() else source.parent
     return folder / ".fedbnsl" / f"{silo}.sqlite"

@@ -1,7 +1,7 @@
-"""A silo's privacy ledger on disk: one SQLite file beside its rows, apart from the journal, and never deleted by a run.
+"""A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
-Whatever was charged stays charged: a run that failed, a run that was forgotten, a process that died between charge and
-reply. A file that cannot be read or written refuses the release.
+What was charged stays charged, also if the run fails or is forgotten, or if the process dies between charge and reply.
+If the file cannot be read or written, nothing is released.
 """
 
 import sqlite3
@@ -21,18 +21,18 @@ COLUMNS = "run, number, digest, what, rho, delta, broken, key"
 
 
 class FileLedger:
-    """The ledger at `path`; every call opens it anew, so that several processes may share it."""
+    """The ledger at `path`. Every call opens the file anew, so that several processes may share it."""
 
     def __init__(self, path: Path) -> None:
-        """Name the file; it is made by the first charge."""
+        """Name the file; the first charge creates it."""
         self.path = path
 
     def reserve(self, request: Request, key: bytes) -> bytes:
-        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadInput` if it cannot be written down."""
+        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadInput` if it cannot be recorded."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._opened() as db:
-                # The charges that were looked at are those that the new one is added to, whoever else is at work.
+                # Locked before the charges are read: no other process may add one between the check and the insert.
                 db.execute("BEGIN IMMEDIATE")
                 charges = _charges(db)
                 charge = decide(charges, request, key)
@@ -60,7 +60,7 @@ class FileLedger:
 
 
 class _Connection:
-    """An open ledger; what was not committed when it closes has not happened."""
+    """An open ledger; what was not committed when it closes is rolled back."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,6 +84,6 @@ def _row(charge: Charge) -> tuple[object, ...]:
 
 
 def ledger_path(source: Path, silo: str) -> Path:
-    """Return where the ledger of `silo` lives, whose rows are the file (or, pooled, the folder) `source`."""
+    """Return the path of the ledger of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
     folder = source if source.is_dir() else source.parent
     return folder / ".fedbnsl" / f"{silo}.ledger"

@@ -1,4 +1,4 @@
-"""The rows of a hosted silo: from its own file, or, for a pooled baseline, from all the files of a folder."""
+"""The rows of a silo: read from its own file, or, for a pooled baseline, from all the files of a folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from fedbnsl.data.folder.table import read_table
 
 @dataclass(frozen=True)
 class Described:
-    """What a silo tells about itself before round 1: all of it public."""
+    """What a silo says about itself before round 1; all of it is public."""
 
     silo: str
     variables: tuple[str, ...]
@@ -33,7 +33,7 @@ class Described:
 
 @dataclass(frozen=True)
 class DescribedLabels(Described):
-    """The same of a silo with discrete data: with the labels that occur there, where no levels are declared."""
+    """The same for discrete data, with each column's levels: as declared, or else the labels that occur in it."""
 
     levels: dict[str, tuple[str, ...]]
 
@@ -45,7 +45,7 @@ class DescribedLabels(Described):
 def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = None) -> Described:
     """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    `about` is what the coordinator's `about.json` says: it has the last word on the kind of data and their levels.
+    `about` is the content of the coordinator's `about.json`; what it says of the kind of data and their levels holds.
     """
     if source.is_dir():
         own = pool(read_folder(source)).schema

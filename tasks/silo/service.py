@@ -1,208 +1,158 @@
-"""What runs where a silo's rows are: open the table once, solve a round, journal it, reply.
+"""One silo as its owner hosts it: it describes its rows, solves rounds, and remembers what it has answered.
 
-These functions are called by name on the Dask worker that hosts the silo. Nothing but the schema part and encoded
-replies leaves it; the path of the rows is known to this process alone (`worker.py` sets it from the owner's command).
+A transport calls these methods where the rows are (`method_call.py`). Only the public description, encoded replies and
+the lines of the ledger leave a silo; the path of its rows stays with it.
 """
 
-import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.private import Spender, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Ring
 from fedbnsl.algorithms.secure.session import Aborted
 
-from . import secure_sums as secure_silo
 from .journal import Journal, journal_path
 from .ledger import FileLedger, ledger_path
+from .open_run import OpenRun, open_run, pack_state
 from .rows import Described, describe_rows, read_rows
-from .secure_sums import Question
+from .run_terms import RunTerms
+from .secure_sums import Question, SecureSums
 
 
 class SiloFailed(Exception):  # noqa: N818 - reported by the silo, not a programming error of the caller
-    """A silo could not solve its round: its name, and what went wrong there (no traceback, which could show rows)."""
+    """A silo could not solve its round: its name and what went wrong there, without a traceback."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """All a silo needs to know of a run besides the broadcast; the same in every round."""
+class SiloService:
+    """One silo: its rows, its owner's budget, its journal and ledger, and the runs that are open on it.
 
-    run_id: str
-    spec: bytes
-    """the packed specification of the algorithm"""
-    schema: bytes
-    seed: int
-    budget: float = math.inf
-    """the most ε that all runs on a silo's rows may spend together"""
-
-
-@dataclass
-class _Running:
-    """One run at this silo, in memory."""
-
-    algorithm: FederatedAlgorithm[Any, Any, Any, Any]
-    schema: Schema
-    number: int
-    state: Any
-
-
-HOSTED: dict[str, Path] = {}
-"""silo -> the file of its rows, or a folder whose silos are pooled"""
-BUDGETS: dict[str, float] = {}
-"""silo -> the most ε that its owner lets all runs spend together, whatever a coordinator says"""
-_running: dict[tuple[str, str], _Running] = {}
-_tables: dict[tuple[Any, ...], NDArray[Any]] = {}
-"""the table of a silo, by what of the schema its columns and codes depend on"""
-_journals: dict[str, Journal] = {}
-
-
-def describe(silo: str, about: Mapping[str, Any] | None = None) -> Described:
-    """Return the public part of `silo`: its variables and number of rows. Raises `BadInput` for unreadable rows.
-
-    `about` is what the coordinator knows of the kind of data and their levels.
+    Everything that must survive a crash is in the journal and the ledger, beside the rows. A new service over the same
+    files continues where the old one stopped.
     """
-    return describe_rows(silo, _source(silo), about)
 
+    def __init__(self, name: str, source: Path, budget: float = math.inf) -> None:
+        """Host the silo `name` with the rows at `source`: a file, or a folder whose silos are pooled.
 
-def solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
-    """Return the reply of `silo` to `broadcast` in round `number`: solved now, or what it already answered.
+        `budget` is the most ε that its owner lets all runs spend together, whatever a coordinator asks for.
+        """
+        self.name = name
+        self._source = source
+        self._budget = budget
+        self._ledger = FileLedger(ledger_path(source, name))
+        self._files = ExitStack()
+        self._tables: dict[tuple[Any, ...], NDArray[Any]] = {}
+        """the rows, by that part of a schema on which their columns and codes depend"""
+        self._open_runs: dict[str, OpenRun] = {}
 
-    Raises `BadInput` for rows that cannot be used, `SiloFailed` for anything else that goes wrong here.
-    """
-    try:
-        with threadpool_limits(1):
-            return _solve(silo, call, number, broadcast)
-    except (BadInput, SiloFailed):
-        raise
-    except Exception as error:
-        raise SiloFailed(f"silo {silo}, round {number}: {type(error).__name__}: {error}") from None
+    def describe(self, about: Mapping[str, Any] | None = None) -> Described:
+        """Return what is public of the rows: their variables and number, and the levels of discrete data.
 
+        `about` is what the coordinator knows of the kind of data and their levels. Raises `BadInput` for unreadable
+        rows.
+        """
+        return describe_rows(self.name, self._source, about)
 
-def finish(silo: str, run_id: str) -> None:
-    """Forget a finished run: its state in memory and its journal. The ledger stays."""
-    _running.pop((run_id, silo), None)
-    secure_silo.forget(silo, run_id)
-    _journal(silo).close(run_id)
+    def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
+        """Return the reply to `broadcast` in round `number`; a repeated round gets the reply it got before.
 
+        Raises `BadInput` for rows that cannot be used, `SiloFailed` for anything else that goes wrong here.
+        """
+        with self._failures_named(number):
+            return self._solve(terms, number, broadcast)
 
-def charges(silo: str, run_id: str | None) -> tuple[Charge, ...]:
-    """Return what the ledger of `silo` says of a run, or of all; the keys of the noise stay here."""
-    return tuple(replace(charge, key=b"") for charge in _ledger(silo).charges(run_id))
+    def secure_answer(self, terms: RunTerms, number: int, question: Question) -> bytes:
+        """Return the answer to one question of the secure sum of round `number`.
 
+        Raises `BadInput` as `solve` does and for a number that does not fit the sum, `Aborted` if it would not be safe
+        to answer, `SiloFailed` for anything else that goes wrong here.
+        """
+        with self._failures_named(number):
+            return self._secure_sums.answer(
+                terms.run_id, number, terms.schema, question, lambda: self._summand(terms, number, question)
+            )
 
-def secure_answer(silo: str, call: Call, number: int, question: Question) -> bytes:
-    """Return the answer of `silo` to one question of the secure sum of round `number`.
+    def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
+        """Return what the ledger says of a run, or of all runs, without the keys of the noise."""
+        return tuple(replace(charge, key=b"") for charge in self._ledger.charges(run_id))
 
-    Raises `BadInput` as `solve` does and where a number does not fit the sum, `Aborted` where it would not be safe to
-    answer, `SiloFailed` for anything else that goes wrong here.
-    """
-    try:
-        with threadpool_limits(1):
-            algorithm = registry.build(registry.unpack(call.spec))
-            schema = wire.decode(Schema, call.schema)
+    def finish(self, run_id: str) -> None:
+        """Forget a finished run, in memory and in the journal; its charges stay in the ledger."""
+        self._open_runs.pop(run_id, None)
+        self._secure_sums.forget(run_id)
+        self._journal.forget(run_id)
 
-            def vector() -> Ring:
-                if not algorithm.whole_numbers:
-                    masked.check_range(_table(silo, schema), schema, silo)
-                reply = wire.decode(algorithm.reply_type, _solve(silo, call, number, question.broadcast))
-                sparse = wire.decode(Sparse, question.sparse) if question.sparse else None
-                return masked.to_ring(algorithm, reply, sparse, len(schema.rows))
+    def close(self) -> None:
+        """Close the journal; the service cannot be used afterwards."""
+        self._files.close()
 
-            return secure_silo.answer_question(silo, call.run_id, number, schema, question, vector, _journal(silo))
-    except (BadInput, Aborted, SiloFailed):
-        raise
-    except Exception as error:
-        raise SiloFailed(f"silo {silo}, round {number}: {type(error).__name__}: {error}") from None
+    @cached_property
+    def _journal(self) -> Journal:
+        # Opened by the first round: a silo that is only described leaves no file behind.
+        return self._files.enter_context(Journal(journal_path(self._source, self.name)))
 
+    @cached_property
+    def _secure_sums(self) -> SecureSums:
+        return SecureSums(self.name, self._journal)
 
-def _solve(silo: str, call: Call, number: int, broadcast: bytes) -> bytes:
-    journal = _journal(silo)
-    answered = journal.reply(call.run_id, number)
-    if answered is not None:
-        return answered
-    running = _running.get((call.run_id, silo))
-    if running is None or running.number != number - 1:
-        running = _open(silo, call, journal)
-    if running.number != number - 1:
-        raise SiloFailed(f"silo {silo} is at round {running.number} of run {call.run_id}, it cannot do round {number}")
-    algorithm, schema = running.algorithm, running.schema
-    message = wire.decode(algorithm.broadcast_type, broadcast)
-    budget = Budget(min(call.budget, BUDGETS.get(silo, math.inf)))
-    spender = Spender(call.run_id, silo, _ledger(silo), budget)
-    state, reply = private_solve(algorithm, schema, running.state, message, broadcast, number, spender)
-    packed = wire.encode(reply)
-    journal.commit(call.run_id, number, packed, pack_state(algorithm, state))
-    _running[call.run_id, silo] = _Running(algorithm, schema, number, state)
-    return packed
+    @contextmanager
+    def _failures_named(self, number: int) -> Iterator[None]:
+        """Report what goes wrong in one line with the name of the silo: a traceback could show rows."""
+        try:
+            with threadpool_limits(1):
+                yield
+        except (BadInput, Aborted, SiloFailed):
+            raise
+        except Exception as error:
+            raise SiloFailed(f"silo {self.name}, round {number}: {type(error).__name__}: {error}") from None
 
+    def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
+        answered = self._journal.reply(terms.run_id, number)
+        if answered is not None:
+            return answered
+        run = self._run_before(terms, number)
+        message = wire.decode(run.algorithm.broadcast_type, broadcast)
+        spender = Spender(terms.run_id, self.name, self._ledger, Budget(min(terms.budget, self._budget)))
+        state, reply = private_solve(run.algorithm, run.schema, run.state, message, broadcast, number, spender)
+        packed = wire.encode(reply)
+        self._journal.commit(terms.run_id, number, packed, pack_state(run.algorithm, state))
+        self._open_runs[terms.run_id] = replace(run, number=number, state=state)
+        return packed
 
-def _open(silo: str, call: Call, journal: Journal) -> _Running:
-    """Open the run at this silo, where the journal says it stands."""
-    schema = wire.decode(Schema, call.schema)
-    algorithm = registry.build(registry.unpack(call.spec))
-    state = algorithm.open_silo(_table(silo, schema), schema, silo, silo_generator(call.seed, silo))
-    standing = journal.standing(call.run_id)
-    if standing.state is not None:
-        state = unpack_state(algorithm, state, standing.state)
-    return _Running(algorithm, schema, standing.number, state)
+    def _summand(self, terms: RunTerms, number: int, question: Question) -> Ring:
+        """Solve round `number` and return what this silo adds to the sum of the replies."""
+        algorithm, schema = terms.algorithm(), terms.schema
+        if not algorithm.whole_numbers:
+            masked.check_range(self._table(schema), schema, self.name)
+        reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
+        return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows))
 
+    def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
+        """Return the run as round `number` finds it: from memory, or opened where the journal says it stands."""
+        run = self._open_runs.get(terms.run_id)
+        if run is None or run.number != number - 1:
+            run = open_run(terms, self.name, self._table(terms.schema), self._journal.standing(terms.run_id))
+        if run.number != number - 1:
+            raise SiloFailed(
+                f"silo {self.name} is at round {run.number} of run {terms.run_id}, it cannot do round {number}"
+            )
+        return run
 
-def _table(silo: str, schema: Schema) -> NDArray[Any]:
-    key = (silo, schema.variables, *schema.levels.items())
-    if key not in _tables:
-        _tables[key] = read_rows(silo, _source(silo), schema)
-    return _tables[key]
-
-
-def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) -> bytes:
-    """Return the fields of a silo's state that change from round to round, as bytes."""
-    return wire.encode({name: wire.encode(getattr(state, name)) for name in algorithm.kept})
-
-
-def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
-    """Return `opened` (fresh from `open_silo`) with the journalled fields put back."""
-    hints = get_type_hints(algorithm.silo_type)
-    kept: dict[str, bytes] = wire.decode(dict, packed)
-    return replace(opened, **{name: wire.decode(hints[name], value) for name, value in kept.items()})
-
-
-def _source(silo: str) -> Path:
-    if silo not in HOSTED:
-        raise BadInput(f"silo {silo} is not hosted by this worker: start it with --silo {silo}=FILE")
-    return HOSTED[silo]
-
-
-def _journal(silo: str) -> Journal:
-    if silo not in _journals:
-        _journals[silo] = Journal(journal_path(_source(silo), silo))
-    return _journals[silo]
-
-
-def _ledger(silo: str) -> FileLedger:
-    return FileLedger(ledger_path(_source(silo), silo))
-
-
-def forget_all() -> None:
-    """Close every journal and drop every table: when the worker stops."""
-    _running.clear()
-    _tables.clear()
-    secure_silo.forget_all()
-    with contextlib.suppress(Exception):
-        for journal in _journals.values():
-            journal.__exit__(None, None, None)
-    _journals.clear()
+    def _table(self, schema: Schema) -> NDArray[Any]:
+        key = (schema.variables, *schema.levels.items())
+        if key not in self._tables:
+            self._tables[key] = read_rows(self.name, self._source, schema)
+        return self._tables[key]

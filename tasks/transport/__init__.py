@@ -1,1 +1,1 @@
-"""How the coordinator reaches the silos: over Dask."""
+"""How the coordinator reaches the silos: an interface, over Dask or within one process, and the federation on top."""

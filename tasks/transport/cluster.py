@@ -14,10 +14,10 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from ..worker import THREADS, resource
+from .hosting import THREADS, resource
 
 QUIET: dict[str, Any] = {
-    "distributed.scheduler.work-stealing": False,  # a pinned solve can move nowhere
+    "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
@@ -81,7 +81,7 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 
 
 def require(client: Any, silos: tuple[str, ...]) -> None:
-    """Raise `BadInput` if some silo has no worker: Dask would wait for it for ever."""
+    """Raise `BadInput` if no worker hosts one of `silos`: Dask would wait for it for ever."""
     present = hosted_silos(client)
     missing = [silo for silo in silos if silo not in present]
     if missing:
@@ -124,7 +124,7 @@ def _start_method() -> str:
 
 
 def _silence() -> None:
-    """Keep Dask's messages out of the handlers of others: a worker that stays away is reported by us."""
+    """Keep Dask's messages out of other handlers: the federation itself reports a worker that stays away."""
     for name in ("distributed", "tornado.application"):
         logging.getLogger(name).propagate = False
 

@@ -1,22 +1,24 @@
 """Discrete data sets from the command line and the forms, and how silos agree on their levels."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.one_exchange import Ask, once
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.options.prepare import recipe
-from fedbnsl.tasks.silo import service as silo_runtime
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
-from fedbnsl.tasks.transport.federation import federated_schema
+from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 BIF = """variable a { type discrete [ 2 ] { <5, 5+ }; }
 variable b { type discrete [ 2 ] { x, y }; }
@@ -178,33 +180,24 @@ def test_a_recipe_makes_what_the_command_line_makes(capsys, tmp_path):
     assert all(np.array_equal(made.tables[silo], again.tables[silo]) for silo in again.tables)
 
 
-class Here:
-    """A Dask client whose workers are this process."""
-
-    def submit(self, function, *arguments, resources, pure):
-        result = function(*arguments)
-        return type("Future", (), {"result": lambda self, timeout: result})()
-
-
 @pytest.fixture
-def hosted(tmp_path, monkeypatch):
-    """Host the silos that are written to `data`; return what hosts them."""
+def hosted(tmp_path):
+    """Return a function that writes silos to a folder and returns it with a transport to their services."""
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(silo_runtime, "HOSTED", {})
 
     def host(**contents):
         for silo, content in contents.items():
             (tmp_path / "data" / f"{silo}.csv").write_text(content)
-        silo_runtime.HOSTED.update(silo_files(tmp_path / "data"))
-        return tmp_path / "data"
+        services = {silo: SiloService(silo, path) for silo, path in silo_files(tmp_path / "data").items()}
+        return tmp_path / "data", InProcessTransport(services)
 
     return host
 
 
 def test_silos_agree_on_the_schema_of_their_folder(hosted):
-    folder = hosted(one="x,y\nred,1\nblue,2\n", two="y,x\n3,red\n1,green\n", three="x,y\nred,2\nred,2\n")
+    folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="y,x\n3,red\n1,green\n", three="x,y\nred,2\nred,2\n")
     data = read_folder(folder)
-    schema = federated_schema(Here(), tuple(silo_runtime.HOSTED), {})
+    schema = federated_schema(silos, silos.present(), {})
     assert (schema.kind, schema.levels, schema.rows) == ("discrete", data.schema.levels, data.schema.rows)
     assert schema.levels == {"x": ("blue", "green", "red"), "y": ("1", "2", "3")}
     for silo, path in silo_files(folder).items():
@@ -214,15 +207,15 @@ def test_silos_agree_on_the_schema_of_their_folder(hosted):
 
 
 def test_one_silo_of_words_makes_all_discrete(hosted):
-    hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,high\n2,low\n")
-    schema = federated_schema(Here(), ("one", "two"), {})
+    _, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,high\n2,low\n")
+    schema = federated_schema(silos, ("one", "two"), {})
     assert (schema.kind, schema.levels) == ("discrete", {"x": ("1", "2"), "y": ("1", "2", "high", "low")})
 
 
 def test_what_the_coordinator_declares_is_the_schema(hosted):
-    folder = hosted(one="x,y\n1,None\n2,a\n", two="x,y\n1,a\n1,a\n")
+    folder, silos = hosted(one="x,y\n1,None\n2,a\n", two="x,y\n1,a\n1,a\n")
     about = {"kind": "discrete", "levels": {"y": ["a", "None"]}, "checksums": {}}
-    schema = federated_schema(Here(), ("one", "two"), about)
+    schema = federated_schema(silos, ("one", "two"), about)
     assert schema.levels == {"x": ("1", "2"), "y": ("a", "None")}
     assert read_rows("one", folder / "one.csv", schema).tolist() == [[0, 1], [1, 0]]
     described = describe_rows(
@@ -232,8 +225,8 @@ def test_what_the_coordinator_declares_is_the_schema(hosted):
 
 
 def test_numbers_are_described_without_any_level(hosted):
-    folder = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,4\n2,5\n")
-    schema = federated_schema(Here(), ("one", "two"), {})
+    folder, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,4\n2,5\n")
+    schema = federated_schema(silos, ("one", "two"), {})
     assert (schema.kind, schema.levels) == ("continuous", {})
     assert set(vars(describe_rows("one", folder / "one.csv"))) == {"silo", "variables", "rows"}
 
@@ -251,38 +244,43 @@ def test_numbers_are_described_without_any_level(hosted):
     ],
 )
 def test_silos_that_cannot_agree(hosted, about, said):
-    hosted(one="x,y\nred,1\nblue,1\n", two="x,y\nred,1\nblue,1\n")
+    _, silos = hosted(one="x,y\nred,1\nblue,1\n", two="x,y\nred,1\nblue,1\n")
     with pytest.raises(BadInput) as caught:
-        federated_schema(Here(), ("one", "two"), about)
+        federated_schema(silos, ("one", "two"), about)
     assert said in str(caught.value)
 
 
 def test_a_level_that_came_after_the_schema_is_refused(hosted):
-    folder = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = federated_schema(Here(), ("one", "two"), {})
+    folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
+    schema = federated_schema(silos, ("one", "two"), {})
     (folder / "one.csv").write_text("x,y\nred,1\ngreen,2\n")
     with pytest.raises(BadInput, match=r"one\.csv: line 3, column 'x': 'green' is not one of the levels blue, red"):
         read_rows("one", folder / "one.csv", schema)
 
 
 def test_a_folder_hosted_as_one_pooled_silo_has_its_levels(hosted):
-    folder = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\ngreen,2\n")
-    silo_runtime.HOSTED["pooled"] = folder
-    schema = federated_schema(Here(), ("pooled",), {})
+    folder, _ = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\ngreen,2\n")
+    pooled = InProcessTransport({"pooled": SiloService("pooled", folder)})
+    schema = federated_schema(pooled, ("pooled",), {})
     assert schema.rows == {"pooled": 4}
     assert read_rows("pooled", folder, schema).tolist() == [[2, 0], [0, 1], [2, 0], [1, 1]]
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A silo's rows, which no algorithm but this one sends."""
+
+    table: np.ndarray
+
+
 def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
-    hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = federated_schema(Here(), ("one", "two"), {})
+    _, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
+    schema = federated_schema(silos, ("one", "two"), {})
+    sends_its_rows = once(lambda table, *rest: Sent(table), None, None, None, None, Sent)
+    monkeypatch.setattr(RunTerms, "algorithm", lambda terms: sends_its_rows)
     tables = []
-    algorithm = SimpleNamespace(open_silo=lambda table, *rest: tables.append(table))
-    journal = SimpleNamespace(standing=lambda run: SimpleNamespace(state=None, number=0))
-    monkeypatch.setattr(silo_runtime.registry, "unpack", lambda packed: None)
-    monkeypatch.setattr(silo_runtime.registry, "build", lambda spec: algorithm)
-    for levels in (schema.levels, schema.levels | {"x": ("blue", "green", "red")}):
-        call = silo_runtime.Call("run", b"any", wire.encode(replace(schema, levels=levels)), 0)
-        silo_runtime._open("one", call, journal)
-    assert [table.tolist() for table in tables] == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]
-    silo_runtime.forget_all()
+    for run, levels in enumerate((schema.levels, schema.levels | {"x": ("blue", "green", "red")})):
+        terms = RunTerms(f"run {run}", b"any", replace(schema, levels=levels), 0)
+        reply = silos.services["one"].solve(terms, 1, wire.encode(Ask()))
+        tables.append(wire.decode(Sent, reply).table.tolist())
+    assert tables == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]

@@ -14,7 +14,11 @@ from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.silo.method_call import MethodCall
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
+from fedbnsl.tasks.transport.dask_transport import DaskTransport
+from fedbnsl.tasks.transport.hosting import on_worker
 
 from .test_learn import SETTINGS, inline, same
 
@@ -41,14 +45,33 @@ def worker_processes():
     return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
 
 
-def test_a_silo_without_a_worker_is_found_before_round_1(example):
+@pytest.fixture
+def two_of_three(example):
+    """Return a client of workers that host silos 1 and 3."""
     files = silo_files(example)
     del files["silo-2"]
     with embedded(files) as client:
-        assert hosted_silos(client) == ("silo-1", "silo-3")
-        require(client, ("silo-1", "silo-3"))
-        with pytest.raises(BadInput, match=r"no worker hosts silo-2 \(there are silo-1, silo-3\).*--silo silo-2=FILE"):
-            require(client, ("silo-1", "silo-2"))
+        yield client
+
+
+def test_a_silo_without_a_worker_is_found_before_round_1(two_of_three):
+    assert hosted_silos(two_of_three) == ("silo-1", "silo-3")
+    require(two_of_three, ("silo-1", "silo-3"))
+    with pytest.raises(BadInput, match=r"no worker hosts silo-2 \(there are silo-1, silo-3\).*--silo silo-2=FILE"):
+        require(two_of_three, ("silo-1", "silo-2"))
+
+
+def test_a_call_finds_the_service_of_its_silo_on_the_worker_and_may_do_no_more_than_is_meant(two_of_three, example):
+    transport = DaskTransport(two_of_three)
+    assert transport.present() == ("silo-1", "silo-3")
+    for silo in transport.present():
+        found = transport.submit(silo, MethodCall("describe")).result(60)
+        assert found == SiloService(silo, silo_files(example)[silo]).describe()
+        assert transport.submit(silo, MethodCall("charges")).result(60) == ()
+    with pytest.raises(BadInput, match="silo silo-2 is not hosted by this worker: start it with --silo silo-2=FILE"):
+        two_of_three.submit(on_worker, "silo-2", MethodCall("describe"), pure=False).result(60)
+    with pytest.raises(ValueError, match="may not call 'close' of a silo"):
+        transport.submit("silo-1", MethodCall("close")).result(60)
 
 
 def test_no_scheduler_is_bad_input():

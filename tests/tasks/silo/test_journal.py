@@ -24,7 +24,7 @@ def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
         journal.commit("one", 1, b"r1", b"s1")
         journal.commit("other", 1, b"r2", b"s2")
-        journal.close("one")
+        journal.forget("one")
         assert journal.standing("one") == Standing()
         assert journal.reply("one", 1) is None
         assert journal.reply("other", 1) == b"r2"

@@ -1,0 +1,25 @@
+"""What a coordinator tells a silo about a run: everything but the broadcasts of its rounds."""
+
+import math
+from dataclasses import dataclass
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import Algorithm
+
+
+@dataclass(frozen=True)
+class RunTerms:
+    """The terms of a run, the same in every round."""
+
+    run_id: str
+    spec: bytes
+    """the packed specification of the algorithm (`registry.pack`)"""
+    schema: Schema
+    seed: int
+    budget: float = math.inf
+    """the most ε that all runs on a silo's rows may spend together"""
+
+    def algorithm(self) -> Algorithm:
+        """Return the algorithm, built anew; raises `BadInput` for a name that this registry does not have."""
+        return registry.build(registry.unpack(self.spec))

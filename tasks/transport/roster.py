@@ -1,0 +1,63 @@
+"""The silos of a run: who takes part, who has been given up, and how all of them are asked at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fedbnsl.algorithms.core.protocol import SiloLost
+
+from ..silo.method_call import MethodCall
+from ..steps import Start, Step, Waits, in_threads
+from .silo_transport import SiloTransport
+from .waiting import Patience, answer_of
+
+
+@dataclass
+class Roster:
+    """The `silos` of a run, reached over `transport`; `gone` are those given up, with the reason."""
+
+    transport: SiloTransport
+    silos: tuple[str, ...]
+    patience: Patience = field(default_factory=Patience)
+    gone: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The silos that have not been given up."""
+        return tuple(silo for silo in self.silos if silo not in self.gone)
+
+    def require_all(self) -> None:
+        """Raise `SiloLost` if a silo has been given up."""
+        if self.gone:
+            raise SiloLost(tuple(self.gone), next(iter(self.gone.values())))
+
+    def ask(self, calls: Mapping[str, MethodCall], *, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
+        """Send each silo its call, all at once, and return the answers by silo.
+
+        A silo that stays silent is given up for the rest of the run, or, unless `bears_loss`, raises `SiloLost`.
+        """
+        steps = {
+            silo: Step(partial(answer_of, self.transport, silo, call, self.patience)) for silo, call in calls.items()
+        }
+        lost = _wait_for_all(start(steps))
+        if lost and not bears_loss:
+            raise SiloLost(tuple(lost), next(iter(lost.values())))
+        self.gone.update(lost)
+        return {silo: step.result for silo, step in steps.items() if silo not in lost}
+
+
+def _wait_for_all(waits: Waits) -> dict[str, str]:
+    """Wait for every silo; return those that are lost, with the reason, or raise the first other error."""
+    lost: dict[str, str] = {}
+    errors: list[Exception] = []
+    for silo, wait in waits.items():
+        try:
+            wait()
+        except SiloLost as loss:
+            lost[silo] = loss.reason
+        except Exception as error:  # raised below, once every silo has answered
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return lost

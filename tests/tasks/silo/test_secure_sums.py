@@ -1,0 +1,137 @@
+"""Silos behind a secure sum: what the coordinator hears, and what a silo refuses to answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.secure.session import Aborted, Refused
+from fedbnsl.tasks.silo.secure_sums import Question
+from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.secure_exchange import SecureTransport
+
+SILOS = ("silo-1", "silo-2", "silo-3")
+
+
+@pytest.fixture
+def owners(hosted):
+    return hosted(rows=400)
+
+
+@pytest.fixture
+def terms(owners):
+    return owners.terms("secure-sum")
+
+
+class Line:
+    """A secure transport that is listened to; `silent` is asked before a silo gets the question of a phase."""
+
+    def __init__(self, transport, silent):
+        self.transport, self.silent, self.seen = transport, silent, []
+
+    def ask(self, phase, messages):
+        heard = {silo: message for silo, message in messages.items() if not self.silent(phase, silo)}
+        answers = self.transport.ask(phase, heard)
+        self.seen.append((phase, dict(answers)))
+        return answers
+
+
+def nobody(phase, silo):
+    return False
+
+
+def exchange(owners, terms, silent=nobody):
+    """Return the replies of round 1, and all that was answered on the way."""
+    algorithm = terms.algorithm()
+    broadcast = algorithm.broadcast(algorithm.open_server(terms.schema))
+    roster = Roster(InProcessTransport(owners.services), terms.schema.silos)
+    line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, bears_loss=False), silent)
+    session = masked.session_of("run", 1, masked.new_attempt(), terms.schema)
+    return masked.masked_round(algorithm, session, line, broadcast, None)[0], line.seen
+
+
+def test_the_silos_add_up_what_they_hold(owners, terms):
+    found, _ = exchange(owners, terms)
+    pooled = np.vstack([owners.data.tables[silo] for silo in SILOS])
+    expected = (pooled.T @ pooled / len(pooled))[np.triu_indices(5)]
+    np.testing.assert_allclose(found.total, expected, atol=1e-8)
+    assert found.silos == SILOS
+
+
+def test_nothing_that_reaches_the_coordinator_is_a_silos_own(owners, terms):
+    _, seen = exchange(owners, terms)
+    for silo in SILOS:
+        S = owners.data.tables[silo].T @ owners.data.tables[silo] / 1200
+        plain = np.rint(S[np.triu_indices(5)] * 2.0**32).astype(np.int64)
+        (vector,) = [answers[silo] for phase, answers in seen if phase == "mask"]
+        heard = wire.decode(np.ndarray, vector).view(np.int64)
+        assert not set(plain.tolist()) & set(heard.tolist())
+        correlation = np.corrcoef(plain.astype(float), heard.astype(float))[0, 1]
+        assert abs(correlation) < 0.9
+
+
+def test_whoever_dies_with_its_keys_is_left_behind_and_another_attempt_succeeds(owners, terms):
+    def dies(phase, silo):
+        if (phase, silo) == ("mask", "silo-2"):
+            owners.restart()
+            raise Aborted("the worker died")
+        return False
+
+    with pytest.raises(Aborted):
+        exchange(owners, terms, dies)
+    found, _ = exchange(owners, terms)
+    assert found.silos == SILOS
+
+
+def test_two_different_sums_of_one_round_are_not_to_be_had(hosted):
+    """From the sums over all and over all but one, that one's part would follow."""
+    owners = hosted(silos=4, seed=2)
+    terms = owners.terms("secure-sum")
+    first_three = ("silo-1", "silo-2", "silo-3")
+
+    def gone(phase, silo):
+        return (phase, silo) == ("mask", "silo-4")
+
+    assert exchange(owners, terms, gone)[0].silos == first_three
+    with pytest.raises(Refused, match="silo-1 refuses to unmask: it has helped to unmask another sum of round 1"):
+        exchange(owners, terms)
+    owners.restart()
+    with pytest.raises(Refused, match="has helped to unmask another sum"):
+        exchange(owners, terms)
+    assert exchange(owners, terms, gone)[0].silos == first_three  # the same sum again says nothing new
+
+
+def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
+    session = masked.session_of("run", 1, 5, terms.schema)
+    for wrong in (replace(session, round=2), replace(session, run="another"), replace(session, threshold=2)):
+        with pytest.raises(Refused, match="the terms are not those of round 1 of run run"):
+            owners.services["silo-1"].secure_answer(terms, 1, Question("advertise", wire.encode(wrong)))
+
+
+def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
+    terms = owners.terms("secure-sum", {"epsilon": 3.0, "insecure_seed": 5})
+    algorithm = terms.algorithm()
+    first = next(iter(rounds(algorithm, InProcessFederation(terms.schema, owners.data.tables)))).server
+    found, _ = exchange(owners, terms)
+    assert wire.encode(algorithm.aggregate(algorithm.open_server(terms.schema), found)) == wire.encode(first)
+
+
+def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
+    """A silo has keys for the run it advertised in, until that run is finished; its neighbour has none of them."""
+    session = masked.session_of("run", 1, 5, terms.schema)
+    one, two = owners.services["silo-1"], owners.services["silo-2"]
+    keys = one.secure_answer(terms, 1, Question("advertise", wire.encode(session)))
+    question = Question("share", wire.encode({"silo-1": keys}))
+    with pytest.raises(Refused, match="silo-2 refuses to share: it has advertised no keys"):
+        two.secure_answer(terms, 1, question)
+    two.finish("run")
+    with pytest.raises(Refused, match="silo-1 refuses to share: 1 silos are left, the threshold is 3"):
+        one.secure_answer(terms, 1, question)
+    one.finish("run")
+    with pytest.raises(Refused, match="silo-1 refuses to share: it has advertised no keys"):
+        one.secure_answer(terms, 1, question)

@@ -1,0 +1,84 @@
+from dataclasses import dataclass, field
+
+import pytest
+
+from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.tasks.silo.method_call import MethodCall
+from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.waiting import Patience, answer_of
+
+CALL = MethodCall("describe")
+IMPATIENT = Patience(absent=0.0, solve=0.0)
+
+
+@dataclass
+class Scripted:
+    """A transport to silos that each give one of `answers` a look, in turn; `None` is none yet."""
+
+    answers: dict[str, list[object]]
+    connected: list[tuple[str, ...]] = field(default_factory=list)
+    """what `present` returns, look by look; all silos after that"""
+    released: list[str] = field(default_factory=list)
+
+    def present(self):
+        return self.connected.pop(0) if self.connected else tuple(self.answers)
+
+    def submit(self, silo, call):
+        return ScriptedAnswer(silo, self)
+
+
+@dataclass
+class ScriptedAnswer:
+    silo: str
+    transport: Scripted
+
+    def result(self, timeout):
+        left = self.transport.answers[self.silo]
+        given = left.pop(0) if left else None
+        if isinstance(given, Exception):
+            raise given
+        if given is None:
+            raise TimeoutError
+        return given
+
+    def release(self):
+        self.transport.released.append(self.silo)
+
+
+def test_a_silo_that_is_back_at_the_second_look_is_waited_for():
+    transport = Scripted({"a": [None, None, None, "at last"]}, [(), ("a",), ()])
+    assert answer_of(transport, "a", CALL, Patience()) == "at last"
+    assert transport.released == ["a"]
+
+
+def test_a_silo_that_is_away_at_two_looks_is_lost():
+    transport = Scripted({"a": [None, None, "too late"]}, [(), ()])
+    with pytest.raises(SiloLost, match="a: its worker has been gone for 60 s"):
+        answer_of(transport, "a", CALL, Patience())
+    assert transport.released == ["a"]
+
+
+def test_a_silo_that_is_there_and_takes_too_long_is_lost():
+    with pytest.raises(SiloLost, match="a: no reply within 0 s"):
+        answer_of(Scripted({"a": [None]}), "a", CALL, Patience(solve=0.0))
+
+
+def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():
+    roster = Roster(Scripted({"a": ["one"], "b": []}), ("a", "b"), IMPATIENT)
+    calls = dict.fromkeys(roster.silos, CALL)
+    with pytest.raises(SiloLost, match="b: no reply"):
+        roster.ask(calls, bears_loss=False)
+    assert roster.present == ("a", "b")
+    roster.transport.answers["a"].append("two")
+    assert roster.ask(calls, bears_loss=True) == {"a": "two"}
+    assert roster.present == ("a",)
+    with pytest.raises(SiloLost, match="b: no reply within 0 s"):
+        roster.require_all()
+
+
+def test_an_error_of_one_silo_is_raised_when_all_have_answered():
+    transport = Scripted({"a": [ValueError("of a")], "b": ["one"], "c": []})
+    roster = Roster(transport, ("a", "b", "c"), IMPATIENT)
+    with pytest.raises(ValueError, match="of a"):
+        roster.ask(dict.fromkeys(roster.silos, CALL), bears_loss=True)
+    assert sorted(transport.released) == ["a", "b", "c"]
