@@ -12,8 +12,9 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..privacy.settings import require_private
 from ..privacy.shares import Shares
+from .parts import Broadcast, Reply, Silo
 from .pooled import Learner
-from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
+from .summed import Server, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)

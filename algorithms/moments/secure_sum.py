@@ -13,7 +13,8 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
 from ..privacy.shares import Shares, sure_shares
-from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
+from .parts import Broadcast, Reply, Silo
+from .summed import Server, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ behind masks (`secure_sum.py`).
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm, Replies
@@ -22,13 +21,12 @@ from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
 from ..privacy import gram, scales
-from ..privacy.discrete_gaussian import discrete_gaussian
-from ..privacy.noise import Bits, child
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
-from ..statistics.moments import products, residual_variances
-from ..statistics.symmetric import from_triangle, triangle
+from ..statistics.moments import residual_variances
+from ..statistics.symmetric import from_triangle
+from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
@@ -65,7 +63,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
         require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
 
     @property
-    def drawn_in(self) -> float:
+    def clipping(self) -> float:
         """How far rows are clipped: as stated, or as the learner bears (clipping distorts what pc tests)."""
         return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
 
@@ -73,30 +71,6 @@ class SummedMoments(PrivateSettings, PooledLearner):
         """Return the noise these settings message for, if so many silos' shares are sure to be in what is seen."""
         counting = 0.0 if self.known_scale else self.scale_share
         return noise_shares(schema, self.promise(schema, protects, self.accounting), counting, sure)
-
-
-@dataclass(frozen=True)
-class Silo:
-    """A silo's rows; they never change."""
-
-    table: FloatArray
-    all_rows: int
-    plan: Shares | None
-    key: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True)
-class Broadcast:
-    """What the silos are to add up: bucket counts (no scales yet), or second moments in units of these scales."""
-
-    scales: FloatArray
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A silo's summand: float second moments, or noisy integers."""
-
-    values: NDArray[np.float64] | NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -130,63 +104,17 @@ def summed_moments(
     settings: SummedMoments, plan: SharesOf | None
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the algorithm whose silos add the noise that `plan` says, none if there is no plan."""
-
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        return Silo(table, sum(schema.rows.values()), plan(schema) if plan else None)
-
-    def open_server(schema: Schema) -> Server:
-        if plan is not None:
-            variance = len(schema.rows) * float(plan(schema).count_variance)
-            scales.require_heard(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
-        known = np.full(len(schema.variables), settings.known_scale) if settings.known_scale else np.empty(0)
-        nothing = np.zeros((len(schema.variables), len(schema.variables)))
-        return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
-
-    def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
-        return silo, Reply(
-            exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message, settings.drawn_in)
-        )
-
-    def noise_of(server: Server, counted: int) -> float:
-        if plan is None:
-            return 0.0
-        d, silos = len(server.variables), len(server.rows)
-        return noise_level(plan(Schema(server.variables, server.rows)), d, silos, counted, settings.drawn_in)
-
-    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        assert replies.total is not None
-        counted = sum(server.rows[silo] for silo in replies.silos)
-        if plan is None:
-            S = from_triangle(replies.total) * (sum(server.rows.values()) / counted)
-            return learned(server, S + FLOOR * np.diag(np.diag(S)), counted)
-        if not len(server.scales):
-            counts = replies.total.reshape(len(server.variables), -1)
-            return replace(server, scales=scales.scales(counts, server.variables))
-        R, bits = gram.radius(server.scales, settings.drawn_in), gram.bits_for(max(server.rows.values()))
-        S = gram.covariance(replies.total, gram.units(server.scales), R, bits, counted)
-        return learned(server, gram.positive(S, server.scales, LEAST_EIGENVALUE), counted)
-
-    def learned(server: Server, S: FloatArray, counted: int) -> Server:
-        noise = noise_of(server, counted)
-        price = settings.price or max(exact_price(len(S), counted), min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
-        found = learn_from_moments(S, counted, server.variables, replace(settings, price=price), noise)
-        scores = np.empty((0, 0)) if found.scores is None else found.scores
-        return replace(server, S=S, counted=counted, weights=found.weights, scores=scores)
-
-    def structure(server: Server) -> Structure:
-        if settings.class_only:
-            return Structure(server.variables, server.weights, "cpdag")
-        return Structure(server.variables, server.weights, scores=server.scores)
-
     return FederatedAlgorithm(
-        open_silo=open_silo,
-        open_server=open_server,
+        open_silo=lambda table, schema, silo, rng: Silo(
+            table, sum(schema.rows.values()), plan(schema) if plan else None
+        ),
+        open_server=lambda schema: open_server(schema, settings, plan),
         broadcast=lambda server: Broadcast(server.scales),
-        local_solve=local_solve,
-        aggregate=aggregate,
+        local_solve=lambda silo, message: (silo, part_of(silo, message, settings.clipping)),
+        aggregate=lambda server, replies: aggregate(server, replies, settings, plan),
         dual_update=lambda server: server,
         converged=lambda server: len(server.S) > 0,
-        structure=structure,
+        structure=lambda server: structure(server, settings),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -199,6 +127,49 @@ def summed_moments(
         private=private(plan, settings.insecure_seed) if plan else None,
         residual_variances=None if settings.class_only else lambda server: residual_variances(server.S, server.weights),
     )
+
+
+def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) -> Server:
+    """Return the state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
+    if plan is not None:
+        variance = len(schema.rows) * float(plan(schema).count_variance)
+        scales.require_heard(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
+    d = len(schema.variables)
+    known = np.full(d, settings.known_scale) if settings.known_scale else np.empty(0)
+    nothing = np.zeros((d, d))
+    return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
+
+
+def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
+    """Return the state with what the sum says: the scales, or the second moments and what is learned from them."""
+    assert replies.total is not None
+    counted = sum(server.rows[silo] for silo in replies.silos)
+    if plan is None:
+        S = from_triangle(replies.total) * (sum(server.rows.values()) / counted)
+        return learned(server, S + FLOOR * np.diag(np.diag(S)), counted, 0.0, settings)
+    if not len(server.scales):
+        counts = replies.total.reshape(len(server.variables), -1)
+        return replace(server, scales=scales.scales(counts, server.variables))
+    R, bits = gram.radius(server.scales, settings.clipping), gram.bits_for(max(server.rows.values()))
+    S = gram.covariance(replies.total, gram.units(server.scales), R, bits, counted)
+    shares = plan(Schema(server.variables, server.rows))
+    noise = noise_level(shares, len(server.variables), len(server.rows), counted, settings.clipping)
+    return learned(server, gram.positive(S, server.scales, LEAST_EIGENVALUE), counted, noise, settings)
+
+
+def learned(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
+    """Return the state with what the learner makes of second moments `S` of `counted` rows, with this `noise`."""
+    price = settings.price or max(exact_price(len(S), counted), min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
+    found = learn_from_moments(S, counted, server.variables, replace(settings, price=price), noise)
+    scores = np.empty((0, 0)) if found.scores is None else found.scores
+    return replace(server, S=S, counted=counted, weights=found.weights, scores=scores)
+
+
+def structure(server: Server, settings: SummedMoments) -> Structure:
+    """Return what was learned: weights, or the CPDAG of a learner that finds no more."""
+    if settings.class_only:
+        return Structure(server.variables, server.weights, "cpdag")
+    return Structure(server.variables, server.weights, scores=server.scores)
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
@@ -216,21 +187,3 @@ def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
         keyed=lambda silo, key: replace(silo, key=key),
         insecure_seed=insecure_seed,
     )
-
-
-def exact_part(silo: Silo) -> FloatArray:
-    """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
-    return triangle(products(silo.table) / silo.all_rows)
-
-
-def noisy_part(silo: Silo, plan: Shares, message: Broadcast, clip: float) -> NDArray[np.int64]:
-    """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
-    bits = Bits(child(silo.key, "second moments" if len(message.scales) else "bucket counts"))
-    if not len(message.scales):
-        counts = scales.bucket_counts(silo.table).ravel()
-        return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
-    d = len(message.scales)
-    parts = gram.integer_gram(silo.table, gram.units(message.scales), gram.radius(message.scales, clip), plan.bits)
-    for entries, variance in gram.noise_variances(d, plan.gram_variance):
-        parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
-    return parts

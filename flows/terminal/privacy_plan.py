@@ -92,7 +92,7 @@ def forecast_of(
     d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
     if plan is None:
         return forecast(name, d, rows, algorithm.measures(server)["noise"])
-    return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.drawn_in))
+    return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.clipping))
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:

@@ -1,0 +1,61 @@
+"""What a silo adds to a sum of second moments: its exact part, or clipped whole numbers with its share of noise."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..privacy import gram, scales
+from ..privacy.discrete_gaussian import discrete_gaussian
+from ..privacy.noise import Bits, child
+from ..privacy.shares import Shares
+from ..statistics.moments import products
+from ..statistics.symmetric import triangle
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows; they never change."""
+
+    table: FloatArray
+    all_rows: int
+    plan: Shares | None
+    key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the silos are to add up: bucket counts (no scales yet), or second moments in units of these scales."""
+
+    scales: FloatArray
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A silo's summand: float second moments, or noisy integers."""
+
+    values: NDArray[np.float64] | NDArray[np.int64]
+
+
+def part_of(silo: Silo, message: Broadcast, clip: float) -> Reply:
+    """Return the silo's part of the sum that `message` asks for."""
+    return Reply(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message, clip))
+
+
+def exact_part(silo: Silo) -> FloatArray:
+    """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
+    return triangle(products(silo.table) / silo.all_rows)
+
+
+def noisy_part(silo: Silo, plan: Shares, message: Broadcast, clip: float) -> NDArray[np.int64]:
+    """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
+    bits = Bits(child(silo.key, "second moments" if len(message.scales) else "bucket counts"))
+    if not len(message.scales):
+        counts = scales.bucket_counts(silo.table).ravel()
+        return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
+    d = len(message.scales)
+    parts = gram.integer_gram(silo.table, gram.units(message.scales), gram.radius(message.scales, clip), plan.bits)
+    for entries, variance in gram.noise_variances(d, plan.gram_variance):
+        parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
+    return parts
