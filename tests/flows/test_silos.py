@@ -47,10 +47,10 @@ def worker_processes():
 
 @pytest.fixture
 def two_of_three(example):
-    """Return a client of workers that host silos 1 and 3."""
+    """Return a client of one worker that hosts silos 1 and 3."""
     files = silo_files(example)
     del files["silo-2"]
-    with embedded(files) as client:
+    with embedded(files, workers=1) as client:
         yield client
 
 

@@ -104,8 +104,10 @@ def test_a_finished_run_is_forgotten(owners, terms, broadcast):
 def test_two_silos_of_one_process_share_nothing(owners, terms, broadcast):
     """The same run at two silos: each has its own rows, rounds, files and end."""
     one, two = owners.services["silo-1"], owners.services["silo-2"]
-    ahead = [one.solve(terms, number, broadcast) for number in (1, 2)]
-    assert two.solve(terms, 1, broadcast) not in ahead
+    alone = [one.solve(replace(terms, run_id="alone"), number, broadcast) for number in (1, 2)]
+    first, of_two = (silo.solve(terms, 1, broadcast) for silo in (one, two))
+    assert [first, one.solve(terms, 2, broadcast)] == alone
+    assert of_two != first
     one.finish("run")
     one.close()
     reply = two.solve(terms, 2, broadcast)

@@ -60,7 +60,7 @@ def test_a_silo_that_is_away_at_two_looks_is_lost():
 
 def test_a_silo_that_is_there_and_takes_too_long_is_lost():
     with pytest.raises(SiloLost, match="a: no reply within 0 s"):
-        answer_of(Scripted({"a": [None]}), "a", CALL, Patience(solve=0.0))
+        answer_of(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(solve=0.0))
 
 
 def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():
@@ -79,6 +79,10 @@ def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():
 def test_an_error_of_one_silo_is_raised_when_all_have_answered():
     transport = Scripted({"a": [ValueError("of a")], "b": ["one"], "c": []})
     roster = Roster(transport, ("a", "b", "c"), IMPATIENT)
+
+    def one_after_another(steps):
+        return {silo: step.run for silo, step in steps.items()}
+
     with pytest.raises(ValueError, match="of a"):
-        roster.ask(dict.fromkeys(roster.silos, CALL), bears_loss=True)
+        roster.ask(dict.fromkeys(roster.silos, CALL), bears_loss=True, start=one_after_another)
     assert sorted(transport.released) == ["a", "b", "c"]
