@@ -1,1 +1,1 @@
-"""Constraint-based learning: federated independence tests, PC and FCI over them, and what they are compared with."""
+"""Constraint-based learning: federated independence tests, and PC and FCI that are built on them."""

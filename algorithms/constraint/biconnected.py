@@ -1,6 +1,7 @@
-"""Biconnected components: the variables on the paths between two that are joined.
+"""Biconnected components of a skeleton: for an edge, the variables on paths between its two ends.
 
-What separates two variables can be found among those on paths between them (Colombo et al. 2012, §3.3: FCI-path).
+A set that separates two variables can be chosen from the variables on paths between them (Colombo et al. 2012, §3.3:
+FCI-path).
 """
 
 import networkx as nx
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the biconnected components of a symmetric graph, `[n, d]`, and which of them each edge is in, `[d, d]`."""
+    """Return the biconnected components of a symmetric graph, `[n, d]`, and which of them holds each edge, `[d, d]`."""
     d = len(joined)
     component_of = np.zeros((d, d), np.int64)
     members = []

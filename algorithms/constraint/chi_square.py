@@ -14,10 +14,10 @@ from .subsets import Tests
 def chi_square(
     counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
 ) -> Results:
-    """Return the p-values of `tests` from `counts`, the tables of `tables` one after another.
+    """Return the p-values of `tests` from `counts`, in which the tables of `tables` follow one another.
 
-    χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (003 Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz / e). A stratum counts
-    (|X_z| − 1)(|Y_z| − 1) degrees of freedom, with the levels that occur in it; an empty one counts nothing. Without
+    χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (003 Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz / e). A stratum has
+    (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum has none. Without
     any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's T².
     """
     begins = offsets(tables.sets, cardinalities)

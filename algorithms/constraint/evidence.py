@@ -1,7 +1,8 @@
 """The evidence of exact tests: count tables of discrete data, moments of continuous data, summed over the silos.
 
-Sums of counts are all the server gets, so a run learns the same from the sum as from the rows in one place, however
-they are split. Counts may be noisy, if silos have a plan for that (`private_counts.py`), and are then tested as such.
+The server needs only the sums, and the sums are those of the pooled rows: however the rows are split, a run learns what
+it would learn from all of them in one place. In a private run (`private_counts.py`) the counts are noisy, and the tests
+allow for the noise.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from .settings import ConstraintSettings
 
 
 def counts(settings: ConstraintSettings) -> Evidence:
-    """Return the evidence of χ² or G² tests: one table for every set of variables that tests are about."""
+    """Return the evidence of χ² or G² tests: one count table for each set of variables that is tested."""
 
     def question(server: Server) -> Query:
         tables = tables_for(server.search.tests, len(server.variables))
@@ -43,7 +44,7 @@ def counts(settings: ConstraintSettings) -> Evidence:
 
 
 def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
-    """Return the evidence of χ² tests on noisy tables; `plan` is that of the silos, by their numbers of rows."""
+    """Return the evidence of χ² tests on noisy tables; `plan` says how much noise, from the silos' numbers of rows."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
         tables = tables_for(server.search.tests, len(server.variables))
@@ -60,10 +61,7 @@ def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
 
 
 def moments() -> Evidence:
-    """Return the evidence of Fisher's z: the moments, which are asked for once and answer every test there is.
-
-    Sums travel as parts of the mean over all rows: no larger for many rows than for one, they fit a masked sum.
-    """
+    """Return the evidence of Fisher's z: the pooled moments, which are asked for once and answer every test."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
         return Known("moments", of_all_rows(total, server.all_rows), silos)

@@ -1,8 +1,8 @@
 """FedPC and FedFCI: PC and FCI whose independence tests are federated (003).
 
-What leaves a silo: of discrete data, the count tables over the sets of variables that the search asks for, one exchange
-for each size of conditioning set; of continuous data, its moments, once. What the server needs: their sum. With an ε
-the tables of discrete data have noise, and only their masked sum is seen.
+What leaves a silo: for discrete data, count tables over the sets of variables that the search asks for, in one exchange
+for each size of conditioning set; for continuous data, its moments, once. What the server needs: their sum. With an ε
+the count tables are noisy, and the coordinator sees only their masked sum.
 """
 
 from collections.abc import Mapping
@@ -37,14 +37,14 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
-    """how tables are summed: as they are, or their margins and a random projection of the rest (003 Algorithm 1), which
-    hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
+    """exact: tables are summed as they are; projection: their margins and random projections of the rest are (003
+    Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
     projections: int = 50
-    """l, the numbers a stratum is projected to"""
+    """l, the number of random projections of a stratum"""
     projection_seed: int = 0
-    """of the projections, which everyone knows"""
+    """seed of the projections; it is public"""
     colluders: int = 0
-    """silos that may tell the coordinator their noise; the others' shares then still suffice"""
+    """silos that may reveal their noise to the coordinator: the noise of the others still suffices"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -65,19 +65,19 @@ def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query
 
 
 def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """Return FedFCI, which reckons with latent variables."""
+    """Return FedFCI, which allows for latent variables."""
     return _federated(settings, FCI)
 
 
 def most_exchanges(settings: ConstraintSettings, procedure: Procedure) -> int:
-    """Return how many exchanges a search down to `settings.depth` can take if no level is asked for in parts."""
+    """Return the most exchanges that a search to `settings.depth` can take if no level is split into parts."""
     levels = settings.depth + 1
     possible_d_sep = settings.depth if procedure.pools is not None else 0
     return levels + possible_d_sep + (settings.orientation != "sepset")
 
 
 def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
-    """Return what a private silo is about to tell, and its price."""
+    """Return what a private silo is about to release, and its cost."""
     tables, cells = len(query.sets), int(offsets(query.sets, rows.cardinalities)[-1])
     if not cells:
         return ()
@@ -100,12 +100,12 @@ def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAl
 
 
 def bounded(settings: FederatedSettings) -> FederatedSettings:
-    """Return `settings` as a private run takes them: no level is asked for in parts, so exchanges can be counted."""
+    """Return `settings` for a private run: no level is split into parts, so the number of exchanges is bounded."""
     return replace(settings, depth=PRIVATE_DEPTH if settings.depth < 0 else settings.depth, cells=ALL_CELLS)
 
 
 def plan_of(settings: FederatedSettings, procedure: Procedure, rows: Mapping[str, int]) -> TablePlan:
-    """Return what the budget of the private search comes to for silos of so many `rows`."""
+    """Return how the privacy budget is spent on silos with these numbers of `rows`."""
     sure, protects = sure_shares(len(rows), settings.colluders)
     promise = settings.promise(Schema((), dict(rows)), protects)
     return table_plan(promise, sure, most_exchanges(bounded(settings), procedure))

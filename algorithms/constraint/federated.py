@@ -1,8 +1,8 @@
 """A constraint-based search over silos: what travels, and the algorithm made of a procedure and a kind of evidence.
 
-The server searches; a silo answers questions about its rows with numbers of which only the sum is needed. `Evidence`
-says which questions settle the search's tests (`evidence.py`, `projection.py`, `cit_vote.py`). A silo that does not
-answer costs no more than its rows: the tests of an exchange are made on the rows of those that did.
+The search runs at the server; a silo answers questions about its rows with numbers of which only the sum is needed.
+`Evidence` says which questions are asked and how their answers decide the tests (`evidence.py`, `projection.py`, and
+the votes in `baselines/`). If a silo drops out, the tests of that exchange are made on the rows of the others.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from .settings import ConstraintSettings
 
 @dataclass(frozen=True)
 class Known:
-    """What the server keeps from one exchange to the next besides the search: summed numbers, and of which silos."""
+    """What the server keeps between exchanges besides the search: summed numbers, and the silos in the sum."""
 
     what: str = ""
     numbers: NDArray[Any] = field(default_factory=lambda: NOTHING)
@@ -40,7 +40,7 @@ class Server:
     kind: str
     cardinalities: NDArray[np.int64]
     rows: dict[str, int]
-    """of each silo: public"""
+    """number of rows of each silo; public"""
     search: SeparatorSearch
     known: Known = field(default_factory=Known)
     exchanges: int = 0
@@ -53,16 +53,16 @@ class Server:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How the tests of a search are settled by what silos answer."""
+    """How the answers of the silos decide the tests of a search."""
 
     question: Callable[[Server], Query]
     answer: Callable[[Rows, Query], Numbers]
     learn: Callable[[Server, NDArray[Any], tuple[str, ...]], Known]
     """(server, summed numbers, who answered) -> what is known now"""
     results: Callable[[Server], Results | None]
-    """of the search's tests; None where that takes another exchange"""
+    """results of the search's current tests; None if another exchange is needed first"""
     forget: bool = True
-    """whether what is known serves the tests of one exchange only"""
+    """whether what is known can decide the tests of one exchange only"""
 
 
 def federated_search(
@@ -70,7 +70,7 @@ def federated_search(
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """Return `procedure` as a federated algorithm; `choose` gives the evidence for a kind of data.
 
-    A test must have rows enough in all silos together, or, unless `rows_of_all`, in the average silo.
+    Whether a test has enough rows is judged by all silos together or, unless `rows_of_all`, by the average silo.
     """
 
     def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int]) -> SearchPlan:
@@ -110,14 +110,14 @@ def federated_search(
 
 
 def _told(server: Server, replies: Replies[Numbers], evidence: Evidence) -> Server:
-    """Return the server knowing what the silos said."""
+    """Return the server with the silos' answers taken in."""
     assert replies.total is not None
     known = evidence.learn(server, replies.total, replies.silos)
     return replace(server, known=known, exchanges=server.exchanges + 1)
 
 
 def _stepped(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
-    """Return the server after as many steps of its search as what it knows settles."""
+    """Return the server after as many steps of its search as its knowledge allows."""
     while not server.search.done and (results := evidence.results(server)) is not None:
         server = replace(server, search=step(plan, server.search, results))
         if evidence.forget:
@@ -139,7 +139,7 @@ def measures(server: Server) -> dict[str, float]:
 def _plan(
     settings: ConstraintSettings, procedure: Procedure, kind: str, cardinalities: NDArray[np.int64], rows: int
 ) -> SearchPlan:
-    if kind == "continuous":  # with |z| + 3 rows or fewer Fisher's z says nothing
+    if kind == "continuous":  # Fisher's z needs more than |z| + 3 rows
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)

@@ -1,7 +1,7 @@
 """Fisher's z test of partial correlation from pooled moments: constraint-based learning of continuous data.
 
-One exchange is all it takes: the silos send the sums, and the sums of products, of their columns. A correlation is
-about the pooled mean, which these sums give; nothing is centred at a silo.
+One exchange is enough: the silos send the sums of their columns and of products of columns. Correlations are taken
+about the pooled means, which these sums give; nothing is centred within a silo.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
     """Return the p-values of `tests` from the correlations in n rows; the strength is |r|.
 
     √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). Where the
-    correlations have `noise` of this standard deviation, r is that much less certain, and more so the more variables
-    it is given (`_amplified`).
+    correlations have `noise` of this standard deviation, its variance is added, amplified by
+    the conditioning variables (`_amplified`).
     """
     r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
@@ -54,7 +54,7 @@ def _partial(precision: FloatArray) -> FloatArray:
 
 
 def _amplified(precision: FloatArray) -> FloatArray:
-    """Return by how much noise in the correlations grows in variance up to the partial correlation, `[n_tests]`.
+    """Return the factor by which the variance of noise grows from correlations to the partial correlation, `[n_tests]`.
 
     The partial covariance is aᵀRb, for a and b with 1 at x and y and minus their regression weights on z: noise in R
     adds |a|²|b|² times its variance, which is then divided by the two partial variances.

@@ -8,12 +8,12 @@ so the statistic is distributed as Σ a_i χ²_1 for the eigenvalues a_i of A = 
     tr A = dof + s²/n · K₁(p) K₁(q),    tr A² = dof + 2 s²/n · K₁(p) K₁(q) + s⁴/n² · K₂(p) K₂(q),
     K₁(p) = Σ 1/p − |X|,                K₂(p) = Σ 1/p² − 2 Σ 1/p + |X|²,
 
-and the sum over strata, each weighed by dof / tr A so that those which noise drowns say little, is taken for c·χ²_f
-with the same mean and variance (Satterthwaite 1946). Without noise that is the usual test. Cf. Gaboardi et al. 2016,
-who simulate where this approximates.
+and the sum over strata, weighted by dof / tr A so that strata dominated by noise count little, is approximated by the
+c·χ²_f with the same mean and variance (Satterthwaite 1946). Without noise this is the usual test. Gaboardi et al. 2016
+simulate the distribution instead.
 
-Counts may come out negative. A level is only looked at where its noisy number of rows is clearly more than its noise,
-which the hypothesis allows: independent variables are so on any set of levels.
+Noisy counts may be negative. A level takes part in the test only if its noisy number of rows clearly exceeds the noise.
+The null hypothesis permits this: independent variables are independent on any subset of their levels.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from .results import Results
 from .subsets import Tests
 
 CLEAR = 3.0
-"""standard deviations of its noise by which a level must occur"""
+"""a level takes part if its count exceeds this many standard deviations of its noise"""
 
 
 @dataclass(frozen=True)
 class Strata:
-    """What each stratum of a test says, `[n_strata]`; 0 but for its rows where nothing can be tested."""
+    """The test statistics of each stratum, `[n_strata]`; where nothing can be tested all but `rows` are 0."""
 
     statistic: FloatArray
     dof: FloatArray
@@ -45,10 +45,11 @@ class Strata:
 
 
 def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results:
-    """Return the p-values of `tests` from tables, one for each test, whose cells have noise of this `variance`.
+    """Return the p-values of `tests` from their tables, whose cells carry noise of this `variance`.
 
-    The strength is Tschuprow's T², less what noise adds to it. Where no degree of freedom is left, X or Y has but one
-    level to be seen: given nothing it is a constant then, and p = 1; given Z the noise may hide the others, so p = 0.
+    The strength is Tschuprow's T², less what noise adds to it. If no degree of freedom is left, only one
+    level of X or Y is visible. Without Z the variable is then taken for constant, and p = 1; given Z the noise may hide
+    its other levels, and p = 0.
     """
     p, strength = np.where((tests[:, 2:] == PAD).all(axis=1), 1.0, 0.0), np.zeros(len(tests))
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
@@ -65,7 +66,7 @@ def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results
 
 
 def strata(tables: FloatArray, variance: float) -> Strata:
-    """Return what the strata `tables` `[n_strata, |X|, |Y|]` say, with noise of this `variance` in every cell."""
+    """Return the test statistics of the strata `tables` `[n_strata, |X|, |Y|]`, with this noise `variance` a cell."""
     _, n_x, n_y = tables.shape
     whole = np.maximum(tables.sum(axis=(1, 2)), 0.0)
     kept_x = tables.sum(axis=2) > CLEAR * np.sqrt(variance * n_y)

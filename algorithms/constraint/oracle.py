@@ -1,4 +1,4 @@
-"""The perfect independence test: d-separation in a known graph. For tests of the search, and for studies of it."""
+"""The perfect independence test: d-separation in a known graph. Used to test the search, and to study it."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from .subsets import Tests
 
 
 def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> IndependenceTests:
-    """Return what answers tests on the `observed` variables of `dag`, numbered in their order, without an error."""
+    """Return the tests that decide without error: d-separation of the `observed` variables of `dag`, in their order."""
 
     def answer(tests: Tests) -> Results:
         independent = [

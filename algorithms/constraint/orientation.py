@@ -1,8 +1,8 @@
-"""From separating sets to a CPDAG: colliders, and Meek's rules, in a way the order of the variables cannot change.
+"""From separating sets to a CPDAG: colliders, and Meek's rules, independently of the order of the variables.
 
-Colombo & Maathuis 2014, §4.2-4.3: a triple whose separating sets disagree is ambiguous and no rule draws on it; an edge
-that two conclusions direct against each other stays undirected. All edges that the rules direct in the same sweep are
-directed at once.
+Colombo & Maathuis 2014, §4.2-4.3: a triple whose separating sets disagree is ambiguous, and no rule uses it; an edge
+for which two rules demand opposite directions stays undirected. All edges oriented in the same sweep are oriented at
+once.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ DOUBT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 
 
 @dataclass(frozen=True)
 class Triples:
-    """The unshielded triples (i, k, j), i < j, that are colliders, and those of which one cannot tell."""
+    """The unshielded triples (i, k, j), i < j, that are colliders, and those that are ambiguous."""
 
     colliders: frozenset[VStructure]
     ambiguous: frozenset[VStructure]
 
 
 def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
-    """Return what the separating sets say of each unshielded triple (i, k, j): a collider is in none of them.
+    """Classify each unshielded triple (i, k, j) by the separating sets of i and j: a collider k is in none of them.
 
-    "sepset" asks the set found first (Spirtes et al. 2000). The others ask all sets found: if few of them hold k it is
-    a collider, if few do not it is none, else the triple is ambiguous. Few are, for "conservative", none; for
-    "majority", less than half; for "clear", not more than a fifth.
+    "sepset" looks at the set found first (Spirtes et al. 2000). The others look at all sets found: if few contain k, it
+    is a collider; if few lack k, it is not; otherwise the triple is ambiguous. "Few" means none for "conservative",
+    less than half for "majority", and at most a fifth for "clear".
     """
     sets = separating_sets(search)
     colliders, ambiguous = set(), set()

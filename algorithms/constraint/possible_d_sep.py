@@ -1,4 +1,4 @@
-"""Possible-d-sep sets: where FCI looks for what separates two variables when latent ones are about.
+"""Possible-d-sep sets: where FCI looks for separating sets when there may be latent variables.
 
 Source: Spirtes, Glymour & Scheines 2000, §6.7; Colombo et al. 2012, Definition 3.3.
 """
@@ -15,7 +15,7 @@ def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
     """Return the possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
 
     k is in the set of i if a path leads from i to k on which every inner variable is a collider, or its two neighbours
-    on the path are joined. Colliders are told by the separating sets found first.
+    on the path are joined. Colliders are identified by the separating sets found first.
     """
     heads = np.zeros_like(search.joined)
     for i, k, j in classify(search, "sepset").colliders:

@@ -1,4 +1,4 @@
-"""PC and FCI: what to search for, and the graph that follows from what was found."""
+"""PC and FCI: which stages the search has, and how its result is oriented."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from .settings import Orientation
 
 @dataclass(frozen=True)
 class Procedure:
-    """A constraint-based algorithm: the stages of its search are a matter of `pools`, the rest is its orientation."""
+    """A constraint-based algorithm: the stages of its search follow from `pools`; the rest is orientation."""
 
     kind: Literal["cpdag", "pag"]
     pools: Pools | None
-    """the possible-d-sep sets, where latent variables are reckoned with"""
+    """the possible-d-sep sets, for algorithms that allow for latent variables"""
     graph: Callable[[SeparatorSearch, tuple[str, ...], Orientation], Structure]
-    """(search, variables, how colliders are told) -> the graph, also of an unfinished search"""
+    """(search, variables, how colliders are identified) -> the graph; the search may be unfinished"""
 
 
 def _cpdag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orientation) -> Structure:

@@ -1,18 +1,18 @@
 """χ² from random projections (003 Algorithm 1), with the estimator corrected.
 
-For every test first the margins v_xz and v_yz are summed, then l random projections of each stratum's table, scaled by
-v̄ = v_xz v_yz / v_z: the sum of e = P·(v / √v̄), less P·√v̄, is P·u with ‖u‖² = χ² of the stratum. The entries of P are
+For every test, first the margins v_xz and v_yz are summed, then l random projections of each stratum's table, scaled by
+v̄ = v_xz v_yz / v_z: the summed P·(v / √v̄) minus P·√v̄ is e = P·u with ‖u‖² = χ² of the stratum. The entries of P are
 N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k| estimates ‖u‖² (Li 2008):
 
     Q̂ = Π_k |e_k|^{2/l} / ((2/π) Γ(2/l) Γ(1 − 1/l) sin(π/l))^l.
 
-Algorithm 1 prints a sum in place of the product, which at l = 50 is about 90 whatever χ² is. That the server, not each
-silo, takes P·√v̄ off lets a silo be lost without a trace of it left behind, except in the margins, and these are then
+Algorithm 1 prints a sum in place of the product; at l = 50 that sum is about 90 whatever χ² is. Here the server, not
+each silo, subtracts P·√v̄, so a silo that drops out leaves no trace in the projections; only the margins must then be
 asked for again.
 
-What it hides: P is public, and so are the margins, so a stratum's table is found by solving linear equations wherever
-(|X| − 1)(|Y| − 1) ≤ l; with l = 50 that is every table of up to eight levels by eight. Only larger strata stay partly
-hidden, and what is sent is larger than the table. It is here to compare with the paper, not for its protection.
+What it hides: P and the margins are public, so a stratum's table can be solved for wherever (|X| − 1)(|Y| − 1) ≤ l;
+with l = 50 that is every table of up to eight by eight levels. Only larger strata stay partly hidden, and what is sent
+is larger than the table. The mode exists for comparison with the paper, not for protection.
 """
 
 from typing import Any
@@ -29,12 +29,12 @@ from .federated import Evidence, Known, Server
 from .results import Results
 from .subsets import Tests
 
-# Like counts, sketches then add up exactly, in any order, masked or not.
+# Rounded to so many bits, projections add up exactly like counts: in any order, masked or not.
 SKETCH_BITS = 20
 
 
 def projected(projections: int, seed: int) -> Evidence:
-    """Return the evidence of tables in `projections` random projections: two exchanges for the tests of one."""
+    """Return the evidence of tables in `projections` random projections: an exchange of tests takes two."""
 
     def question(server: Server) -> Query:
         tests = server.search.tests
@@ -50,7 +50,7 @@ def projected(projections: int, seed: int) -> Evidence:
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
         if server.known.what != "margins":
             return Known("margins", total, silos)
-        if silos != server.known.silos:  # projections and margins are not of the same rows: ask for both again
+        if silos != server.known.silos:  # margins and projections stem from different rows: ask for both again
             return Known()
         return Known("sketches", np.concatenate([server.known.numbers, total]), silos)
 
@@ -99,7 +99,7 @@ def estimate(
 
 
 def project(strata: FloatArray, rng: np.random.Generator, projections: int) -> FloatArray:
-    """Return P·s for each of the `strata` `[n_strata, |X|, |Y|]`, each with a P of its own: `[n_strata * l]`."""
+    """Return P·s for each s of the `strata` `[n_strata, |X|, |Y|]`, each with a P of its own: `[n_strata * l]`."""
     flat = strata.reshape(len(strata), -1)
     P = rng.normal(0.0, np.sqrt(2.0), (len(flat), projections, flat.shape[1]))
     return np.asarray(np.einsum("slc,sc->sl", P, flat)).ravel()

@@ -1,4 +1,4 @@
-"""What independence tests answer."""
+"""The results of independence tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from .subsets import Tests
 
 @dataclass(frozen=True)
 class Results:
-    """Per test, `[n_tests]`: the p-value of independence, and how strong the dependence is, in units that compare.
+    """Per test, `[n_tests]`: the p-value of independence, and the strength of the dependence on a common scale.
 
-    A vote or an oracle has no p-value: it gives 1 for independent, 0 for dependent.
+    A vote or an oracle has no p-value: it gives 1 for independent and 0 for dependent.
     """
 
     p: FloatArray

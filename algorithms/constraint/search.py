@@ -1,11 +1,11 @@
-"""The search for separating sets, a state that asks tests and is told their results (PC-stable, FCI).
+"""The search for separating sets (PC-stable, FCI), as a state that asks for tests and takes in their results.
 
-Level by level of the conditioning sets' size, every pair that is still joined is tested given subsets of the pools of
-its two ends, and is separated by the first set that makes it independent. A stage says what the pools are:
+Level by level, with conditioning sets of growing size, every pair that is still joined is tested given subsets of the
+pools of its two ends, and is separated by the first set that makes it independent. A stage says what the pools are:
 
 - "skeleton": the variables joined to each end when the level began (Colombo & Maathuis 2014, Algorithm 4.1);
 - "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables;
-- "colliders": nothing is separated any more; all sets that separate the ends of unshielded triples are looked for
+- "colliders": no pair is separated any more; the search collects all sets that separate the ends of unshielded triples
   (ibid., §4.2: conservative and majority rule).
 """
 
@@ -28,36 +28,36 @@ Pools = Callable[["SeparatorSearch"], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class SeparatorSearch:
-    """Where a search stands; all it needs to go on. `d` is the number of variables."""
+    """The state of a search: all that it needs to continue. `d` is the number of variables."""
 
     stage: str
     level: int
     joined: NDArray[np.bool_]
     """pairs not separated so far, `[d, d]`, symmetric"""
     pools: NDArray[np.bool_]
-    """where each variable's conditioning sets are drawn from on this level, `[d, d]` by rows"""
+    """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
     tried: NDArray[np.bool_]
     """sets within these rows have been tried before"""
     asked: NDArray[np.int64]
-    """how many conditioning sets of this level each pair (i < j) has been through, `[d, d]`"""
+    """how many conditioning sets of this level have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
     """how strongly two variables depend on each other, given nothing, `[d, d]`"""
     separators: Tests
-    """the tests that found independence: first of all, for each separated pair, the one that separated it"""
+    """the tests that found independence; for each separated pair, the one that separated it comes first"""
     p: FloatArray
     """their p-values"""
     tests: Tests
-    """what is asked now; empty when all is done"""
+    """the tests asked for now; empty when the search is done"""
     deepest: int = 0
     """the largest conditioning set tried"""
     made: int = 0
     """tests made"""
     left_out: int = 0
-    """tests not made for want of rows"""
+    """tests left out because there are too few rows"""
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to ask."""
+        """Whether no test is left to ask for."""
         return not len(self.tests)
 
 
@@ -69,19 +69,19 @@ class SearchPlan:
     depth: int
     """largest conditioning set; -1 for any"""
     cells: int
-    """cells of tables per exchange, about"""
+    """approximate number of table cells per exchange"""
     alpha: float
     cardinalities: NDArray[np.int64]
-    """of the variables; ones where no tables are counted"""
+    """of the variables; ones if no tables are counted"""
     most_sets: int
-    """conditioning sets of one size for a pair"""
+    """most conditioning sets of one size for a pair"""
     most_cells: float
     """larger tables are not asked for"""
     possible_d_sep: Pools | None = None
 
 
 def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: int, pools: Pools | None) -> SearchPlan:
-    """Return the plan of PC, or with possible-d-sep `pools` that of FCI."""
+    """Return the plan of PC or, with possible-d-sep `pools`, of FCI."""
     stages = ["skeleton"]
     if pools is not None:
         stages.append("possible-d-sep")
@@ -119,7 +119,7 @@ def step(the: SearchPlan, search: SeparatorSearch, results: Results) -> Separato
 
 
 def run(the: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
-    """Return the finished search, all of whose tests `answer` answers."""
+    """Return the finished search, with all of its tests decided by `answer`."""
     search = start(the)
     while not search.done:
         search = step(the, search, answer(search.tests))
@@ -127,7 +127,7 @@ def run(the: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
 
 
 def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
-    """Return the search knowing `results`, without new tests."""
+    """Return the search with `results` taken in, without new tests."""
     independent = np.flatnonzero(results.p > the.alpha)
     joined, strength = search.joined, search.strength
     if search.stage != "colliders":
@@ -152,10 +152,10 @@ def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> Separa
 
 
 def ask(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
-    """Return the search with the tests of its next exchange, from the next level or stage on that has any.
+    """Return the search with the tests of its next exchange, from the next level or stage that has any.
 
-    A level that would take too many cells is asked for in parts. The stage "colliders" separates nothing, so that
-    its levels need not wait for each other and go out together.
+    A level whose tables have too many cells is split into parts. The stage "colliders" separates no pair, so its levels
+    need not wait for each other and are asked for together.
     """
     while search.stage != "done":
         more = _ask_on_this_level(the, search)
@@ -195,7 +195,7 @@ def _ask_on_this_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSea
 
 
 def _blocks(the: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return where the conditioning sets of each pair stay: in FCI's second stage, on the paths between its ends."""
+    """Return the variables each pair's conditioning sets may use: in FCI's second stage, those between its ends."""
     if search.stage == "possible-d-sep":
         return biconnected(search.tried)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
@@ -221,7 +221,7 @@ def _next_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
 
 
 def _has_tests(the: SearchPlan, search: SeparatorSearch) -> bool:
-    """Say whether conditioning sets can be as large as the level: by the pools, the depth, and the number of rows."""
+    """Say whether the pools, the depth and the number of rows allow conditioning sets as large as the level."""
     if search.stage == "colliders":
         return search.level <= search.deepest
     if 0 <= the.depth < search.level:
@@ -244,7 +244,7 @@ def _next_stage(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
 
 
 def separating_sets(search: SeparatorSearch) -> dict[tuple[int, int], list[frozenset[int]]]:
-    """Return, for each pair (i, j), i < j, the sets that separate it, the one found first at the front."""
+    """Return, for each pair (i, j), i < j, the sets that separate it, the one found first in front."""
     found: dict[tuple[int, int], list[frozenset[int]]] = {}
     for i, j, *given in search.separators.tolist():
         separator = frozenset(k for k in given if k != PAD)

@@ -10,23 +10,23 @@ Orientation = Literal["sepset", "conservative", "clear", "majority"]
 
 @dataclass(frozen=True)
 class ConstraintSettings:
-    """Settings of a constraint-based search; the defaults are paper 003's where it names one."""
+    """Settings of a constraint-based search; the defaults are those of 003 where it states one."""
 
     alpha: float = 0.05
     """α, the level of the tests: p > α is taken for independence"""
     statistic: Literal["chi2", "g2"] = "chi2"
     """the statistic of discrete data; continuous data are tested by Fisher's z"""
     orientation: Orientation = "clear"
-    """how colliders are told: by the separating set found first, or by all that separate (an exchange more); these must
-    agree all (conservative), four in five (clear), or by more than half (majority)"""
+    """how colliders are identified: by the separating set found first (sepset), or by all separating sets, in one more
+    exchange, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
     depth: int = -1
-    """the largest conditioning set (-1: as large as the graph calls for)"""
+    """the largest conditioning set (-1: as large as the graph requires)"""
     most_sets: int = 100
-    """conditioning sets of one size to try for a pair of variables, the most promising first (0: all)"""
+    """how many conditioning sets of one size to try for a pair, the most promising first (0: all)"""
     rows_per_cell: float = 1.0
-    """a test is made only if there are so many rows, on average, for every cell of its table"""
+    """a test is made only if there are at least this many rows per cell of its table"""
     cells: int = 2_000_000
-    """about how many cells of tables to ask for in one exchange"""
+    """approximate number of table cells to ask for in one exchange"""
     rounds: int = 10_000
     """exchanges, at most"""
 

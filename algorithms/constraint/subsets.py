@@ -1,9 +1,10 @@
 """Which independence tests to make next: the conditioning sets of one size, the most promising first.
 
 PC-stable (Colombo & Maathuis 2014) fixes the pools from which conditioning sets are drawn at the start of each level,
-so the order of its tests is free. Here the sets of a pair (i, j) come in an order made from the data: a variable
-promises much if both i and j depend on it strongly, and the sets of the k best variables come before any set with the
-next. That finds separating sets early, and the set it finds first does not depend on the order of the columns.
+so the order of its tests is free. Here the data decide the order in which the sets of a pair (i, j) are tried: a
+variable is promising if both i and j depend on it strongly, and all subsets of the k most promising variables come
+before any set with the next one. Separating sets are found early, and which one is found first does not depend on the
+order of the columns.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ def stack(one: Tests, other: Tests) -> Tests:
 
 
 def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
-    """Return how many cells the tables of `tests` have, shared ones counted as often as they serve."""
+    """Return how many cells the tables of `tests` have, counting a shared table once for each test it serves."""
     return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
 
 
@@ -39,7 +40,7 @@ class Draw:
     pools: NDArray[np.bool_]
     """row i: the variables in i's conditioning sets, `[d, d]`"""
     tried: NDArray[np.bool_]
-    """a set within row i or j has been tried for the pair (i, j) and is not drawn again, `[d, d]`"""
+    """sets within row i or j were tried for the pair (i, j) before and are not drawn again, `[d, d]`"""
     strength: FloatArray
     """how strongly two variables depend on each other, `[d, d]`"""
     cardinalities: NDArray[np.int64]
@@ -48,18 +49,18 @@ class Draw:
     block_of: NDArray[np.int64]
     """which block a pair has, `[d, d]`"""
     most_sets: int
-    """no more are drawn for a pair"""
+    """most conditioning sets drawn for a pair"""
     most_cells: float
-    """a test whose table would have more is left out"""
+    """a test whose table would have more cells is left out"""
 
 
 def next_tests(
     draw: Draw, pairs: NDArray[np.int64], asked: NDArray[np.int64], cells: float
 ) -> tuple[Tests, NDArray[np.int64], int]:
-    """Return the next tests of each of the `pairs` `[n_pairs, 2]`, which have been through `asked` sets before.
+    """Return the next tests of each of the `pairs` `[n_pairs, 2]`, for which `asked` sets have been tried before.
 
-    Also how many sets each has been through now, and how many tests were left out. The tests' tables have about
-    `cells` cells, in equal parts for all pairs that still have sets; a pair gets at least one test.
+    Also return how many sets have been tried for each pair now, and how many tests were left out. The tables of the
+    tests have about `cells` cells, shared equally by all pairs with sets left; each of these gets at least one test.
     """
     share = cells / max(len(pairs), 1)
     pairs, asked = np.ascontiguousarray(pairs), np.ascontiguousarray(asked)
@@ -77,12 +78,12 @@ def next_tests(
         share *= 2
 
 
-# These kernels spell out loops where a slice or a sort would do: each of those costs numba seconds to compile.
+# These kernels spell out loops where a slice or a sort would do: each of those takes numba seconds to compile.
 
 
 @njit(cache=True)
 def _next_tests(pairs, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return as `next_tests`, and how many cells the tests' tables have, and whether no pair has any set left."""
+    """As `next_tests`; return also how many cells the tables have, and whether no pair has any set left."""
     width = 2 + draw[0]
     tests = np.empty((max(64, len(pairs)), width), np.int16)
     now_asked = np.empty(len(pairs), np.int64)
@@ -144,7 +145,7 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(cache=True)
 def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return `tests` with room for as many again."""
+    """Return `tests` with room for twice as many."""
     longer = np.empty((2 * len(tests), tests.shape[1]), np.int16)
     for t in range(len(tests)):
         for column in range(tests.shape[1]):
@@ -156,7 +157,7 @@ def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the variables in the pools of i and j, most promising first, and the places of i's and of j's among them.
 
-    A Shell sort by promise, equals by their number.
+    A Shell sort by promise; ties are broken by the number of the variable.
     """
     d, n = len(block), 0
     candidates, promise = np.empty(d, np.int64), np.empty(d)

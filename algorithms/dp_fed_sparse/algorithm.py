@@ -1,12 +1,13 @@
 """DP-Fed-Sparse-BNSL: federated structure learning in which every silo's replies are private by themselves (000 §5).
 
-What leaves a silo: noisy counts of its variables' sizes, once; then a round: the weights that K private steps
-(`dp_pgcd.py`) have changed and, where an order keeps cycles out, d noisy numbers on how far residuals spread. Nobody
-needs to be trusted. What the server needs: their sum. Replace-one, for each record of each silo; n_p is public.
+What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights that K private steps
+(`private_pgcd.py`) have changed and, if an order keeps cycles out, d noisy numbers on how far the residuals spread.
+Nobody needs to be trusted. What the server needs: their sum. The guarantee is for the replacement of one record of one
+silo; n_p is public.
 
 With `acyclicity` "order" (ours, the default) the server reads the variables' order from the model released so far
 (`order_server.py`); with "notears" it is the paper's consensus ADMM (`notears_server.py`). A round costs a silo one
-pass over its rows and O(n·d) a step. The number of rounds and steps is fixed beforehand, so that the budget is used up.
+pass over its rows and O(n·d) per step. The numbers of rounds and steps are fixed in advance and use up the budget.
 """
 
 from dataclasses import replace

@@ -1,14 +1,17 @@
-"""How much of the gradient one record may be: clipping, and the sensitivity that follows from it (000 §5.3).
+"""Clipping: how much one record may contribute to the gradient, and the sensitivity that follows (000 §5.3).
 
-The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If one record's g is at
-most L_ij in size, replacing that record moves the entry by at most 2L_ij/n: that holds for any table.
+The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If |g| is at most
+L_ij for every record, replacing one record moves the entry by at most 2L_ij/n, whatever the table.
 
-- "huber": g = x̄·r̄, with x cut off at ±b_i and r at ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of a convex
+- "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of a
+convex
   function, the Huber loss. For normal data it is too small by about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's lemma,
   and is divided by that (for residuals as large as expected), L_ij too.
-- "product": g = x·r cut off at ±C_ij, with C_ij = C√(M_i/ΣM) (000 §5.3, as it has to be read): L_ij = C_ij.
-- "average": the MEAN of x·r cut off at ±C_ij, as 000 §5.3 says. The stated sensitivity is then no bound at all: one
-  record can move the mean all the way from −C_ij to C_ij. Kept for comparison; NOT PRIVATE.
+- "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (000 §5.3, read as it must be for the bound to hold): L_ij
+= C_ij.
+- "average": the MEAN of x·r clipped to ±C_ij, as 000 §5.3 is written. The stated sensitivity is then no bound: one
+record
+  can move the mean all the way from −C_ij to C_ij. Kept for comparison; NOT PRIVATE.
 """
 
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from ..core.schema import FloatArray
 
 Kind = Literal["huber", "product", "average"]
 
-# No value counts as more than a million times its variable's scale: what is computed from it stays a number.
+# Values are clipped to a million times their variable's scale, so that everything computed from them stays finite.
 BEYOND = 1e6
 
 
@@ -38,7 +41,7 @@ class Clip:
     products: FloatArray
     """C_ij, `[d, d]`"""
     shrink: float
-    """by what "huber" makes the gradient of normal data too small"""
+    """the factor by which "huber" shrinks the gradient of normal data"""
 
     @property
     def reach(self) -> FloatArray:

@@ -43,7 +43,7 @@ def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
 
 
 def server_terms(server: Server, settings: DpFedSparse) -> Terms:
-    """Return the terms of the server's step: λ is the silos' affair."""
+    """Return the terms of the server's step; λ acts at the silos."""
     scale = penalty_scale(server.scales, settings)
     return Terms(server.admm.rho2, 0.0, scale, off_diagonal(len(scale)))
 
@@ -57,7 +57,7 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return the next question. What residuals spread like lies between the smallest variable and their own."""
+    """Return the next broadcast. The spread of residuals is taken to lie between the smallest scale and their own."""
     W = server.admm.W
     spread = np.sqrt(server.scales * server.scales.min()) if len(server.scales) else server.scales
     return Broadcast(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))

@@ -1,14 +1,15 @@
-"""The server of DP-Fed-Sparse-BNSL where errors have equal variances: an order instead of h (ours; Chen et al. 2019).
+"""The server of DP-Fed-Sparse-BNSL for equal error variances: an order replaces h (ours; Chen et al. 2019).
 
-NOTEARS' h needs many noisy rounds to break cycles. But all that is released makes a model: the weights W, which follow
-an order, and the deviations v of the residuals say what the covariance of the variables is, Σ = A⁻ᵀ diag(v²) A⁻¹ with
-A = I − W. If errors have equal variances, Σ says in which order the variables come (`moments/equal_variance.py`); if
-the old order was wrong, its residuals do not vary equally, and another one is found. All of this is post-processing.
+NOTEARS' h needs many noisy rounds to break cycles. But what is released defines a model: the weights W, which respect
+an order, and the standard deviations v of the residuals imply the covariance Σ = A⁻ᵀ diag(v²) A⁻¹ with A = I − W. If
+the errors have equal variances, Σ determines the order (`moments/equal_variance.py`); if the old order was wrong, the
+residual variances differ, and another order is found. All of this is post-processing.
 
 A round: the silos start from W, take K private steps each within the order, and measure how far the residuals under W
-spread. The server adds the steps up: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·P), m the weight of the silos that
-moved it. With a = 1 that is their mean, with a = 0 the others count as having stood still; as much as few silos' noise
-would let it move, τ·σ/√m, it is drawn back towards zero. The spread also is what residuals are clipped by next.
+spread. The server adds the steps up: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·P), with m the weight of the silos
+that moved it. With a = 1 this is their mean; with a = 0 the other silos count as not having moved it. The entry is then
+shrunk towards zero by τ·σ/√m, as far as the noise of so few silos could have moved it. The measured spread also sets
+the clipping bounds of the next round.
 """
 
 from dataclasses import dataclass, replace
@@ -27,13 +28,14 @@ from .settings import DpFedSparse, plan
 from .silo import CAP, Broadcast, Reply, clip_of, first_scales, found_scales, steps_packing
 from .spread import deviations
 
-# Rounds at the end that keep the order: what turned last has to be fitted.
+# The order is kept in the last rounds, so that edges turned last are still fitted.
 SETTLED = 2
-# What a parent must explain, in units of the least variance: per deviation of the noise in a step, at least, at most.
+# The variance a parent must explain, in units of the least variance: per standard deviation of the noise in a step, and
+# its minimum and maximum.
 PRICE_OF_STEP_NOISE, LEAST_PRICE, MOST_PRICE = 6.0, 0.05, 0.12
-# Residuals spread no less than this times the smallest variable, and no more than this times their own variable.
+# Bounds for the spread of residuals: in units of the smallest scale, and of their own variable's scale.
 LEAST, MOST = 0.5, 1.2
-# Stands for the weight of the silos that moved an entry where none did.
+# Avoids division by zero where no silo moved an entry.
 NOBODY = 1e-12
 
 
@@ -68,7 +70,7 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return the next question."""
+    """Return the next broadcast."""
     spread, place = server.spread, server.place
     if len(server.scales) and not len(spread):
         spread, place = server.scales, _places(np.argsort(server.scales, kind="stable"))
@@ -116,7 +118,7 @@ def stepped(
 
 
 def price(noise: float, settings: DpFedSparse) -> float:
-    """Return what a parent must explain: what the settings say, or more the more noise there is in a weight."""
+    """Return the variance a parent must explain: as the settings say, or growing with the noise in a weight."""
     return settings.price or min(max(PRICE_OF_STEP_NOISE * noise, LEAST_PRICE), MOST_PRICE)
 
 

@@ -1,13 +1,13 @@
-"""DP-PGCD: proximal greedy coordinate descent in which every look at the rows is noisy (000 Algorithm 2, Eq. 11-12).
+"""DP-PGCD: proximal greedy coordinate descent with private access to the rows (000 Algorithm 2, Eq. 11-12).
 
-A step chooses one entry (i, j) by its score, as the exponential mechanism does, and moves it along its gradient, which
-is released with noise; nothing else of the rows is seen. So what comes out is a function of what was released, and its
-price is known before the first step. Where everything is exact this is `admm/pgcd.py`.
+A step selects one entry (i, j) by its score with the exponential mechanism and moves it along its gradient, which is
+released with noise; nothing else depends on the rows. The result is therefore a function of what was released, and its
+cost is known before the first step. Without noise and clipping this is `admm/pgcd.py`.
 
-Score of (i, j): √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The prox does not expand, so a score moves by at most
-w_j/√M_i times what G_ij moves: 2L_ij/n (`clip.py`). w_j, public, evens out columns with different bounds, so that the
-one scale of the choice does not follow the largest. A step changes one column of the residuals, of the gradient and of
-the scores: O(n·d).
+Score of (i, j): √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive, so a score moves by at
+most w_j/√M_i times as far as G_ij, which moves by at most 2L_ij/n (`clipping.py`). The public weights w_j even out
+columns with different bounds, so that the largest bound does not set the noise scale for all. A step changes one column
+of the residuals, of the gradient and of the scores: O(n·d).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from .step_noise import SLACK, StepNoise, release
 
 @dataclass(frozen=True)
 class PrivateProblem:
-    """A silo's lasso: loss(B; rows) + ⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over `allowed`; all but rows is public.
+    """A silo's lasso: loss(B; rows) + ⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over `allowed`; only the rows are private.
 
     The loss is ½tr((I − B)ᵀS(I − B)), or what clipping makes of it; `start` is zero outside `allowed`.
     """
@@ -39,7 +39,7 @@ class PrivateProblem:
     start: FloatArray
     clip: Clip
     weights: FloatArray
-    """w_j, what the scores of each column are multiplied by, `[d]`"""
+    """w_j, the factor of each column's scores, `[d]`"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def dp_pgcd(
     gamma: float,
     key: bytes,
 ) -> FloatArray:
-    """Return B after so many private steps of size γ from the start, `[d, d]`.
+    """Return B after `steps` private steps of size γ from the start, `[d, d]`.
 
     `table` is `bounded`; `R` `[d, n_rows]` are its `residuals` under the start, and are overwritten.
     """
@@ -127,7 +127,7 @@ def score_sensitivity(problem: PrivateProblem, rows: int) -> float:
 
 @njit(cache=True)
 def _subtract(columns, R, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take the part of every column that the others explain off `R`: only where B is not zero."""
+    """Subtract from `R` the part of every column that the others explain, skipping zeros of B."""
     d, n = columns.shape
     for j in range(d):
         for i in range(d):

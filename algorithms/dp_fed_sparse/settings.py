@@ -1,4 +1,4 @@
-"""The settings of DP-Fed-Sparse-BNSL, and the price list that follows from them and from public numbers."""
+"""The settings of DP-Fed-Sparse-BNSL, and how the privacy budget is spent, from settings and public numbers."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from ..privacy.zcdp import epsilon
 from .clipping import Kind
 from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
 
-# The step of every grid that noise is drawn on, in its deviations, at most (`discrete_gaussian.noise_on_grid`).
+# Largest step of any grid that noise is drawn on, in standard deviations of the noise (`noise_on_grid`).
 FINEST = 2.0**-20
 AVERAGED = "it clips the average, so one record can move a gradient by far more than its noise hides"
 
@@ -25,15 +25,15 @@ class DpFedSparse(PrivateSettings):
 
     epsilon: float = 1.0
     rounds: int = 12
-    """T, rounds of private steps; one more finds the variables' scales"""
+    """T, rounds of private steps; one more round finds the variables' scales"""
     steps: int = 0
     """K, private steps of a silo a round; 0: twice the number of variables"""
     acyclicity: Literal["order", "notears"] = "order"
-    """order: errors of equal variance, and an order of the variables from what was released; notears: 000 Alg. 1"""
+    """order: an order of the variables, from what was released, for errors of equal variance; notears: 000 Alg. 1"""
     mechanism: Literal["gumbel", "mangold"] = "gumbel"
-    """noise of a step: Gumbel and Gaussian (000), or Laplace for both (Mangold et al. 2023, a comparison)"""
+    """noise of a step: Gumbel and Gaussian (000), or Laplace for both (Mangold et al. 2023, for comparison)"""
     clip: Kind = "huber"
-    """what is bounded: a record's value and residual, their product, or (NOT PRIVATE) the average of the products"""
+    """what is clipped: a record's value and residual, their product, or (NOT PRIVATE) the average of the products"""
     clip_values: float = 0.7
     """huber: b_i, in units of the variable's scale"""
     clip_residuals: float = 0.7
@@ -41,31 +41,31 @@ class DpFedSparse(PrivateSettings):
     clip_total: float = 50.0
     """product, average: C of C_ij = C·√(M_i/ΣM)"""
     smoothness: Literal["histogram", "private", "known"] = "histogram"
-    """where the curvatures M_i are from: counts of sizes, private mean squares (000 A.3), or they are public"""
+    """where the curvatures M_i come from: counts of sizes, private mean squares (000 A.3), or public knowledge"""
     second_moment_bound: float = 0.0
-    """smoothness private: b, what a squared value counts as at most; one number for all variables"""
+    """smoothness private: b, the bound to which squared values are clipped, the same for all variables"""
     known_smoothness: float = 0.0
     """smoothness known: the mean square of every variable"""
     smoothness_share: float = 0.1
-    """share of the budget that finds the curvatures"""
+    """share of the privacy budget spent on the curvatures"""
     spread_share: float = 0.1
-    """share of the budget that finds, in every round, how far the residuals spread (acyclicity order)"""
+    """share of the privacy budget spent, over all rounds, on how far the residuals spread (acyclicity order)"""
     share: float = 0.6
-    """share of the steps' budget that chooses entries; the rest hides their gradients"""
+    """share of the steps' budget spent on selecting entries; the rest protects their gradients"""
     gamma: float = 1.0
     """γ, the step of an entry relative to its curvature"""
     l1: float = 0.05
     """λ, the price of an edge's weight; order: in units of the least spread of residuals"""
     solo: float = 0.7
-    """order: how far a step counts by which few silos moved an entry; 0: as if the others stood still, 1: fully"""
+    """order: weight of a step that only some silos took; 0: as if the others had stood still, 1: their mean"""
     doubt: float = 1.0
-    """order: standard deviations of its noise by which an entry that moved is drawn towards zero"""
+    """order: how many standard deviations of its noise an entry is shrunk towards zero after a step"""
     price: float = 0.0
-    """order: what a parent must explain, in units of the least variance; 0: by the noise"""
+    """order: variance a parent must explain, in units of the least variance; 0: chosen by the noise"""
     most_parents: int = 12
-    """order: parents a variable may have"""
+    """order: most parents of a variable"""
     passes: int = 5
-    """order: rounds of moves that may improve on the order"""
+    """order: most passes of moves that improve the order"""
     rho1: float = 0.3
     """notears: weight of h² per silo"""
     rho1_growth: float = 1.3
@@ -107,8 +107,8 @@ class DpFedSparse(PrivateSettings):
         return self.rounds + (self.smoothness != "known")
 
 
-# 000 B.3.2 and Table 5 (ε = 5, d = 20, P = 8), with each record clipped for the average that the paper clips: C is then
-# greater. ρ₁ is per silo here.
+# 000 B.3.2 and Table 5 (ε = 5, d = 20, P = 8), except that each record is clipped rather than the average, which needs
+# a larger C. ρ₁ is per silo here.
 PAPER = DpFedSparse(
     epsilon=5.0, rounds=100, steps=20, acyclicity="notears", clip="product", share=0.5, gamma=0.5, l1=0.1,
     rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, scaled=False,
@@ -118,7 +118,7 @@ PRESETS = {"paper": PAPER, "paper-mangold": replace(PAPER, mechanism="mangold")}
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What every silo releases and what that costs, from public numbers alone."""
+    """What every silo releases and what it costs, from public numbers alone."""
 
     promise: Promise
     scales: Cost[ReplaceOne]
@@ -169,15 +169,15 @@ def _step_noise(
         return GumbelGaussian(
             whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
         )
-    # Advanced composition, of which the (ε, δ) of the steps' share is asked; in zCDP the releases cost less than that.
+    # Advanced composition must meet the (ε, δ) of the steps' share; in zCDP the releases cost less than that.
     pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
 
 
 def tight(settings: DpFedSparse, schema: Schema) -> float | None:
-    """Return an ε, by tight accounting, that all releases of the plan keep to; None where it cannot say.
+    """Return an ε that holds for all releases of the plan by tight accounting; None where it does not apply.
 
-    The choices are bounded-range, all else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
+    The selections are bounded-range; everything else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
     """
     planned, d = plan(settings, schema), len(schema.variables)
     count = settings.rounds * planned.steps

@@ -1,8 +1,8 @@
-"""A silo's side of DP-Fed-Sparse-BNSL: what it is asked, what it answers, and that this is all noisy.
+"""A silo's side of DP-Fed-Sparse-BNSL: what it is asked, and its answers, which are all private.
 
-It is first asked how large its variables are, then, round after round, to take K private steps from what the server
-knows. A reply is a function of the question and of what `PrivacyPlan` prices: bucket counts (or mean squares), the
-spread of the residuals, choices and gradients. Residuals and exact gradients live as long as one answer. What a silo
+It is first asked how large its variables are, then, in every round, to take K private steps from what the server knows.
+A reply is a function of the question and of what `PrivacyPlan` prices: bucket counts (or mean squares), the spread of
+the residuals, choices and gradients. Residuals and exact gradients exist only while an answer is computed. What a silo
 remembers, B_p and its dual β_p, follows from what it has sent.
 """
 
@@ -28,9 +28,9 @@ from .settings import DpFedSparse, PrivacyPlan, plan
 from .spread import private_squares
 from .step_noise import SLACK
 
-# Residuals count up to this multiple of their expected spread where the spread is measured.
+# Residuals are clipped to this multiple of their expected spread when the spread is measured.
 CAP = 1.25
-# Noise may bring a mean square down to nothing; it counts as no less than this share of its bound.
+# Noise may make a mean square too small or negative: it is raised to at least this share of its bound.
 LEAST_SQUARE = 1e-6
 
 
@@ -105,7 +105,7 @@ def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
-    """Answer `message`: see the module."""
+    """Return the state and the answer to `message` (see the module)."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
     if not len(message.scales):
@@ -133,7 +133,7 @@ def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[
 def problem_of(
     message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
-    """Return the silo's lasso: under an order no dual pulls at it, and scores count by the spread of the residuals."""
+    """Return the silo's lasso; under an order there are no duals, and scores are weighted by the residuals' spread."""
     M = message.scales**2 + r
     if settings.settles_order:
         l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread
@@ -159,7 +159,7 @@ def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: Fl
 
 
 def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """Return r_i, what holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
+    """Return r_i, the weight that holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
     if settings.settles_order:
         return np.zeros(len(message.scales))
     return consensus_terms(message, settings).r
@@ -177,7 +177,7 @@ def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
 
 
 def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
-    """Release what the curvatures come from: bucket counts, or mean squares cut off at their bound (000 A.3)."""
+    """Release what the curvatures are computed from: bucket counts, or clipped mean squares (000 A.3)."""
     bits, d = Bits(child(silo.key, "sizes")), silo.table.shape[1]
     if settings.smoothness == "private":
         caps = np.full(d, np.sqrt(settings.second_moment_bound))

@@ -1,9 +1,10 @@
-"""The noise of DP-PGCD: how an entry is chosen and how its gradient is released, at a price known beforehand.
+"""The noise of DP-PGCD: how an entry is selected and its gradient released, at a cost known in advance.
 
-Two mechanisms. "gumbel" (000 §5.2): the exponential mechanism, which is Gumbel-max, chooses; Gaussian noise hides the
-gradient; both are priced in zCDP. "mangold" (Mangold et al. 2023; 000 A.4): Laplace noise for both, each release pure
-ε₀-DP, and ε₀ from the advanced composition theorem: for comparison, it is the worse of the two. A gradient is released
-in units of its sensitivity, so that one variance serves all entries, on a grid of steps far below the noise.
+Two mechanisms. "gumbel" (000 §5.2): the exponential mechanism (Gumbel-max) selects; Gaussian noise protects the
+gradient; both are accounted for in zCDP. "mangold" (Mangold et al. 2023; 000 A.4): Laplace noise for both, each release
+pure ε₀-DP, with ε₀ from the advanced composition theorem; it is here for comparison and is the worse of the two. A
+gradient is released in units of its sensitivity, so that one variance serves all entries, on a grid of steps far below
+the noise.
 """
 
 import math
@@ -20,7 +21,8 @@ from ..errors import BadInput
 from ..privacy.discrete_gaussian import discrete_gaussian, discrete_laplace, exponential, noise_on_grid
 from ..privacy.noise import Bits
 
-# Sums over the rows carry rounding errors, a billionth of a record's part or less: sensitivities are stated larger.
+# Sums over the rows carry rounding errors of at most a billionth of a record's part: sensitivities are enlarged by
+# this.
 SLACK = 1 + 1e-6
 
 

@@ -1,9 +1,9 @@
 """DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing (000 §6.3; Wang 2018).
 
-What leaves a silo: bucket counts and second moments, each noisy enough by itself; nobody needs to be trusted. With
-them out, the paper's further rounds of notears-admm tell the server nothing new: the objective Σ_p L(B; S_p) depends on
-the S_p only through their mean, so the server solves it there, with the same settings, and no more bytes are sent. The
-mean of P covariances carries the noise of √P sums: `secure-sum` does with that of one.
+What leaves a silo: bucket counts and second moments, each private by itself; nobody needs to be trusted. After that,
+the paper's further rounds of notears-admm would tell the server nothing new: the objective Σ_p L(B; S_p) depends on the
+S_p only through their mean, so the server minimises it alone, with the same settings and without further messages. The
+noise of the mean of P private covariances is √P times that of `secure-sum`, where the silos share the noise of one.
 """
 
 from dataclasses import dataclass
@@ -37,5 +37,5 @@ def build(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast,
 
 
 def plan(settings: DpCovariance, schema: Schema) -> Shares:
-    """Return the noise that hides a silo's release by itself."""
+    """Return the noise that makes a silo's release private by itself."""
     return settings.shares(schema, 1, "from everyone but the silo that holds the record")

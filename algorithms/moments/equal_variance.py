@@ -1,11 +1,11 @@
 """Learning a linear SEM whose errors have equal variances from its second moments (Chen, Drton, Wang 2019).
 
-With equal error variances, a variable whose parents are all known has the smallest conditional variance there is, so an
-order can be read off from the top: the variable of least variance first, then that of least variance given the first,
-and so on. Conditioning on every earlier variable would add up whatever noise S carries; each variable is therefore
-regressed on few: parents join while they explain more than `price`, and leave again when they do not (forward, then
-backward selection). The order is then improved on by moving one variable to another place as long as that lowers
-Σ_j (v_j + price · parents of j), with v_j the variance left.
+With equal error variances, a variable whose parents are all known has the smallest possible conditional variance. An
+order can therefore be read off from the top: first the variable of least variance, then the one of least variance given
+the first, and so on. Conditioning on all earlier variables would accumulate the noise in S, so each variable is
+regressed on few of them: parents are added while they explain more than `price`, and removed again when they do not
+(forward, then backward selection). The order is then improved by moving single variables as long as that lowers Σ_j
+(v_j + price · number of parents of j), with v_j the residual variance.
 
 Cost: a selection of p parents among k candidates takes O(k·p²), so the order takes O(d³p²), a pass of moves the same.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 
-# A candidate that the chosen parents explain to all but this share of its variance says nothing of its own.
+# A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
 COLLINEAR = 1e-3
 
 
@@ -128,8 +128,8 @@ def _top_down(S, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 def _best_move(S, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the best new place for the variable at `place`, and by how much the total score then changes.
 
-    The variable walks away from its place one step at a time; a step changes what the neighbour it passes may have for
-    a parent, and nobody else's choice.
+    The variable walks away from its place one step at a time; a step changes the possible parents of the neighbour that
+    it passes, and of no other variable.
     """
     d = len(order)
     mover = order[place]

@@ -28,13 +28,13 @@ class PooledLearner:
 
     learner: Learner = "equal-variance"
     price: float = 0.0
-    """equal-variance: what a parent must explain, in units of the least variance; 0: by the rows and the noise"""
+    """equal-variance: variance a parent must explain, in units of the least variance; 0: chosen by rows and noise"""
     most_parents: int = 12
-    """equal-variance: parents a variable may have"""
+    """equal-variance: most parents of a variable"""
     passes: int = 10
-    """equal-variance: rounds of moves that may improve on the order"""
+    """equal-variance: most passes of moves that improve the order"""
     l1: float = 0.0
-    """the others: λ; 0: their own default"""
+    """the consensus learners: λ; 0: their own default"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
     alpha: float = 0.01
@@ -65,7 +65,7 @@ CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf], FederatedAlgorithm[An
 def learn_from_moments(
     S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float = 0.0
 ) -> Structure:
-    """Return what `how.learner` makes of second moments `S` `[d, d]` of so many `rows`.
+    """Return the structure that `how.learner` finds in second moments `S` `[d, d]` of `rows` rows.
 
     `noise` is the standard deviation that noise has in S, in units of the variables' scales.
     """

@@ -1,7 +1,7 @@
 """Graph searches on pooled second moments, exact or private: PC by Fisher's z and GES by BIC, CPDAGs from one sum.
 
-Second moments say nothing of means: variables count as centred. Tests reckon with the noise of private moments; the BIC
-takes it for rows that are missing.
+Second moments do not contain means: the variables count as centred. The tests allow for the noise of private moments;
+the BIC treats noise as a loss of rows.
 """
 
 import numpy as np
@@ -17,14 +17,14 @@ from ..score.procedures import GES, search
 from ..score.settings import SearchSettings
 from ..statistics.moments import in_own_units
 
-# By how much regressions on a few parents make noise grow: found on graphs of 10 variables, ε from 1 to 20.
+# The factor by which regressions on a few parents amplify noise: found on graphs of 10 variables, ε from 1 to 20.
 GROWN = 10.0
 
 
 def pc_from_moments(S: FloatArray, rows: int, noise: float, variables: tuple[str, ...], alpha: float) -> Structure:
     """Return the CPDAG that PC finds in second moments `S` `[d, d]` of so many `rows`, with tests of level `alpha`.
 
-    `noise` is the standard deviation of what noise there is in the correlations.
+    `noise` is the standard deviation of the noise in the correlations.
     """
     settings = ConstraintSettings(alpha=alpha, rows_per_cell=0.0)
     correlations = in_own_units(S)
@@ -36,8 +36,8 @@ def pc_from_moments(S: FloatArray, rows: int, noise: float, variables: tuple[str
 def ges_from_moments(S: FloatArray, rows: int, noise: float, variables: tuple[str, ...]) -> Structure:
     """Return the CPDAG that GES, by Gaussian BIC, finds in second moments `S` `[d, d]` of so many `rows`.
 
-    `noise` is the standard deviation of what noise there is in the correlations. Given parents it counts for more: S is
-    taken for one of 1/(1/n + (GROWN·noise)²) rows.
+    `noise` is the standard deviation of the noise in the correlations. Conditioning on parents amplifies it: S is
+    treated as if it came from 1/(1/n + (GROWN·noise)²) rows.
     """
     blurred, correlations = int(1 / (1 / rows + (GROWN * noise) ** 2)), in_own_units(S)
     graph = search(GES, len(S), SearchSettings(), lambda batch: score_covariance(blurred, correlations, batch))

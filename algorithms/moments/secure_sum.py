@@ -1,9 +1,9 @@
 """One secure sum instead of many rounds: the silos' second moments, added up behind masks, then learned from (ours).
 
-What leaves a silo: its part of the sum, masked; nobody sees it but in the sum. Without noise the result is what pooled
-rows would give. With noise "shares" every silo adds a share, such that the shares of those silos that are sure to be in
-the sum, less the `colluders` who would know their own, are all that (ε, δ) takes: P silos hide one record with the
-noise of one, where silos that each hide their own release add P times as much.
+What leaves a silo: its part of the sum, masked; nobody sees it except within the sum. Without noise the result is that
+of the pooled rows. With noise "shares" every silo adds a share of noise, such that the shares of the silos that are
+certain to be in the sum, minus those of the `colluders`, who know their own, suffice for (ε, δ): P silos together hide
+one record with the noise of one release, where silos that each hide their own release add P times as much variance.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class SecureSum(SummedMoments):
     noise: Literal["auto", "none", "shares"] = "auto"
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
     colluders: int = 0
-    """silos that may tell the coordinator their noise; the others' shares then still suffice"""
+    """silos that may reveal their noise to the coordinator: the noise of the others still suffices"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -48,6 +48,6 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def plan(settings: SecureSum, schema: Schema) -> Shares:
-    """Return every silo's share of the noise; raises `BadInput` if no honest silo's share would be sure."""
+    """Return every silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
     sure, protects = sure_shares(len(schema.rows), settings.colluders)
     return settings.shares(schema, sure, protects)

@@ -1,11 +1,12 @@
 """The second moments of all silos in one sum, exact or private, and what is learned from them (ours).
 
-A silo answers at most two questions. Without noise only one: the upper triangle of its second moments. With noise,
-first how large each variable is (`privacy/scales.py`, skipped where the scale is known), then integer second moments
-in which every row's part is bounded (`privacy/gram.py`), both with noise on top. The server adds up and learns;
-whatever it does with a private sum is post-processing and costs no privacy. Replace-one; n_p is public.
+A silo answers at most two questions. Without noise there is one: the upper triangle of its second moments. With noise,
+the first asks how large each variable is (`privacy/scales.py`; skipped if the scale is known), the second for integer
+second moments in which every row's contribution is clipped (`privacy/gram.py`); both answers carry noise. The server
+adds them up and learns; everything it does with a private sum is post-processing and costs no privacy. Neighbouring
+tables differ by the replacement of one record; n_p is public.
 
-Whose noise hides a record is the algorithm's choice: a silo's own (`dp_covariance.py`), or that of all silos together,
+The algorithm decides whose noise hides a record: each silo's own (`dp_covariance.py`), or that of all silos together,
 behind masks (`secure_sum.py`).
 """
 
@@ -31,13 +32,14 @@ from .pooled import PooledLearner, exact_price, learn_from_moments
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
 LEAST_EIGENVALUE = 1e-3
-# What a parent must explain per standard deviation of the noise in a covariance of variables of mean square 1, and at
-# most: a true parent of weight 0.5 may explain little more. Found on graphs of 20 and 200 variables, ε from 0.5 to 10.
+# The variance a parent must explain, per standard deviation of the noise in a covariance of variables of mean square 1,
+# and its maximum: a true parent of weight 0.5 may explain little more. Found on graphs of 20 and 200 variables, ε from
+# 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0
 MOST_FOR_NOISE = 0.12
-# How far rows are drawn in, found on graphs of 10 to 200 variables.
+# How far rows are clipped, found on graphs of 10 to 200 variables.
 CLIP, CLIP_OF_TESTS = 0.6, 3.0
-# Exact ones that are singular (fewer rows than variables) get this share of their diagonal on top.
+# This share of their diagonal is added to exact second moments, which are singular if rows are fewer than variables.
 FLOOR = 1e-9
 
 
@@ -46,11 +48,11 @@ class SummedMoments(PrivateSettings, PooledLearner):
     """Settings of the learners from summed, perhaps private, second moments."""
 
     clip: float = 0.0
-    """rows are drawn in to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: as the learner bears"""
+    """rows are clipped to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: chosen for the learner"""
     scale_share: float = 0.1
-    """share of the budget that finds the scales"""
+    """share of the privacy budget spent on finding the scales"""
     known_scale: float = 0.0
-    """the root mean square to expect of every variable, if that is public; 0: found privately"""
+    """the root mean square of every variable, if it is public; 0: found privately"""
     accounting: Accounting = "zcdp"
     """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
 
@@ -64,18 +66,18 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     @property
     def clipping(self) -> float:
-        """How far rows are clipped: as stated, or as the learner bears (clipping distorts what pc tests)."""
+        """How far rows are clipped: as stated, or as suits the learner (clipping distorts the tests of pc)."""
         return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
 
     def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
-        """Return the noise these settings message for, if so many silos' shares are sure to be in what is seen."""
+        """Return the noise that these settings ask for, if `sure` silos' shares are certain to be in what is seen."""
         counting = 0.0 if self.known_scale else self.scale_share
         return noise_shares(schema, self.promise(schema, protects, self.accounting), counting, sure)
 
 
 @dataclass(frozen=True)
 class Server:
-    """What the sums have come to; `S` is empty until the last one."""
+    """The sums so far; `S` is empty until the last one."""
 
     variables: tuple[str, ...]
     rows: dict[str, int]

@@ -1,4 +1,4 @@
-"""One DAG to hang parameters on: a learned DAG itself, or a DAG of the class that a CPDAG stands for."""
+"""The DAG that gets parameters: a learned DAG itself, or a member of the class of a CPDAG."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from ..graphs.structure import Structure
 
 @dataclass(frozen=True)
 class Extension:
-    """A DAG `[n_variables, n_variables]`, and in words how it was chosen; no DAG, and why there is none."""
+    """A DAG `[n_variables, n_variables]` and, in words, how it was chosen; or no DAG, and why."""
 
     dag: NDArray[np.bool_] | None
     how: str = ""
@@ -21,8 +21,8 @@ class Extension:
 def extension(structure: Structure) -> Extension:
     """Return the DAG whose parameters are those of `structure`.
 
-    Of a CPDAG one of its class (Dor & Tarsi 1992): all of them have the same likelihood. What was learned from data may
-    look like a CPDAG and be that of no DAG; then one of the same skeleton that keeps as much as can be kept in passing.
+    For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
+    from data may look like a CPDAG without being that of any DAG; then `nearest_dag` is taken.
     """
     if structure.kind == "pag":
         return Extension(None, "a PAG leaves open what causes what and what is confounded: it is no Bayesian network")
@@ -45,7 +45,7 @@ def extension(structure: Structure) -> Extension:
 
 
 def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a DAG with the skeleton of `pdag`: as Dor & Tarsi, but where no variable can be a sink, the best one is.
+    """Return a DAG with the skeleton of `pdag`: by Dor & Tarsi's method, with the best sink where none is valid.
 
     The best turns the fewest arrows and then adds the fewest v-structures; the first among equals.
     """

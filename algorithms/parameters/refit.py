@@ -1,8 +1,8 @@
 """Personalisation: with the structure learned, each silo refits the weights on its own rows (000 B.2.2).
 
-One exchange, for data that were made. Out goes the learned structure with its weights, and the true weights to compare
-with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and
-for the consensus weights.
+One exchange, for synthetic data. The broadcast is the learned structure with its weights, and the true weights to
+compare with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the
+refitted and for the consensus weights.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Linear Gaussian parameters from summed moments: one exchange after a run on continuous data.
 
-Out go the pairs of variables that share a family of the learned DAG (a variable and its parents); back come the means
-of all columns and of the products of those pairs: what the regressions need, and no other second moment. Every variable
-is regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean squared
-residual.
+The broadcast names the pairs of variables that share a family of the learned DAG (a variable and its parents); the
+reply holds the means of all columns and of the products of those pairs: what the regressions need, and no other moment.
+Every variable is regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean
+squared residual.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Regressions:
     center: bool = False
     """products are about each silo's own means, as in a run that subtracted them; the intercepts are about all rows"""
     masked: bool = False
-    """a silo's own moments are never to be seen, whatever the run asks for"""
+    """always mask the replies, even if the run does not"""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Probability tables from summed counts: one exchange after a run on discrete data.
 
-Out goes which variables belong together, each with its parents in the learned DAG; back come the count tables of these
+The broadcast names each variable with its parents in the learned DAG; the reply holds the count tables of these
 families, of which the server needs only the sum. So the tables are those of all rows, however they are split.
 
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
@@ -31,7 +31,7 @@ class FamilyTables:
     ess: float = 1.0
     """equivalent sample size of the prior: rows it counts for in every table"""
     masked: bool = False
-    """a silo's own counts are never to be seen, whatever the run asks for"""
+    """always mask the replies, even if the run does not"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -1,8 +1,8 @@
 """BOSS, best order score search: the order of the variables whose grow-shrink parents score best (Andrews et al. 2023).
 
-One variable after another is moved to the place in the order where the total score is greatest, until no move improves;
-then the backward phase of GES on the class of the graph, whose result gives a new order; and so on until the score
-stays. As in `ges.py`, `advance_boss` never scores anything itself.
+Each variable in turn is moved to the place in the order where the total score is greatest, until no move improves it;
+then the backward phase of GES on the class of the graph gives a new order; and so on until the score no longer rises.
+As in `ges.py`, `advance_boss` scores nothing itself.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from .grow_shrink import Trees, no_trees, walk
 
 @dataclass(frozen=True)
 class Boss:
-    """Where a search stands: in a sweep of moves while `backward` is done, else in the backward phase."""
+    """The state of a search: in a sweep of moves if `backward` is done, else in the backward phase."""
 
     order: NDArray[np.int64]
     """the variables, the first one without parents"""
@@ -44,9 +44,9 @@ def boss_from(order: NDArray[np.int64]) -> Boss:
 
 
 def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
-    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
+    """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    With `ahead`, the scores that the other moves of the sweep may need are wanted along with those it waits for.
+    With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
     """
     boss = replace(boss, trees=boss.trees.copy())
     d = len(boss.order)
@@ -99,10 +99,10 @@ def _reordered(boss: Boss, families: Families) -> Boss:
 
 @njit(cache=True)
 def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the order with x where the total score is greatest, and whether missing scores or room stopped that.
+    """Return the order with x at its best place, and whether missing scores or missing room prevented that.
 
     The score of x at place i, and those of the others after i, with and without x before them, are sums over walks. Of
-    places that are equally good but for rounding the first is taken: sums over silos round in another way than pooled.
+    places that differ only by rounding the first is taken, because sums over silos are rounded differently.
     """
     d = len(order)
     rest = order[order != x]

@@ -1,8 +1,8 @@
 """BDeu and BIC of discrete families, each from the counts of one family alone (both are decomposable).
 
 BDeu: Heckerman, Geiger & Chickering 1995, with the equivalent sample size spread evenly over the q states of the
-parents and the r levels of the child; a state that does not occur contributes nothing. On top of it the structure prior
-of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
+parents and the r levels of the child; a state that does not occur contributes nothing. It is combined with the
+structure prior of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""The two steps every move of an equivalence search takes, compiled: a DAG out of a partial one, and its CPDAG.
+"""The two steps of every move of an equivalence search, compiled: extend a PDAG to a DAG, and find its CPDAG.
 
-The same as `extend` and `cpdag` of `graphs/cpdag.py`, which say what they mean; a search takes them thousands of times.
+They compute what `extend` and `cpdag` of `graphs/cpdag.py` define; a search takes them thousands of times.
 Graphs are boolean `[n_variables, n_variables]`; in a partial one an undirected edge stands in both directions.
 """
 

@@ -1,12 +1,12 @@
-"""FedGES: silos search on from the fused graph, the server fuses what they find (004 Algorithm 1).
+"""FedGES: silos continue their search from the fused graph, and the server fuses what they find (004 Algorithm 1).
 
 What leaves a silo: the arcs of its DAG, each round. What the server needs: every one of them, for the fusion. A round
 costs a silo one GES with at most `limit` insertions, and the server one fusion.
 
-A union of many noisy graphs drifts: it swings between graphs, or grows far beyond what any silo holds, and silos that
-start from it do not find back. So a fusion that differs from the silos' graphs by too large a share of their edges (in
-the mean, between moral graphs) is given up for the best agreed of these graphs, the one nearest to all. At the end less
-difference is borne than on the way, when each silo has found other edges first. Neither is in the paper.
+The union of many noisy graphs drifts: it oscillates, or grows far beyond any silo's graph, and silos that start from it
+do not recover. A fusion that differs from the silos' graphs by too large a share of their edges (the mean over the
+silos, between moral graphs) is therefore replaced by the silo graph that is nearest to all the others. The limit is
+stricter at the end than on the way, when silos have found different edges first. None of this is in the paper.
 """
 
 from dataclasses import dataclass, replace
@@ -33,22 +33,22 @@ from .settings import FusionSettings
 
 @dataclass(frozen=True)
 class FedGes(FusionSettings):
-    """Settings of `fed-ges`; the defaults are the paper's where it names one."""
+    """Settings of `fed-ges`; the defaults are the paper's where it states them."""
 
     rounds: int = 100
     """maxIt: rounds at most"""
     limit: int = 10
-    """l: insertions a silo makes in a round, at most; deletions are free"""
+    """l: most insertions of a silo in a round; deletions are not limited"""
     client: Literal["replace", "fuse"] = "replace"
     """what a silo starts from: the global graph, or its fusion with the silo's own"""
     client_quota: float = 0.5
-    """of that fusion of k = 2: any quota below 1 makes it their union"""
+    """quota of that fusion of two graphs: any quota below 1 makes it their union"""
     convergence: Literal["repeated", "unchanged"] = "repeated"
-    """stop when no silo's graph differs from its last one (unchanged), or from all that it had before (repeated)"""
+    """stop when every silo's graph equals its last one (unchanged), or one that it had before (repeated)"""
     drift: float = 1.0
-    """how far a fusion may be from the silos' graphs, as a share of their edges, to go out to them"""
+    """largest distance of a fusion from the silos' graphs, as a share of their edges, at which it is still used"""
     last_drift: float = 0.4
-    """how far the last fusion may be from them; with 1000 for both any fusion will do, as in 004"""
+    """the same for the last fusion; 1000 for both accepts any fusion, as in 004"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -62,7 +62,7 @@ class FedGes(FusionSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, its own DAG, and the scores it has computed: a memory of its rows, in any round the same."""
+    """A silo's rows, its own DAG, and the scores it has computed, which depend on its rows alone."""
 
     variables: tuple[str, ...]
     rows: Rows
@@ -82,7 +82,7 @@ class Server:
     seen: tuple[tuple[str, ...], ...]
     """of each silo, digests of its graphs, the last one last"""
     news: bool
-    """whether the last round went on, by the convergence check"""
+    """whether any silo had a new graph in the last round"""
 
 
 def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
@@ -94,7 +94,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families())
 
     def open_server(schema: Schema) -> Server:
-        cardinalities_of(schema)  # refuses time series
+        cardinalities_of(schema)  # raises BadInput for time series
         d = len(schema.variables)
         empty = np.zeros((d, d), np.bool_)
         return Server(schema.variables, np.empty((0, d, d), np.bool_), empty, ((),) * len(schema.rows), True)
@@ -133,7 +133,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
 
 
 def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Server:
-    """Return the state with the silos' graphs fused, and whether any of them is news."""
+    """Return the state with the silos' graphs fused, and whether any of them is new."""
     own = members(replies.each, len(server.variables))
     digests = [blake2b(np.packbits(dag).tobytes(), digest_size=16).hexdigest() for dag in own]
     back = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
@@ -148,7 +148,7 @@ def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Serve
 
 
 def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
-    """Return the DAG `fused`, or, if it has drifted from the silos' DAGs `own` `[k, d, d]`, the best agreed of them."""
+    """Return the DAG `fused` or, if it is too far from the silos' DAGs `own` `[k, d, d]`, the most central of these."""
     morals = [moral_graph(dag) for dag in own]
     if mean_distance(fused, morals) <= drift * own.sum() / len(own):
         return fused

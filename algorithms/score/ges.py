@@ -1,12 +1,12 @@
 """Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
 
-A search goes through its plan, a list of kinds of operators: forward, the valid INSERT that gains most is applied until
-none gains anything, at most `limit` times; then backward, the best DELETE; then, if wanted, the best TURN, and all of
-it over again while anything changes. It holds the best gain of every pair of variables and computes anew only those
-that the last move can have changed; the condition on paths is asked of the best ones only.
+A search works through its plan, a list of kinds of operators: in the forward phase the best valid INSERT is applied
+until none gains anything, at most `limit` times; then the best DELETE; then, if the plan has it, the best TURN, and the
+plan starts again while anything changes. The best gain of every pair of variables is kept, and only the gains that the
+last move can have changed are recomputed; the condition on paths is checked for the best candidates only.
 
-A search never scores anything itself. `advance` goes on until it needs scores of families that are not known, puts all
-of them down as wanted, and returns; so scores may come from rows at hand or from an exchange with silos.
+A search scores nothing itself. `advance` continues until it needs unknown scores of families, records all of them as
+wanted, and returns; the scores may then come from rows at hand or from an exchange with the silos.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Scores = Callable[[Batch], FloatArray]
 
 @dataclass(frozen=True)
 class EquivalenceSearch:
-    """Where a search stands. `gain[y, x]` is the most an operator of this phase on (x, y) gains, where not `stale`."""
+    """The state of a search. `gain[y, x]` is the best gain of an operator of this phase on (x, y), unless `stale`."""
 
     graph: NDArray[np.bool_]
     """the CPDAG, `[n_variables, n_variables]`"""
@@ -62,9 +62,9 @@ def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) 
 
 
 def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
-    """Return the search as far as it gets with the scores known; it is done, or `families` has some wanted or is full.
+    """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    With `ahead`, scores that the next so many moves may need are wanted along with those it waits for.
+    With `ahead`, scores that the next `ahead` moves may need are requested together with the missing ones.
     """
     gain, stale = search.gain.copy(), search.stale.copy()
     search = replace(search, gain=gain, stale=stale)
@@ -103,7 +103,7 @@ def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
 
 
 def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> None:
-    """Put down as wanted what the search needs if its next moves are the best of those that it has scores for."""
+    """Record as wanted the scores that the search needs if its next moves are the best of those already scored."""
     search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
     kind = search.plan[search.phase]
     for _ in range(moves):
@@ -137,8 +137,8 @@ def answered(families: Families, scores: Scores) -> Families:
 def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return x, y, gain and clique of the best valid operator; its gain is NONE if there is none.
 
-    `gain` leaves the paths aside, so it bounds what a pair has to offer: the best pair is looked at closely until the
-    best is one that has been.
+    `gain` ignores the condition on paths, so it is an upper bound: the pair with the greatest bound is checked, and its
+    bound replaced, until the greatest bound belongs to a pair that has been checked.
     """
     bound = gain.copy()
     looked = np.zeros(gain.shape, np.bool_)
@@ -166,7 +166,7 @@ def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, paths left aside.
+    """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, ignoring paths.
 
     The operators on (x, y) depend on Ne(y), Pa(y), which of Ne(y) are adjacent to each other and to x, and whether x
     and y are joined; TURN on Ne(x) and Pa(x), too.

@@ -1,9 +1,9 @@
 """Grow-shrink trees: the parents of a variable among those before it in an order (Andrews et al. 2023, Algorithm 2).
 
-Growing adds the allowed parent that scores best while that improves; shrinking then drops what is better dropped. A
-node of the tree is a set of parents and has, once it was grown, a branch for each parent that improves on it, the best
-first, whatever is allowed; so a variable's trees for all orders share their nodes. Here a node is a family and known by
-its number in `Families`: sets reached in different ways are one node, and their scores are counted once.
+Growing adds the best allowed parent while that improves the score; shrinking then removes parents while that improves
+it. A node of the tree is a set of parents; once grown, it has a branch for each parent that improves its score, the
+best first, whether or not that parent is allowed. So the trees of a variable for all orders share their nodes. Here a
+node is a family, identified by its number in `Families`: sets reached along different paths are one node, scored once.
 """
 
 from dataclasses import dataclass, replace
@@ -83,7 +83,7 @@ def no_trees() -> Trees:
 
 @njit(cache=True)
 def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the number of y's family with the parents that grow-shrink chooses among `allowed`, or what stops it.
+    """Return the number of y's family with the parents that grow-shrink chooses among `allowed`, or what prevents it.
 
     UNKNOWN: scores are missing, and wanted now; FULL: no room. `family` `[d + 1]` is scratch.
     """

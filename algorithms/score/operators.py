@@ -1,16 +1,16 @@
 """The operators on equivalence classes: which are valid, and what they gain.
 
 For a pair (x, y) in a CPDAG, Ne(y) are the neighbours (undirected), Pa(y) the parents, NA the neighbours of y that are
-adjacent to x. Every operator is told apart by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
+adjacent to x. Every operator is identified by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
 
 - INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
   semi-directed path from y to x goes through C. Gains s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
 - WARY_INSERT: INSERT, but only of pairs for which T = ∅ already gains. The published FedGES program builds T up from
-  there, and what gains nothing to begin with is never inserted (004 §4.1); on few rows that keeps much noise out.
+  there, and a pair without an initial gain is never joined (004 §4.1); with few rows this keeps much noise out.
 - DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. Gains s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪ {x}).
 - TURN y → x or y — x into x → y: see `turning.py`.
 
-The condition on paths takes all of the graph; a search asks for it only of operators it is about to apply.
+Checking the condition on paths involves the whole graph; a search does it only for operators it is about to apply.
 """
 
 import numpy as np
@@ -42,8 +42,8 @@ NEW_EDGE = (INSERT, WARY_INSERT)
 def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bring `gain[y, x]` up to date wherever `stale[y, x]` and the scores are known; return how many stay stale.
 
-    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, paths left aside. Scores that are not
-    known are put down as wanted.
+    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, ignoring the condition on paths. Unknown
+    scores are recorded as wanted.
     """
     space = workspace(len(graph))
     left = 0

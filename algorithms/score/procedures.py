@@ -1,4 +1,4 @@
-"""GES and BOSS as one kind of thing: a search over families that goes on as scores come in, and has a graph."""
+"""GES and BOSS behind one interface: a search over families that continues as scores come in, and has a graph."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Procedure(Generic[State]):
     """A search from the empty graph."""
 
     begin: Callable[[int, SearchSettings], State]
-    """(number of variables, settings) -> where it starts"""
+    """(number of variables, settings) -> the state at the start"""
     advance: Callable[[State, Families, int], State]
-    """(where it stands, what is known, how far to look ahead) -> as far as it gets"""
+    """(state, known scores, how far to look ahead) -> the state as far as the scores allow"""
     graph: Callable[[State, Families], NDArray[np.bool_]]
-    """the CPDAG found, or, while the search goes on, found so far"""
+    """the CPDAG found, or found so far"""
 
 
 GES: Procedure[EquivalenceSearch] = Procedure(

@@ -1,11 +1,11 @@
 """RFCD: one graph for all silos that the worst-off silo regrets least (Mian, Kaltenpoth, Kamp 2022; 003 §5).
 
-A silo regrets a graph by how much better the graph that GES finds in its own rows scores there. From the empty graph
-on, the server proposes every graph that one edge makes different, put in, taken out or turned; each silo says what that
-gains in its rows, and the proposal with the least greatest regret is taken, until none lessens it.
+A silo's regret of a graph is how much better the graph that GES finds in its own rows scores there. Starting from the
+empty graph, the server proposes all graphs that differ by one inserted, deleted or reversed edge; each silo says how
+much each change gains on its rows, and the proposal with the smallest maximal regret is taken, until none reduces it.
 
-What leaves a silo: its regret of the present graph, and what each change gains, an exchange for each edge. What the
-server needs: every silo's answer, as it looks for the greatest; a sum would not do.
+What leaves a silo: its regret of the current graph and the gain of each change, in one exchange per edge. What the
+server needs: every silo's answer, because it takes a maximum; a sum is not enough.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from .scoring import scores_of
 from .settings import SearchSettings
 
 LEAST = 1e-9
-"""a regret lessened by no more is rounding"""
+"""a reduction of the regret by no more than this is rounding"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Judgement:
     regret: float
     """of the graph proposed"""
     gains: FloatArray
-    """`[d, d]`: what it gains to put i → j in, or, where it is in, to take it out"""
+    """`[d, d]`: the gain of inserting i → j or, where it is present, of deleting it"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))
 
     def open_server(schema: Schema) -> Server:
-        cardinalities_of(schema)  # refuses time series
+        cardinalities_of(schema)  # raises BadInput for time series
         d = len(schema.variables)
         return Server(schema.variables, np.zeros((d, d), np.bool_), np.inf)
 
@@ -116,7 +116,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
 
 def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
-    """Return the state after the change that leaves the least greatest regret, or done if none lessens it."""
+    """Return the state after the change with the smallest maximal regret, or done if none reduces it."""
     changes, graphs = neighbours(server.dag)
     regrets = np.array([one.regret for one in replies.each])
     server = replace(server, worst=float(regrets.max()))

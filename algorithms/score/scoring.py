@@ -13,14 +13,14 @@ from .settings import ScoreSettings
 
 
 def refuse_wide(schema: Schema, most_cells: int) -> None:
-    """Raise BadInput for a variable that alone has more than `most_cells` levels: it would have no score at all."""
+    """Raise `BadInput` for a variable with more than `most_cells` levels: no family of it could be scored."""
     for variable, levels in schema.levels.items():
         if len(levels) > most_cells:
             raise BadInput(f"most_cells is {most_cells}: {variable} alone has {len(levels)} levels")
 
 
 def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf) -> Scores:
-    """Return what scores families on `rows`; discrete families with more than `most_cells` cells are not considered."""
+    """Return what scores families on `rows`; discrete families of more than `most_cells` cells are excluded."""
     if rows.kind == "continuous":
         d = len(rows.cardinalities)
         return lambda batch: score_moments(rows.moments, d, batch)

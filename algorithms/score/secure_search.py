@@ -1,13 +1,13 @@
-"""GES and BOSS on the rows of all silos without moving one: scores from counts that are only ever seen summed. Ours.
+"""GES and BOSS on the rows of all silos, none of which moves: scores come from summed counts (ours).
 
-The search runs at the server. Whenever it waits for scores, the families it wants go out in one exchange, as sets of
-variables: a set stands for all families within it. Each silo counts the joint states of every set asked for, all of
-them in mixed radix, so everybody's numbers stand in the same, public places, and only their sum is needed. From equal
-counts come equal scores, bit for bit: the search takes the very steps it takes on pooled rows.
+The search runs at the server. Whenever it needs scores, the wanted families go out in one exchange as sets of
+variables; a set covers all families within it. Each silo counts the joint states of every set in mixed radix, so the
+numbers of all silos stand in the same public places, and only their sum is needed. Equal counts give equal scores, bit
+for bit: the search takes exactly the steps that it takes on pooled rows.
 
-What leaves a silo: its part of the sum of those counts; of continuous data its part of the second moments, once. A
-round costs a silo a pass over its rows for each set asked for. With `ahead`, what the next moves may need is asked for
-along with what is needed now, so that there are fewer exchanges, and more bytes.
+What leaves a silo: its part of the summed counts; for continuous data its part of the second moments, once. A round
+costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are requested
+together with those needed now: fewer exchanges, more bytes.
 """
 
 from collections.abc import Callable
@@ -49,9 +49,9 @@ class SecureSearch(SearchSettings):
     """Settings of `secure-ges` and `secure-boss`."""
 
     ahead: int = 8
-    """moves to look ahead (BOSS: any number above 0, the whole sweep)"""
+    """how many moves to look ahead (BOSS: any number above 0 means the whole sweep)"""
     cells: int = 4_000_000
-    """about how many cells of tables to ask for in one exchange, at most"""
+    """most table cells to ask for in one exchange, approximately"""
     rounds: int = 10_000
     """exchanges, at most"""
 
@@ -65,7 +65,7 @@ class SecureSearch(SearchSettings):
 
 @dataclass(frozen=True)
 class Server(Generic[State]):
-    """The server's state: where the search stands, and the scores it knows."""
+    """The server's state: that of the search, and the scores it knows."""
 
     variables: tuple[str, ...]
     kind: str
@@ -150,7 +150,7 @@ def _begun(
 def _learned(
     server: Server[Any], replies: Replies[Numbers], procedure: Procedure[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """Return the state with the scores that the sum of the silos' answers gives, and the search as far as it gets."""
+    """Return the state with the scores that the summed answers give, and the search advanced as far as they allow."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.kind == "continuous":
@@ -185,7 +185,7 @@ def measures(server: Server[Any]) -> dict[str, float]:
 
 
 def _advanced(server: Server[Any], procedure: Procedure[Any], settings: SecureSearch) -> Server[Any]:
-    """Return the state with the search as far as it gets; it then waits for scores, or is done."""
+    """Return the state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
     while not state.done:
         if len(families.wanted):
@@ -202,7 +202,7 @@ def _advanced(server: Server[Any], procedure: Procedure[Any], settings: SecureSe
 def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: Procedure[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """Return the final state: the moments answer everything."""
+    """Return the final state: the moments give every score."""
     d = len(server.variables)
     found = search(procedure, d, settings, lambda batch: score_moments(moments, d, batch))
     return replace(server, found=found, done=True)

@@ -25,12 +25,12 @@ class ScoreSettings:
 
 @dataclass(frozen=True)
 class SearchSettings(ScoreSettings):
-    """Settings of a search over all rows, pooled or by sums: the two find the same, because both have all of these."""
+    """Settings of a search over all rows, pooled or by sums: with equal settings the two find the same graph."""
 
     turning: bool = True
-    """GES: turn edges, too, and begin again until nothing changes"""
+    """GES: also turn edges, and repeat all phases until nothing changes"""
     most_cells: int = 1 << 15
-    """families whose table of counts has more cells are not considered: a few rows in each say nothing"""
+    """families whose count table has more cells are not considered: too few rows would fall in each cell"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -45,7 +45,8 @@ class FusionSettings(ScoreSettings):
     quota: float = 0.5
     """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
-    """wary: a silo inserts x → y only if that gains without turning any neighbour of y (the published program's way)"""
+    """wary: a silo inserts x → y only if that gains without turning any neighbour of y, as the published program does;
+    full: Chickering's operator"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -1,4 +1,4 @@
-"""Families in tables of counts: the sets of variables to be counted for a batch, and the scores that come of them."""
+"""Families scored from count tables: the sets of variables to count for a batch, and the scores that follow."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) 
 
 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
-    """Return the sets to count for `batch`: a family's set is left out if it is part of another one that is there."""
+    """Return the sets to count for `batch`: a set that is part of another one is left out."""
     widths = _widths(batch.first, batch.members, cardinalities)
     keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
     within: dict[tuple[int, ...], tuple[int, ...]] = {}
