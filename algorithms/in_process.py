@@ -33,7 +33,7 @@ def silo_generator(seed: int, silo: str) -> np.random.Generator:
 class InProcessFederation:
     """Silos as tables `[n_rows, n_variables]` in memory, each with a state that only `local_solve` ever sees.
 
-    With `secure`, or for an algorithm that needs it, replies are masked as they would be among strangers.
+    With `secure`, or for an algorithm that needs it, replies are masked as they are between machines.
     """
 
     schema: Schema

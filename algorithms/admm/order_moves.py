@@ -1,9 +1,10 @@
-"""Turning edges of a settled order: a search over orders that asks the silos for sums of variances only.
+"""Moves in a settled order: a local search over orders that needs only sums of variances from the silos.
 
-A settled order can hold a wrong turn that no small step undoes. NOTEARS' own loss tells: with each variable regressed
-on all before it, the loss of an order is ½Σ_j var(x_j | those before), which for equal error variances is least at an
-order of the truth. So the server proposes moves, one variable to another's place, for every learned edge; each silo
-answers with the change of its sum of conditional variances; moves that do not overlap add up, and the best are taken.
+A settled order may have an edge the wrong way round, which no small step undoes. NOTEARS' own loss detects it: with
+each variable regressed on all before it, the loss of an order is ½Σ_j var(x_j | those before), which for equal error
+variances is least at an order of the truth. For every learned edge the server proposes the two moves that would turn
+it, one variable to the other's place; each silo answers with the change of its sum of conditional variances. Moves that
+do not overlap add up, and the best are taken.
 
 A move changes only the variables between its two places. With L the Cholesky factor of S in the current order, their
 covariance given all before is the block of L times its transpose: a move of length k costs O(k³), not O(d³).
@@ -42,7 +43,7 @@ def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> F
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
-    """Return the places after the moves whose change is below −`least`: best first, each clear of those before it."""
+    """Return the places after the moves whose change is below −`least`, best first, skipping overlapping ones."""
     order = np.argsort(place)
     free = np.ones(len(order), dtype=bool)
     for k in np.argsort(changes, kind="stable"):

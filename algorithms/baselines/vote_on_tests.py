@@ -22,7 +22,7 @@ from ..statistics.packing import Packing, packing
 from ..statistics.rounding import to_multiples
 from ..statistics.rows import Numbers, Query, Rows
 
-# Strengths then add up exactly, in any order, masked or not.
+# Rounded to so many bits, strengths add up exactly, in any order, masked or not.
 STRENGTH_BITS = 20
 
 
@@ -70,7 +70,7 @@ def votes(settings: ConstraintSettings) -> Evidence:
 
 
 def ballot(n_tests: int) -> Packing:
-    """Return how a silo's say on so many tests is packed."""
+    """Return how a silo's votes on `n_tests` tests are packed."""
     return packing(independent=n_tests, strength=n_tests)
 
 

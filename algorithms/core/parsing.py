@@ -1,4 +1,4 @@
-"""Settings out of words: `KEY=VALUE` pairs become the typed fields of an algorithm's settings."""
+"""Parsing settings: `KEY=VALUE` pairs become the typed fields of an algorithm's settings."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def parsed(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
 
 
 def parsed_value(what: str, kind: Any, value: Any) -> Any:
-    """Return `value`, or what its text says, as a `kind`; raises `BadInput` that calls it `what`."""
+    """Return `value`, or the value of its text, as a `kind`; raises `BadInput` that calls it `what`."""
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise BadInput(f"{what} is '{value}': choose {', '.join(map(str, get_args(kind)))}")

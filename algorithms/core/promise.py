@@ -1,6 +1,6 @@
-"""What a private algorithm promises, what a release costs, and what a ledger writes down: the words of privacy.
+"""What a private algorithm promises, what a release costs, and what a ledger records: the vocabulary of privacy.
 
-How costs become an ε, and how they are spent, is in `privacy/`.
+`privacy/` has the rest: how costs become an ε, and how they are charged.
 """
 
 import math
@@ -102,7 +102,7 @@ def nothing(adjacency: type[A]) -> Cost[A]:
 
 @dataclass(frozen=True)
 class Release:
-    """Something a silo is about to tell, and what that costs."""
+    """Something that a silo is about to release, and its cost."""
 
     what: str
     cost: Cost[ReplaceOne]
@@ -119,7 +119,7 @@ class Promise:
     delta: float
     cost: Cost[ReplaceOne]
     protects: str
-    """from whom: what an observer may see without learning more than this of any record"""
+    """from whom the promise protects"""
     broken: str = ""
 
 
@@ -139,7 +139,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Private(Generic[Silo, Broadcast]):
-    """What makes an algorithm private: a promise, and a price for every reply before it is made."""
+    """What makes an algorithm private: a promise, and the cost of every reply before it is made."""
 
     promise: Callable[[Schema], Promise]
     releases: Callable[[Silo, Broadcast], tuple[Release, ...]]
@@ -148,7 +148,7 @@ class Private(Generic[Silo, Broadcast]):
     """the state with the 32 bytes from which this round's noise is drawn"""
     insecure_seed: int = NO_SEED
     tight: Callable[[Schema], float | None] = lambda schema: None
-    """an ε that the whole run keeps to, by tight accounting: at most what zCDP says; None: zCDP is all there is"""
+    """an ε for the whole run by tight accounting, at most that of zCDP; None: there is only zCDP"""
 
 
 def at_least(exact: Fraction) -> float:

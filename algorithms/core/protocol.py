@@ -103,9 +103,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     whole_numbers: bool = False
     """whether summands are int64 and their sum exact; floats travel masked as fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = everywhere
-    """where, by what the server knows, the summands of this round may differ from zero: all that is sent masked"""
+    """where the summands of this round may differ from zero, as far as the server knows: only that is sent masked"""
     needs_secure_sum: bool = False
-    """whether a reply by itself says more than the algorithm promises: only their sum may be seen"""
+    """whether a single reply reveals more than the algorithm promises: only the sum may be seen"""
     bears_loss: bool = False
     """whether the server can go on from the sum over those silos that answered"""
     private: Private[Silo, Broadcast] | None = None
@@ -119,7 +119,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
     """for baselines that learn one structure a silo: each of them"""
     kept: tuple[str, ...] = ()
-    """the fields of Silo that change from round to round, which a silo journals; the rest is made from its rows"""
+    """the fields of Silo that change from round to round: a silo journals them and rebuilds the rest from its rows"""
 
 
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error

@@ -25,7 +25,7 @@ from .step_noise import SLACK, StepNoise, release
 
 @dataclass(frozen=True)
 class PrivateProblem:
-    """A silo's lasso: loss(B; rows) + ⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over `allowed`; only the rows are private.
+    """A silo's lasso: loss(B; rows) + ⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over `allowed`; only rows are private.
 
     The loss is ½tr((I − B)ᵀS(I − B)), or what clipping makes of it; `start` is zero outside `allowed`.
     """

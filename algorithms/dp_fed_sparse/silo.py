@@ -219,7 +219,7 @@ def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
         return np.full(d, np.sqrt(settings.known_smoothness))
     if settings.smoothness == "histogram":
         each = scales.counts_sensitivity(d) ** 2 / (2 * plan(settings, schema).scales.rho)
-        scales.require_heard(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
+        scales.require_signal(sum(schema.rows.values()), float(np.sqrt(len(schema.rows) * each)))
     return np.empty(0)
 
 

@@ -135,7 +135,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
     """Return the state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
-        scales.require_heard(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
+        scales.require_signal(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
     d = len(schema.variables)
     known = np.full(d, settings.known_scale) if settings.known_scale else np.empty(0)
     nothing = np.zeros((d, d))

@@ -1,11 +1,11 @@
-"""The second moments of a table as integers, each row's part in them bounded: what a private covariance starts from.
+"""The second moments of a table as integers, with each row's contribution clipped: what a private covariance starts from.
 
-A row x is measured in units t, drawn in to the norm R where it is longer, and rounded towards zero to whole steps; its
-part qqᵀ then has a Frobenius norm of at most 2^(2·bits), exactly. Replacing one row moves the sum by at most √2 of that
-(both parts at right angles). Released is the upper triangle, with half the noise variance off the diagonal, where an
-entry stands for two.
+A row x is measured in units t, clipped to the norm R, and rounded towards zero to whole steps; its contribution qqᵀ
+then has a Frobenius norm of at most 2^(2·bits), exactly. Replacing one row moves the sum by at most √2 of that (both
+parts at right angles). Released is the upper triangle, with half the noise variance off the diagonal, where an entry
+stands for two.
 
-The units settle where the noise goes. With t_i = √s_i for a variable of scale s_i, the noise of variance i is
+The units decide where the noise goes. With t_i = √s_i for a variable of scale s_i, the noise of variance i is
 proportional to s_i and the bound R² = c·Σ s_i: of all powers of s_i this makes the largest noise least (t = s leaves
 the small variables too clear and the large ones in the dark; t = 1 drowns the small).
 """
@@ -33,7 +33,7 @@ def units(scales: FloatArray) -> FloatArray:
 
 
 def radius(scales: FloatArray, clip: float) -> float:
-    """Return R, the norm that rows in these units are drawn in to: R² = clip·Σ s_i."""
+    """Return R, the norm to which rows in these units are clipped: R² = clip·Σ s_i."""
     return math.sqrt(clip * float(scales.sum()))
 
 

@@ -1,4 +1,4 @@
-"""The privacy ledger of a silo: every release is priced and written down before its noise is drawn.
+"""The privacy ledger of a silo: every release is charged before its noise is drawn.
 
 A run promises (ε, δ) to every record of every silo; the silo holds it to that. A round's releases are reserved first:
 their cost is charged whether or not the round then succeeds, and a reservation that would go beyond what the run

@@ -21,9 +21,9 @@ EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / STEPS_A_DOUBLING)
 BUCKETS = len(EDGES) + 1
 # Scales that are tried, a fifteenth apart.
 CANDIDATES: FloatArray = 2.0 ** np.arange(-19, 19, 0.1)
-# What the rows must add up to in the matched filter, in deviations of the noise there: with less, more than one
-# scale in fifty is wrong by a factor of two.
-HEARD = 5.0
+# The least signal-to-noise ratio in the matched filter: with less, more than one scale in fifty is wrong by a factor of
+# two.
+LEAST_SIGNAL = 5.0
 
 
 def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
@@ -33,7 +33,7 @@ def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
 
 
 def counts_sensitivity(variables: int) -> float:
-    """Return the ℓ₂ sensitivity of the counts of so many variables: √(2d)."""
+    """Return the ℓ₂ sensitivity of the counts of d variables: √(2d)."""
     return float(np.sqrt(2 * variables))
 
 
@@ -44,9 +44,9 @@ def profiles() -> FloatArray:
     return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
 
-def require_heard(rows: int, deviation: float) -> None:
-    """Raise `BadInput` if so many `rows` cannot be heard through noise of this `deviation` in every count."""
-    if rows * float(np.linalg.norm(profiles()[len(CANDIDATES) // 2])) < HEARD * deviation:
+def require_signal(rows: int, deviation: float) -> None:
+    """Raise `BadInput` if the counts of `rows` rows are lost in noise of this standard `deviation`."""
+    if rows * float(np.linalg.norm(profiles()[len(CANDIDATES) // 2])) < LEAST_SIGNAL * deviation:
         raise BadInput(
             f"{rows} rows in all are too few for this budget: the noise in the counts that scales are from would have "
             f"the deviation {deviation:.0f}; allow a greater epsilon, or state the variables' scale if it is public"

@@ -1,8 +1,8 @@
 """Noise shares: how much noise every silo adds so that the sum of those who answer hides any one record.
 
-A secure sum is recovered from no fewer than `threshold` silos, so that many shares are sure to be in it; those of
-colluders, who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of
-integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and what "nearly" costs is in the price.
+A secure sum is recovered from at least `threshold` silos, so at least that many shares are in it; shares of colluders,
+who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of
+integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and the cost allows for the difference.
 """
 
 import math
@@ -19,11 +19,11 @@ from .zcdp import distributed_gaussian_cost
 
 @dataclass(frozen=True)
 class Shares:
-    """What the budget comes to, from public numbers alone."""
+    """How the privacy budget is spent, from public numbers alone."""
 
     promise: Promise
     silos: int
-    """shares that are sure to be in a sum and unknown to who sees it"""
+    """shares that are certain to be in a sum and unknown to whoever sees it"""
     bits: int
     """bits of a coordinate in the integer second moments"""
     count_variance: Fraction
@@ -43,9 +43,9 @@ def delta_for(delta: float, schema: Schema) -> float:
 
 
 def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
-    """Return how many shares of so many silos are sure to be in a secure sum and unknown, and from whom that protects.
+    """Return how many shares are certain to be in a secure sum and unknown, and against whom that protects.
 
-    Raises `BadInput` where so many `colluders` leave none.
+    Raises `BadInput` if the `colluders` leave none.
     """
     threshold = default_threshold(silos)
     if threshold - colluders < 1:
@@ -59,7 +59,7 @@ def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
 
 
 def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int) -> Shares:
-    """Return the noise of each silo of `schema` if so many shares are `sure` to be in what is seen; 1: a silo's own.
+    """Return the noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
 
     `counting` is the share of the promised budget for the bucket counts.
     """
@@ -84,7 +84,7 @@ def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int) -
 
 
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
-    """Return the variance, in `parts` of 1, of one of so many shares of noise that costs no more than `cost`."""
+    """Return the variance, a multiple of 1/`parts`, of one of `silos` noise shares that together cost at most `cost`."""
     if cost.rho == 0:
         return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)

@@ -65,7 +65,7 @@ def count(
 
 
 class ReadTables:
-    """Count tables by the number of what they were asked for."""
+    """Count tables, read by the number of the test they were asked for."""
 
     def __init__(self, tables: Tables, cardinalities: NDArray[np.int64], counts: NDArray[Any]) -> None:
         """Find where each table begins."""
@@ -73,7 +73,7 @@ class ReadTables:
         self.begins = offsets(tables.sets, cardinalities)
 
     def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """Return the table `number` asked for, `[n_strata, levels of each of the ends]`: a stratum a row."""
+        """Return the table that test `number` asked for, `[n_strata, levels of each of the ends]`: one stratum a row."""
         s = self.tables.table_of[number]
         variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
         table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])

@@ -127,11 +127,11 @@ def test_what_can_be_heard_is_mostly_right_and_what_cannot_is_refused(deviation,
     counts = scales.bucket_counts(rng.normal(size=(rows, 1))) + noise
     off = np.abs(np.log2(scales.CANDIDATES[(counts @ scales.profiles().T).argmax(axis=1)])) > 1
     if deviation < 1:
-        scales.require_heard(rows, deviation * most)
+        scales.require_signal(rows, deviation * most)
         assert off.mean() < wrong
     else:
         with pytest.raises(ValueError, match="2000 rows in all are too few for this budget"):
-            scales.require_heard(rows, deviation * most)
+            scales.require_signal(rows, deviation * most)
         assert off.mean() > wrong
 
 
