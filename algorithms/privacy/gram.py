@@ -1,4 +1,4 @@
-"""The second moments of a table as integers, with each row's contribution clipped: what a private covariance starts from.
+"""The second moments of a table as integers, each row clipped: what a private covariance starts from.
 
 A row x is measured in units t, clipped to the norm R, and rounded towards zero to whole steps; its contribution qqᵀ
 then has a Frobenius norm of at most 2^(2·bits), exactly. Replacing one row moves the sum by at most √2 of that (both

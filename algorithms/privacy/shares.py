@@ -84,7 +84,7 @@ def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int) -
 
 
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
-    """Return the variance, a multiple of 1/`parts`, of one of `silos` noise shares that together cost at most `cost`."""
+    """Return the variance, a multiple of 1/`parts`, of one of `silos` noise shares that cost at most `cost`."""
     if cost.rho == 0:
         return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)

@@ -73,7 +73,7 @@ class ReadTables:
         self.begins = offsets(tables.sets, cardinalities)
 
     def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """Return the table that test `number` asked for, `[n_strata, levels of each of the ends]`: one stratum a row."""
+        """Return the table that test `number` asked for, `[n_strata, levels of each of the ends]`."""
         s = self.tables.table_of[number]
         variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
         table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
