@@ -71,7 +71,7 @@ def evaluate(step: Step[Any]) -> None:
 
 
 def solves_as_tasks(number: int) -> Start:
-    """Return the way to start the solves of round `number` as one `local_solve` task of the current flow a silo."""
+    """Return what starts the solves of round `number`: one `local_solve` task of the current flow for each silo."""
 
     def start(steps: Mapping[str, Step[Any]]) -> Waits:
         return {silo: local_solve.submit(silo, number, step).result for silo, step in steps.items()}

@@ -1,4 +1,4 @@
-"""The Dask worker of a data owner, as a preload that says which silos it hosts and where their rows are.
+"""The preload of a data owner's Dask worker: which silos it hosts, and where their rows are.
 
     dask worker tcp://coordinator:8786 --nthreads 1 --resources "silo:hospital-a=1" \
         --preload fedbnsl.tasks.worker --silo hospital-a=/data/hospital-a.csv

@@ -66,7 +66,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
-            # Silos that an earlier exchange of this run has given up are not waited for again.
+            # Silos that an earlier federation of this run has given up are not waited for again.
             gone = dict(federations[-1].roster.gone) if federations else {}
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
             terms = RunTerms(run_id, registry.pack(spec), schema, settings.seed, job.budget)

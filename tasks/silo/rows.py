@@ -45,7 +45,7 @@ class DescribedLabels(Described):
 def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = None) -> Described:
     """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    `about` is the content of the coordinator's `about.json`; what it says of the kind of data and their levels holds.
+    `about` is the content of the coordinator's `about.json`: the kind of data and the levels it declares are binding.
     """
     if source.is_dir():
         own = pool(read_folder(source)).schema

@@ -108,7 +108,7 @@ def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _start_method() -> str:
-    """Return how worker processes start: forked, where the system can, from one process that has imported everything.
+    """Return how to start worker processes: forked, if the system can, from a process that has imported everything.
 
     Measured: 5 s of CPU a worker less at the start, and a worker that died is back after 0.1 s instead of 6.
     """

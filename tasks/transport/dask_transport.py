@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 
@@ -22,8 +23,9 @@ class DaskTransport:
 
     def submit(self, silo: str, call: MethodCall) -> "DaskAnswer":
         """Have the worker that hosts `silo` carry out `call`; Dask waits for such a worker if there is none."""
-        # Not pure: Dask must not take the result of an equal call for the answer to this one.
-        return DaskAnswer(silo, self.client.submit(on_worker, silo, call, resources={resource(silo): 1}, pure=False))
+        # A key of its own: Dask must not take the result of an equal call for the answer to this one.
+        key = f"{call.method}-{uuid4()}"
+        return DaskAnswer(silo, self.client.submit(on_worker, silo, call, key=key, resources={resource(silo): 1}))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ ATTEMPTS = 3
 class SecureTransport:
     """The way to the silos for the secure sum of round `number` (see `secure.exchange.Transport`).
 
-    The silos solve in phase "mask", which `start` starts.
+    The silos solve in phase "mask"; `start` says how these solves are started.
     """
 
     roster: Roster
