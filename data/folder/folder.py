@@ -6,7 +6,7 @@ other kinds and names beginning with a dot are left alone.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,10 +27,8 @@ from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table
 
 __all__ = [
-    "checksums",
     "read_folder",
     "read_schema",
-    "read_silo",
     "read_structure",
     "read_truth",
     "silo_files",
@@ -62,26 +60,6 @@ def silo_files(folder: Path) -> dict[str, Path]:
     if not files:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
     return dict(sorted(files.items()))
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each silo file of `folder` by file name. Raises `BadInput` as `silo_files` does."""
-    return checksums_of(silo_files(folder))
-
-
-def read_silo(
-    path: Path, variables: Sequence[str] | None = None, by: str = "the schema"
-) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Read one silo's table of numbers: its variables, and its rows [n_rows, n_variables] in that order.
-
-    With `variables` the columns are put in that order, and a missing or extra one is refused; `by` says, in the
-    message, who has those variables. Raises `BadInput` as `read_table` does.
-    """
-    table = read_table(path)
-    if variables is None:
-        return table.variables, table.values
-    check_same_columns(path, table.variables, variables, by)
-    return tuple(variables), table.ordered(variables)
 
 
 def read_folder(folder: Path) -> FederatedData:
