@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from fedbnsl.algorithms.graphs.edge_types import edge_count, written
+from fedbnsl.algorithms.graphs.edge_text import typed_edges
+from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
@@ -74,7 +75,7 @@ def structure_csv(structure: Structure) -> str:
     names, weight, mixed = structure.variables, structure.kind != "pag", structure.kind != "dag"
     rows = [
         (names[i], names[j], *[float(structure.weights[i, j])] * weight, *[type_] * mixed)
-        for i, j, type_ in written(structure)
+        for i, j, type_ in typed_edges(structure)
     ]
     return _csv(("source", "target", *["weight"] * weight, *["type"] * mixed), rows)
 

@@ -10,8 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Marks = NDArray[np.int8]
-NO_EDGE, TAIL, ARROW, CIRCLE = 0, 1, 2, 3
+from .marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 
 Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 """(where a tail is asked for, where an arrow), each `[n_variables, n_variables]` like `marks`"""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
-from fedbnsl.algorithms.graphs.pag import CIRCLE
+from fedbnsl.algorithms.graphs.marks import CIRCLE
 
 from .layering import break_cycles, topological
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened

@@ -1,6 +1,7 @@
 """The report of a run: one HTML file that explains itself and needs nothing else, not even the internet."""
 
-from fedbnsl.algorithms.graphs.edge_classes import Edge, classify, weighted
+from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
+from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..model import model_file
