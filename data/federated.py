@@ -11,6 +11,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 
 POOLED = "pooled"
+LEAST_ROWS = 2
+"""rows a silo must have"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +70,16 @@ def discrete(
     """Return the public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="discrete", levels={name: tuple(levels[name]) for name in variables})
+
+
+def silo_names(count: int) -> tuple[str, ...]:
+    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
+    return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
+
+
+def dealt(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
+    """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
+    together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
+    tables = {silo: together[rows] for silo, rows in parts.items()}
+    schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()})
+    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})

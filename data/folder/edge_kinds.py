@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.edge_text import CPDAG_TYPES, PAG_TYPES
 from fedbnsl.algorithms.graphs.structure import GraphKind
-
-from .check import shown
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:

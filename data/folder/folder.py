@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
 from .about import check_checksums, checksums_of, declared_levels, read_about, write_about
-from .check import check_codes, check_labels, check_names, check_same_columns, check_silo_name, check_table, shown
+from .check import check_codes, check_labels, check_same_columns, check_silo_name, check_table
 from .kind import kind_of
 from .labels import LabelTable, read_labels
 from .levels import joint_schema

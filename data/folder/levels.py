@@ -7,10 +7,11 @@ in any silo, in numerical order if all are whole numbers, and in the order of th
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from fedbnsl.algorithms.core.names import name_fault
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import MISSING, cell_fault, name_fault, shown
+from .check import MISSING, cell_fault
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""

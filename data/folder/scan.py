@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault, check_names, shown
+from .check import cell_fault
 
 FaultOf = Callable[[str, str], str | None]
 """(column, cell) -> what is wrong with it, None if nothing is"""

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault, check_table, shown
+from .check import cell_fault, check_table
 from .parquet import read_frame
 from .scan import check_apart, find_fault, read_header
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
-from .check import cell_fault, check_names, shown
+from .check import cell_fault
 from .edge_kinds import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import FederatedData, continuous
+from ..federated import FederatedData, continuous, silo_names
 from .sem import FloatArray, Noise, linear_sem
 
 Graph = Literal["ER", "SF"]
@@ -141,11 +141,6 @@ def check_graph(variables: int, edges: int, graph: Graph) -> None:
 def variable_names(count: int) -> tuple[str, ...]:
     """Return x1, x2, ... with as many digits as the last needs, so that they sort."""
     return tuple(f"x{number:0{len(str(count))}d}" for number in range(1, count + 1))
-
-
-def silo_names(count: int) -> tuple[str, ...]:
-    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
-    return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
 def _scale_free(variables: int, links: int, rng: np.random.Generator) -> NDArray[np.bool_]:

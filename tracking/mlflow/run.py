@@ -21,10 +21,11 @@ from fedbnsl.algorithms.graphs.edge_text import typed_edges
 from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..model import save_pyfunc, why_no_model
+from ..model import why_no_model
 from ..outputs import MODELS, OUTPUTS, flat_metrics
 from ..result import RunResult
 from .dataset_input import TrackedData, dataset_input
+from .saved_model import save_pyfunc
 from .store import experiment_id, open_client, run_url, tracking_uri
 
 if TYPE_CHECKING:
