@@ -17,12 +17,12 @@ LEAST_ROWS = 2
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """The tables of all silos, as an experiment holds them; in a real federation nobody does.
+    """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
 
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
     data, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. `silo_weights[silo]` are that
     silo's own true weights, [n_variables, n_variables], in heterogeneous data (000 B.1.2); empty otherwise. `about`
-    says how the data were made, as `about.json` does.
+    says how the data were made, in the form of `about.json`.
     """
 
     schema: Schema

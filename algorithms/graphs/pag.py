@@ -28,9 +28,9 @@ def orient_pag(
 ) -> Marks:
     """Return the PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
-    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule draws on an ambiguous one. All that the
-    rules ask for at the same time is done at once, and a mark that is asked to be both tail and arrow, as can happen
-    with what was learned from data, stays a circle: the order of the variables does not matter.
+    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. In each pass all
+    rules are applied to the same marks at once. A mark that one rule makes a tail and another an arrow, as can happen
+    with independences learned from data, stays a circle. So the order of the variables does not matter.
     """
     marks = np.where(joined, CIRCLE, NO_EDGE).astype(np.int8)
     for i, k, j in colliders:

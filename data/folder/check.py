@@ -1,8 +1,8 @@
-"""What a table must be to learn from, and the one line that says where it is not.
+"""What a table must be like to learn from it, and the one-line message that says where it is not.
 
-Places are named as a person finds them: "line N" is the N-th line of a text file (the header is line 1, an empty line
-counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
-Python does, so a message is one line whatever they hold.
+Places are named as a person would find them: "line N" is the N-th line of a text file (the header is line 1, an empty
+line counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are
+quoted as Python does, so a message is one line whatever they hold.
 """
 
 import math

@@ -36,7 +36,7 @@ class LabelTable:
         return len(self.codes)
 
     def schema(self, silo: str) -> Schema:
-        """Return what is public of this table as that of `silo`; its levels are those it knows of."""
+        """Return what is public of this table as that of `silo`; its levels are those of this table."""
         return Schema(self.variables, {silo: len(self.codes)}, "discrete", self.levels)
 
     def rows(self, schema: Schema) -> Codes:

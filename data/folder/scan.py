@@ -1,6 +1,6 @@
-"""A CSV file read cell by cell: its header, its first rows, and where it is not the table it should be.
+"""A CSV file read cell by cell: its header, its first rows, and where it departs from a proper table.
 
-Slow, so used for the first rows of a file, and for all of it once pandas has failed on it.
+This is slow, so it is used for the first rows of a file, and for all of it only after the fast reader has failed.
 """
 
 import csv

@@ -87,7 +87,7 @@ def _text_fault(cell: str) -> str | None:
 
 
 def _read_fast(path: Path, header: Sequence[str], apart: str | None) -> Table:
-    """Read a CSV file that is as it should be; raise ValueError on most that are not."""
+    """Read a well-formed CSV file; raise ValueError on most others."""
     frame = pd.read_csv(
         path,
         header=0,
