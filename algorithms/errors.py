@@ -5,6 +5,15 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
     """Something the user gave is wrong: one clear line naming file, column, row and value; the program exits with 2."""
 
 
+SHOWN = 40
+"""letters of a value that a message quotes"""
+
+
+def shown(value: str) -> str:
+    """Return `value` quoted for a message, on one line and not too long."""
+    return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
+
+
 def require(holds: bool, name: str, value: float, range_: str) -> None:
     """Raise `BadInput` naming the parameter, its value and what it must be, unless it `holds`."""
     require_number(holds, f"parameter {name}", value, range_)

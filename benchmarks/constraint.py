@@ -25,9 +25,10 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.generators.discrete import discrete, surrogate
+from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs_truth
+from fedbnsl.data.networks.surrogate import surrogate
 
 SEEDS = range(2, 12)
 ROWS = 10_000

@@ -11,16 +11,18 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 
 POOLED = "pooled"
+LEAST_ROWS = 2
+"""rows a silo must have"""
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """The tables of all silos, as an experiment holds them; in a real federation nobody does.
+    """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
 
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
     data, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. `silo_weights[silo]` are that
     silo's own true weights, [n_variables, n_variables], in heterogeneous data (000 B.1.2); empty otherwise. `about`
-    says how the data were made, as `about.json` does.
+    says how the data were made, in the form of `about.json`.
     """
 
     schema: Schema
@@ -68,3 +70,16 @@ def discrete(
     """Return the public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="discrete", levels={name: tuple(levels[name]) for name in variables})
+
+
+def silo_names(count: int) -> tuple[str, ...]:
+    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
+    return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
+
+
+def dealt(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
+    """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
+    together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
+    tables = {silo: together[rows] for silo, rows in parts.items()}
+    schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()})
+    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})

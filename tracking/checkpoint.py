@@ -1,6 +1,6 @@
 """A checkpoint: the coordinator's state after a round, so that a run that was killed can go on.
 
-One file, replaced at once: whoever reads it finds the last complete checkpoint. Nothing is pickled.
+One file, replaced atomically: a reader always finds the last complete checkpoint. Nothing is pickled.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`. Raises `BadInput` if there is none, or the file is damaged or something else."""
+    """Return the checkpoint in `path`. Raises `BadInput` if it cannot be read, is damaged or is no checkpoint."""
     try:
         content = path.read_bytes()
     except OSError as error:

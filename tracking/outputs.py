@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from fedbnsl.algorithms.graphs.edge_types import edge_count, written
+from fedbnsl.algorithms.graphs.edge_text import typed_edges
+from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
@@ -70,17 +71,17 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 
 
 def structure_csv(structure: Structure) -> str:
-    """Return an edge a line: source, target, weight (a PAG has none), and its type if the structure is not a DAG."""
+    """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG."""
     names, weight, mixed = structure.variables, structure.kind != "pag", structure.kind != "dag"
     rows = [
         (names[i], names[j], *[float(structure.weights[i, j])] * weight, *[type_] * mixed)
-        for i, j, type_ in written(structure)
+        for i, j, type_ in typed_edges(structure)
     ]
     return _csv(("source", "target", *["weight"] * weight, *["type"] * mixed), rows)
 
 
 def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
-    """Return a round a line; the columns are those of any round, `round` first."""
+    """Return one line per round; the columns are those that occur in any round, `round` first."""
     rows = list(rounds)
     columns = list(dict.fromkeys(("round", *(name for row in rows for name in row))))
     return _csv(columns, ([row.get(name, "") for name in columns] for row in rows))
@@ -101,7 +102,7 @@ def flat_metrics(result: RunResult) -> dict[str, Metric]:
 
 
 def config(result: RunResult) -> dict[str, Any]:
-    """Return what it takes to run this again, and with what it was run."""
+    """Return everything needed to repeat the run, and the versions it ran with."""
     return {
         "name": result.name,
         "algorithm": result.algorithm,
@@ -121,7 +122,7 @@ def config(result: RunResult) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as JSON for people and programs; what JSON cannot say (infinity, NaN) is null."""
+    """Return `value` as JSON for people and programs; what JSON cannot express (infinity, NaN) is null."""
     return json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

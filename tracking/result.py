@@ -49,7 +49,7 @@ NOT_COVERED = (
     "error messages about rows that cannot be read",
     "the levels of discrete variables, which are declared and public",
 )
-"""what ε says nothing of, shown with every ε"""
+"""what ε does not cover, shown with every ε"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Parameters:
 
     network: Network | None
     how: str
-    """where they come from, or why there are none"""
+    """where the parameters come from, or why there are none"""
     bytes_sent: int = 0
     """what it took, besides the rounds"""
 

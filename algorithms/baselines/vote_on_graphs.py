@@ -17,7 +17,7 @@ from ..constraint.settings import ConstraintSettings
 from ..core.one_exchange import Request, once
 from ..core.protocol import FederatedAlgorithm, Replies, rounds
 from ..core.schema import FloatArray, Schema
-from ..graphs.pag_rules import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
+from ..graphs.marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..in_process import InProcessFederation
 from ..statistics.packing import Packing, packing

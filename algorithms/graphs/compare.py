@@ -5,16 +5,18 @@ used in 000 §6, 001 §6 and 002 §7; the lenient SHD, 003 §7; SMHD, 004 §4.2.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import BadInput
-from .compare_pag import Metrics, compare_pag
-from .cpdag import cpdag
+from .edge_classes import differing_pairs
+from .edge_counts import Metrics, counts, distances
+from .edges import edges_of
 from .ranking import auroc, average_precision
-from .skeleton import directed_part, moral_graph, skeleton, v_structures
+from .same_kind import as_cpdag, of_same_kind
+from .skeleton import moral_graph, v_structures
 from .structure import Structure
 
-NO_EDGE, TAIL, ARROW = 0, 1, 2
+NOT_DEFINED = ("shd_cpdag", "smhd", "v_structures", "v_structures_true", "v_structures_correct", "auroc", "aupr")
+"""the figures that PAGs do not have"""
 
 
 def compare(learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = False) -> Metrics:
@@ -39,20 +41,29 @@ def compare(learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = 
       against the edges of `truth` as given (an undirected one is positive both ways); None if all pairs, or none, are
       edges (`aupr`: none).
 
+    If one of the two is a PAG, the other is first replaced by the PAG of its class. `correct` edges then have the same
+    two marks, those of `reversed` ones are exchanged, and `half_directed` are those that differ in another way, such as
+    o→ against →. `shd` counts all that are not correct. What is not defined for PAGs (`NOT_DEFINED`) is None.
+
     Raises BadInput if the variables differ, if the truth has a directed cycle and `allow_cyclic_truth` is not set, if a
-    score is NaN. If one of the two is a PAG, the figures are those of `compare_pag`.
+    score is NaN, and for a DAG or CPDAG compared with a PAG that stands for no class of DAGs.
     """
     truth = _aligned(truth, learned.variables)
     cycle = truth.cycle
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])
         raise BadInput(f"truth has the cycle {path}: SHD needs a DAG (ask for it with allow_cyclic_truth)")
+    one, other = of_same_kind(learned, truth)
     if "pag" in (learned.kind, truth.kind):
-        return compare_pag(learned, truth)
-    one, other = _same_kind(learned, truth)
+        return _compare_pags(one, other)
+    edges, true_edges = edges_of(one), edges_of(other)
+    distance = distances(edges, true_edges)
     return {
-        **_distances(one, other),
-        **_edge_counts(one, other),
+        "shd": distance["shd"],
+        "shd_cpdag": _shd_cpdag(one, other),
+        **distance,
+        "smhd": int(np.triu(moral_graph(one.adjacency) ^ moral_graph(other.adjacency)).sum()),
+        **counts(edges, true_edges),
         **_v_structure_counts(one, other),
         **_ranking(learned, truth),
     }
@@ -67,89 +78,21 @@ def _aligned(truth: Structure, variables: tuple[str, ...]) -> Structure:
     return truth.reordered(variables)
 
 
-def _same_kind(learned: Structure, truth: Structure) -> tuple[Structure, Structure]:
-    """Return both, a DAG replaced by its CPDAG, if it has one, where the other is a CPDAG."""
-    if learned.kind == truth.kind:
-        return learned, truth
-    return _as_cpdag(learned) or learned, _as_cpdag(truth) or truth
+def _compare_pags(learned: Structure, truth: Structure) -> Metrics:
+    """Return the figures of two PAGs; raise BadInput for a DAG or a CPDAG that could not be replaced by one."""
+    for structure in (learned, truth):
+        if structure.kind != "pag":
+            raise BadInput(f"this {structure.kind} belongs to no class of DAGs, so it has no PAG to compare")
+    edges, true_edges = edges_of(learned), edges_of(truth)
+    return {**distances(edges, true_edges), **counts(edges, true_edges), **dict.fromkeys(NOT_DEFINED)}
 
 
-def _as_cpdag(structure: Structure) -> Structure | None:
-    """Return a CPDAG as it is and a DAG as its CPDAG; None for a "dag" with a cycle."""
-    if structure.kind == "cpdag":
-        return structure
-    if not structure.acyclic:
+def _shd_cpdag(one: Structure, other: Structure) -> int | None:
+    """Return the structural Hamming distance between the CPDAGs; None if one has no CPDAG."""
+    one_class, other_class = as_cpdag(one), as_cpdag(other)
+    if one_class is None or other_class is None:
         return None
-    return Structure(structure.variables, cpdag(structure.adjacency).astype(np.float64), "cpdag")
-
-
-def _end_marks(structure: Structure) -> NDArray[np.int8]:
-    """Return the mark which the edge between i and j has at j, `[n_variables, n_variables]`: none, tail or arrow.
-
-    SHD sees a graph only through this, so that a PAG, with its circles, needs no more than its own branch here.
-    """
-    edges = structure.adjacency
-    arrows = edges if structure.kind == "dag" else directed_part(edges)
-    return np.where(arrows, ARROW, np.where(skeleton(edges), TAIL, NO_EDGE)).astype(np.int8)
-
-
-def _differently_joined(one: Structure, other: Structure) -> NDArray[np.bool_]:
-    """Return the pairs with another mark at either end: symmetric, `[n_variables, n_variables]`.
-
-    How many there are is a metric on graphs of the same variables.
-    """
-    return skeleton(_end_marks(one) != _end_marks(other))
-
-
-def _n_pairs(symmetric: NDArray[np.bool_]) -> int:
-    """Count the unordered pairs in a symmetric matrix."""
-    return int(np.triu(symmetric, 1).sum())
-
-
-def _undirected(structure: Structure) -> NDArray[np.bool_]:
-    """Return the undirected edges: symmetric, `[n_variables, n_variables]`; a "dag" has none."""
-    edges = structure.adjacency
-    return edges & edges.T if structure.kind == "cpdag" else np.zeros_like(edges)
-
-
-def _distances(one: Structure, other: Structure) -> Metrics:
-    """Return the Hamming distances between two structures of the same variables."""
-    joined = skeleton(one.adjacency) & skeleton(other.adjacency)
-    half_directed = joined & (_undirected(one) ^ _undirected(other))
-    differ = _differently_joined(one, other)
-    one_class, other_class = _as_cpdag(one), _as_cpdag(other)
-    return {
-        "shd": _n_pairs(differ),
-        "shd_cpdag": _n_pairs(_differently_joined(one_class, other_class)) if one_class and other_class else None,
-        "shd_lenient": _n_pairs(differ & ~half_directed),
-        "shd_skeleton": _n_pairs(skeleton(one.adjacency) ^ skeleton(other.adjacency)),
-        "smhd": _n_pairs(moral_graph(one.adjacency) ^ moral_graph(other.adjacency)),
-    }
-
-
-def _edge_counts(learned: Structure, truth: Structure) -> Metrics:
-    """Return how many edges are correct, reversed, extra, missing or half directed, and the rates made of them."""
-    line, true_line = _undirected(learned), _undirected(truth)
-    arrow, true_arrow = learned.adjacency & ~line, truth.adjacency & ~true_line
-    joined, truly_joined = skeleton(learned.adjacency), skeleton(truth.adjacency)
-    edges, true_edges = int(arrow.sum()) + _n_pairs(line), int(true_arrow.sum()) + _n_pairs(true_line)
-    correct = int((arrow & true_arrow).sum()) + _n_pairs(line & true_line)
-    reversed_ = int((arrow & true_arrow.T & ~true_arrow).sum())
-    extra = int((arrow & ~truly_joined).sum()) + _n_pairs(line & ~truly_joined)
-    return {
-        "edges": edges,
-        "true_edges": true_edges,
-        "correct": correct,
-        "reversed": reversed_,
-        "extra": extra,
-        "missing": int((true_arrow & ~joined).sum()) + _n_pairs(true_line & ~joined),
-        "half_directed": _n_pairs((line & skeleton(true_arrow)) | (true_line & skeleton(arrow))),
-        "correct_skeleton": _n_pairs(joined & truly_joined),
-        "tpr": correct / true_edges if true_edges else None,
-        "fdr": (reversed_ + extra) / edges if edges else 0.0,
-        "precision": correct / edges if edges else None,
-        "f1": 2 * correct / (edges + true_edges) if edges + true_edges else None,
-    }
+    return differing_pairs(edges_of(one_class), edges_of(other_class))
 
 
 def _v_structure_counts(learned: Structure, truth: Structure) -> Metrics:

@@ -72,8 +72,8 @@ def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
     """Return the undirected edges (a, b), a < b, to which a rule may newly apply now that i → j.
 
-    As R1's k → i, or as the last arrow of R2-R4, the new arrow bears on the undirected edges at j; as the first arrow
-    of R2 or R4, on those between a child of j and i or a neighbour of i.
+    The new arrow can complete the premise of R1 (as k → i), or the last arrow in that of R2-R4, for undirected edges at
+    j; as the first arrow of R2 or R4 it can do so for those between a child of j and i or a neighbour of i.
     """
     edges = [(j, int(b)) for b in np.flatnonzero(pdag[j] & pdag[:, j])]
     children = np.flatnonzero(pdag[j] & ~pdag[:, j])
@@ -125,4 +125,4 @@ def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
         return False
     undirected = np.flatnonzero(pdag[v])
     apart = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
-    return int(apart.sum()) == len(undirected)  # a neighbour is apart from itself, and from nothing else
+    return int(apart.sum()) == len(undirected)  # a neighbour is not adjacent to itself, but must be to all others

@@ -1,6 +1,6 @@
-"""Every edge of a learned structure held against the truth: right, extra, missing, reversed or half-directed.
+"""Every edge of a learned structure compared with the truth: right, extra, missing, reversed or half-directed.
 
-The counts agree with those of `fedbnsl.algorithms.graphs.compare`.
+This is the one place that decides which edges are right: figures (`edge_counts.py`), pictures and lists come from it.
 """
 
 from collections import Counter
@@ -11,25 +11,52 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.compare_pag import as_pag
-from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.edge_types import Ends, ends_of
-from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
-from fedbnsl.algorithms.graphs.structure import Structure
+from .edge_text import SYMBOLS
+from .edges import Edges, edges_of
+from .marks import ARROW, TAIL
+from .same_kind import of_same_kind
+from .structure import Structure
 
 Category = Literal["learned", "right", "extra", "missing", "reversed", "half-directed"]
 CATEGORIES: tuple[Category, ...] = ("learned", "right", "extra", "missing", "reversed", "half-directed")
 
-SYMBOLS = {
-    (TAIL, ARROW): "→",
-    (TAIL, TAIL): "—",
-    (ARROW, ARROW): "↔",
-    (CIRCLE, ARROW): "o→",
-    (CIRCLE, CIRCLE): "o—o",
-    (CIRCLE, TAIL): "o—",
-    (TAIL, CIRCLE): "—o",
-}
+
+def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool_]]:
+    """Return which edges are in each category: masks over `learned`, and over `truth` for the category "missing".
+
+    A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
+    reversed if the truth has its marks exchanged, and half-directed otherwise: directed in one and undirected in the
+    other, or any other difference of two PAGs. A true edge is missing if no learned edge joins its variables.
+    """
+    exchanged = learned[:, [0, 1, 3, 2]]
+    right = np.isin(_codes(learned), _codes(truth))
+    extra = ~np.isin(pairs(learned), pairs(truth))
+    reversed_ = np.isin(_codes(exchanged), _codes(truth)) & ~right
+    return {
+        "right": right,
+        "extra": extra,
+        "missing": ~np.isin(pairs(truth), pairs(learned)),
+        "reversed": reversed_,
+        "half-directed": ~(right | extra | reversed_),
+    }
+
+
+def pairs(edges: Edges) -> NDArray[np.int64]:
+    """Return a number for the two variables that each edge joins, `[n_edges]`, whatever their order."""
+    first, second = edges[:, :2].min(axis=1), edges[:, :2].max(axis=1)
+    return np.asarray(first << 32 | second)
+
+
+def differing_pairs(one: Edges, other: Edges) -> int:
+    """Return how many pairs of variables are joined differently: the structural Hamming distance, a metric."""
+    return len(np.unique(np.setxor1d(_codes(one), _codes(other)) >> 4))
+
+
+def _codes(edges: Edges) -> NDArray[np.int64]:
+    """Return a number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and at the second."""
+    source, target, at_source, at_target = edges.T
+    at_first, at_second = np.where(source < target, (at_source, at_target), (at_target, at_source))
+    return np.asarray(pairs(edges) << 4 | at_first << 2 | at_second)
 
 
 @dataclass(frozen=True)
@@ -38,7 +65,7 @@ class Edge:
 
     A missing edge is written as in the truth and has no `weight`; every other edge is written as it was learned.
     `true_weight` is the weight of the edge in the truth between the same two variables, None where it has none. An
-    arrow points from source to target where there is only one; else the order of the variables decides.
+    edge with a single arrow head points from source to target; otherwise the order of the variables decides.
     """
 
     source: str
@@ -69,19 +96,20 @@ class Edge:
 def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
     """Return the edges of `structure`, and those of `truth` that it misses, in the order of the variables.
 
-    A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
-    reversed if the truth has its marks exchanged, else half-directed: directed in one and undirected in the other, or
-    any other difference of two PAGs. Where one of the two is a CPDAG or a PAG and the other is not, that is replaced by
-    the CPDAG or PAG of its class first, if it has one. Without a truth every edge is just "learned".
-
-    Raises `ValueError` if the truth is over other variables.
+    Categories are those of `edge_classes`, after both structures are made `of_same_kind`. Without a truth every edge is
+    just "learned". Raises `ValueError` if the truth is over other variables.
     """
-    if truth is not None:
-        truth = truth.reordered(structure.variables)
-        structure, truth = _as_kind_of(structure, truth), _as_kind_of(truth, structure)
-    joined = structure.adjacency | (truth.adjacency if truth else False)
-    pairs = np.argwhere(np.triu(joined | joined.T))
-    return tuple(edge for i, j in pairs for edge in _between(structure, truth, int(i), int(j)))
+    if truth is None:
+        return tuple(_edge(structure, None, edge, "learned") for edge in edges_of(structure).tolist())
+    structure, truth = of_same_kind(structure, truth.reordered(structure.variables))
+    learned, true = edges_of(structure), edges_of(truth)
+    found: list[tuple[list[int], Category]] = [
+        (edge, category)
+        for category, chosen in edge_classes(learned, true).items()
+        for edge in (true if category == "missing" else learned)[chosen].tolist()
+    ]
+    found.sort(key=lambda one: (sorted(one[0][:2]), one[0][0]))
+    return tuple(_edge(structure, truth, edge, category) for edge, category in found)
 
 
 def count(edges: Iterable[Edge]) -> dict[Category, int]:
@@ -90,46 +118,8 @@ def count(edges: Iterable[Edge]) -> dict[Category, int]:
     return {category: counted[category] for category in CATEGORIES}
 
 
-def weighted(structure: Structure) -> bool:
-    """Say whether the edges have weights: those of a PAG are marks, and many a graph's are all 1."""
-    return structure.kind != "pag" and not np.isin(structure.weights, (0.0, 1.0)).all()
-
-
-def _as_kind_of(structure: Structure, other: Structure) -> Structure:
-    """Return `structure` as the CPDAG or PAG of its class if `other` is one; as it is where there is no class."""
-    if structure.kind == "dag" and other.kind == "cpdag" and structure.acyclic:
-        either: NDArray[np.float64] = structure.weights + structure.weights.T
-        return Structure(structure.variables, np.where(cpdag(structure.adjacency), either, 0.0), "cpdag")
-    if other.kind == "pag" and structure.kind != "pag":
-        try:
-            return Structure(structure.variables, as_pag(structure).astype(np.float64), "pag")
-        except BadInput:
-            return structure
-    return structure
-
-
-def _between(structure: Structure, truth: Structure | None, i: int, j: int) -> list[Edge]:
-    """Return the edges between two variables."""
-    learned = ends_of(structure, i, j)
-    if truth is None:
-        return [_edge(structure, None, ends, "learned") for ends in learned]
-    true = ends_of(truth, i, j)
-    if not learned:
-        return [_edge(structure, truth, ends, "missing") for ends in true]
-    return [_edge(structure, truth, ends, _category(ends, true)) for ends in learned]
-
-
-def _category(ends: Ends, true: list[Ends]) -> Category:
-    if ends in true:
-        return "right"
-    if not true:
-        return "extra"
-    i, j, at_i, at_j = ends
-    return "reversed" if {(i, j, at_j, at_i), (j, i, at_i, at_j)} & set(true) else "half-directed"
-
-
-def _edge(structure: Structure, truth: Structure | None, ends: Ends, category: Category) -> Edge:
-    i, j, at_i, at_j = ends
+def _edge(structure: Structure, truth: Structure | None, edge: list[int], category: Category) -> Edge:
+    i, j, at_i, at_j = edge
     true = 0.0 if truth is None or truth.kind == "pag" else float(truth.weights[i, j] or truth.weights[j, i])
     known = category != "missing" and structure.kind != "pag"
     weight = float(structure.weights[i, j]) if known else None

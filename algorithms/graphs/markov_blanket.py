@@ -1,4 +1,4 @@
-"""Causal feature selection: the variables that tell all there is to know of a target (003 §7.5)."""
+"""Causal feature selection: the variables that make all others irrelevant for predicting a target (003 §7.5)."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,6 @@
 """Ancestral graphs as matrices of end marks: what a PAG says, the MAG of a DAG with latent variables, and its PAG.
 
-`marks` is int8, `[n_variables, n_variables]`: `[i, j]` is the mark which the edge between i and j has at j, so that
-i → j is `[i, j] = ARROW`, `[j, i] = TAIL`. Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang
+The matrices are described in `marks.py`. Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang
 2008, "On the completeness of orientation rules ..." (partial ancestral graphs, PAG). A PAG shows a tail or an arrow
 where all MAGs that are Markov equivalent have it, and a circle elsewhere.
 """
@@ -12,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import d_separated, is_acyclic, reachable
-from .pag_rules import ARROW, CIRCLE, NO_EDGE, TAIL, Marks, requests
+from .marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
+from .pag_rules import requests
 from .skeleton import VStructure
 from .unshielded import unshielded_triples
 
 Separators = Mapping[tuple[int, int], Collection[int]]
 """for each pair (i, j), i < j, that is not joined: a set that separates it"""
-
-__all__ = ["ARROW", "CIRCLE", "NO_EDGE", "TAIL", "Marks", "mag_of", "orient_pag", "pag_of"]
 
 
 def orient_pag(
@@ -30,9 +28,9 @@ def orient_pag(
 ) -> Marks:
     """Return the PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
-    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule draws on an ambiguous one. All that the
-    rules ask for at the same time is done at once, and a mark that is asked to be both tail and arrow, as can happen
-    with what was learned from data, stays a circle: the order of the variables does not matter.
+    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. In each pass all
+    rules are applied to the same marks at once. A mark that one rule makes a tail and another an arrow, as can happen
+    with independences learned from data, stays a circle. So the order of the variables does not matter.
     """
     marks = np.where(joined, CIRCLE, NO_EDGE).astype(np.int8)
     for i, k, j in colliders:

@@ -1,7 +1,7 @@
-"""Zhang's orientation rules R1 to R10 for partial ancestral graphs (Zhang 2008, §3.2 and §4), asked all at once.
+"""Zhang's orientation rules R1 to R10 for partial ancestral graphs (Zhang 2008, §3.2 and §4), applied all at once.
 
-Letters are the paper's: a, b, c, t for α, β, γ, θ. `*` is any mark, `o` a circle. R5 to R7 concern selection; without
-it they never find their pattern in a true PAG.
+Letters are the paper's: a, b, c, t for α, β, γ, θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a
+true PAG without it never matches their patterns.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,8 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Marks = NDArray[np.int8]
-NO_EDGE, TAIL, ARROW, CIRCLE = 0, 1, 2, 3
+from .marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 
 Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 """(where a tail is asked for, where an arrow), each `[n_variables, n_variables]` like `marks`"""
@@ -20,7 +19,7 @@ Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 def requests(
     marks: Marks, separators: Mapping[tuple[int, int], Collection[int]], unclear: set[tuple[int, int, int]]
 ) -> Request:
-    """Return the tails and arrows that the rules ask for, given `marks` as they are; only circles are to be replaced.
+    """Return the tails and arrows that the rules ask for, given `marks`; only circles are to be replaced.
 
     `separators` holds a separating set for each pair (i, j), i < j, that is not joined; triples in `unclear`, given
     both ways round, count neither as colliders nor as non-colliders.

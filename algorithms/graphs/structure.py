@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import find_cycle, is_acyclic
+from .marks import Marks
 from .pag import directed_edges
-from .pag_rules import Marks
 from .skeleton import directed_part
 
 GraphKind = Literal["dag", "cpdag", "pag"]
@@ -20,10 +20,10 @@ GraphKind = Literal["dag", "cpdag", "pag"]
 class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
-    In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, `weights[i, j]` being its mark at
-    j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to read the matrix, not that the graph is
-    acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before thresholding,
-    where there are such, for AUROC and AUPR.
+    In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, and `weights[i, j]` is its mark
+    at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`marks.py`). `kind` says how to read the matrix, not that the
+    graph is acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before
+    thresholding, where there are such, for AUROC and AUPR.
     """
 
     variables: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Unshielded triples of a skeleton: where collider or not is a question that independences answer."""
+"""Unshielded triples of a skeleton: independences decide which of them are colliders."""
 
 from itertools import combinations
 

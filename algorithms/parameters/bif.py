@@ -1,17 +1,38 @@
-"""A discrete network as a BIF file (Bayesian Interchange Format 0.15), as the bnlearn repository writes it.
+"""Discrete networks as text in the Bayesian Interchange Format (BIF 0.15), as the bnlearn repository writes them.
 
-Numbers are written so that reading them gives the same bits. `fedbnsl prepare network OUT --network FILE.bif` reads it
-back, and so does pgmpy, whatever the labels are; pgmpy's own writer changes some.
+Reading is one pass of three patterns over the text, and each table's numbers at once, so that the largest published
+networks take a second. Labels may be anything without commas and brackets: `<5`, `12+`, `Asy/Patch`. Numbers are
+written so that reading them gives the same bits; pgmpy reads what is written here, whatever the labels are.
 """
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+import numpy as np
+
+from ..core.names import check_names
+from ..core.schema import FloatArray
+from ..errors import BadInput, shown
+from .networks import DiscreteNetwork
 
 UNWRITABLE = re.compile(r'[,;(){}|"\r\n]|//|/\*')
 """what ends a name in BIF, even in quotes"""
+NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
+PROPERTIES = r"(?:property[^;]*;\s*)*"
+SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|network\s[^{]*\{[^}]*\})+", re.DOTALL)
+VARIABLE = re.compile(
+    rf"variable\s+{NAME}\s*\{{\s*{PROPERTIES}type\s+discrete\s*\[\s*(\d+)\s*\]\s*\{{([^{{}}]*)\}}\s*;\s*{PROPERTIES}\}}"
+)
+PROBABILITY = re.compile(rf"probability\s*\(\s*{NAME}\s*(?:\|([^()]*))?\)\s*\{{([^{{}}]*)\}}")
+ROW = re.compile(r"\s*\(([^()]*)\)([^;()]*);")
+WHOLE = re.compile(r"\s*(table|default)\s([^;()]*);")
+PROPERTY = re.compile(r"\s*property[^;]*;")
+TOLERANCE = 1e-3
+"""how far a published row may be from summing to 1"""
+MOST_NUMBERS = 10**8
+"""in one table: more would not fit into memory"""
 
 
 def why_no_bif(network: DiscreteNetwork) -> str | None:
@@ -23,7 +44,7 @@ def why_no_bif(network: DiscreteNetwork) -> str | None:
     return None
 
 
-def bif(network: DiscreteNetwork) -> str:
+def format_bif(network: DiscreteNetwork) -> str:
     """Return `network` as the text of a BIF file. Raises `ValueError` for a name or label that BIF cannot say."""
     reason = why_no_bif(network)
     if reason:
@@ -35,26 +56,161 @@ def _blocks(network: DiscreteNetwork) -> Iterator[str]:
     yield "network unknown {\n}\n"
     for name in network.variables:
         levels = network.levels[name]
-        yield f"variable {_word(name)} {{\n  type discrete [ {len(levels)} ] {{ {_words(levels)} }};\n}}\n"
+        yield f"variable {_quoted(name)} {{\n  type discrete [ {len(levels)} ] {{ {_quoted_all(levels)} }};\n}}\n"
     for name in network.variables:
         parents, table = network.parents[name], network.tables[name]
         if not parents:
-            yield f"probability ( {_word(name)} ) {{\n  table {_numbers(table.tolist())};\n}}\n"
+            yield f"probability ( {_quoted(name)} ) {{\n  table {_joined_numbers(table.tolist())};\n}}\n"
             continue
-        yield f"probability ( {_word(name)} | {_words(parents)} ) {{\n"
-        states = product(*([_word(label) for label in network.levels[parent]] for parent in parents))
+        yield f"probability ( {_quoted(name)} | {_quoted_all(parents)} ) {{\n"
+        states = product(*([_quoted(label) for label in network.levels[parent]] for parent in parents))
         for state, row in zip(states, table.reshape(-1, table.shape[-1]).tolist(), strict=True):
-            yield f"  ({', '.join(state)}) {_numbers(row)};\n"
+            yield f"  ({', '.join(state)}) {_joined_numbers(row)};\n"
         yield "}\n"
 
 
-def _words(names: Iterable[str]) -> str:
-    return ", ".join(_word(name) for name in names)
+def _quoted_all(names: Iterable[str]) -> str:
+    return ", ".join(_quoted(name) for name in names)
 
 
-def _word(name: str) -> str:
+def _quoted(name: str) -> str:
     return f'"{name}"' if re.search(r"\s", name) else name
 
 
-def _numbers(row: list[float]) -> str:
+def _joined_numbers(row: list[float]) -> str:
     return ", ".join(map(repr, row))
+
+
+def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
+    """Return the network that `text` describes; `origin` names it in messages.
+
+    Raises `BadInput` naming the line and what is wrong there.
+    """
+    levels: dict[str, tuple[str, ...]] = {}
+    blocks: dict[str, tuple[str, tuple[str, ...], str]] = {}
+    position = _skip(text, 0)
+    while position < len(text):
+        place = f"{origin}: line {text.count(chr(10), 0, position) + 1}"
+        if found := VARIABLE.match(text, position):
+            name = _unquoted(found[1])
+            if name in levels:
+                raise BadInput(f"{place}: the variable {shown(name)} is declared twice")
+            levels[name] = _levels(place, name, int(found[2]), _parsed_names(found[3]))
+        elif found := PROBABILITY.match(text, position):
+            name = _unquoted(found[1])
+            if name in blocks:
+                raise BadInput(f"{place}: the probabilities of {shown(name)} are given twice")
+            blocks[name] = (place, _parsed_names(found[2] or ""), found[3])
+        else:
+            raise BadInput(f"{place}: neither a variable nor probabilities, {shown(text[position : position + 99])}")
+        position = _skip(text, found.end())
+    check_names(origin, tuple(levels))
+    return _network(origin, levels, blocks)
+
+
+def _network(
+    origin: str, levels: dict[str, tuple[str, ...]], blocks: dict[str, tuple[str, tuple[str, ...], str]]
+) -> DiscreteNetwork:
+    parents: dict[str, tuple[str, ...]] = {}
+    tables: dict[str, FloatArray] = {}
+    for name, (place, given, body) in blocks.items():
+        unknown = [one for one in (name, *given) if one not in levels]
+        if unknown:
+            raise BadInput(f"{place}: the variable {shown(unknown[0])} is not declared")
+        if len({name, *given}) != 1 + len(given):
+            raise BadInput(f"{place}: {shown(name)} has a parent twice, or itself")
+        parents[name], tables[name] = given, _table(place, name, [levels[one] for one in (*given, name)], body)
+    missing = [name for name in levels if name not in blocks]
+    if missing:
+        raise BadInput(f"{origin}: the variable {shown(missing[0])} has no probabilities")
+    network = DiscreteNetwork(tuple(levels), levels, parents, tables)
+    if cycle := network.structure.cycle:
+        raise BadInput(f"{origin}: the network has the cycle {' -> '.join([*cycle, cycle[0]])}")
+    return network
+
+
+def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) -> FloatArray:
+    """Return P(name | parents), [levels of each parent..., levels of `name`]; rows not listed are `default`."""
+    shape = tuple(len(one) for one in levels)
+    if math.prod(shape) > MOST_NUMBERS:
+        raise BadInput(f"{place}: probabilities of {shown(name)}: a table of {math.prod(shape)} numbers is too large")
+    rows = ROW.findall(body)
+    whole = dict(WHOLE.findall(ROW.sub("", body)))
+    rest = PROPERTY.sub("", WHOLE.sub("", ROW.sub("", body))).strip()
+    if rest:
+        raise BadInput(f"{place}: probabilities of {shown(name)}: {shown(rest)} is not understood")
+    if "table" in whole:  # all numbers in counting order, the variable itself counting slowest (BIF 0.15)
+        values = _parsed_numbers(place, name, whole["table"], math.prod(shape))
+        return _checked(place, name, np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1))
+    table = np.full((math.prod(shape[:-1]), shape[-1]), np.nan)
+    if "default" in whole:
+        table[:] = _parsed_numbers(place, name, whole["default"], shape[-1])
+    if rows:
+        at = _configurations(place, name, [labels for labels, _ in rows], levels[:-1])
+        numbers = ",".join(numbers for _, numbers in rows)
+        table[at] = _parsed_numbers(place, name, numbers, len(rows) * shape[-1]).reshape(-1, shape[-1])
+    return _checked(place, name, table.reshape(shape))
+
+
+def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tuple[str, ...]]) -> list[int]:
+    """Return the number of each row's configuration of the parents, the last parent counting fastest."""
+    codes = [{label: code for code, label in enumerate(one)} for one in levels]
+    found: list[int] = []
+    for row in rows:
+        labels = _parsed_names(row)
+        number = 0
+        if len(labels) != len(codes):
+            raise BadInput(
+                f"{place}: probabilities of {shown(name)}: ({row}) does not name {len(codes)} parents' levels"
+            )
+        for label, code in zip(labels, codes, strict=True):
+            if label not in code:
+                raise BadInput(f"{place}: probabilities of {shown(name)}: ({row}): there is no level {shown(label)}")
+            number = number * len(code) + code[label]
+        found.append(number)
+    if len(set(found)) != len(found):
+        twice = next(row for row, number in zip(rows, found, strict=True) if found.count(number) > 1)
+        raise BadInput(f"{place}: probabilities of {shown(name)}: the row ({twice}) is given twice")
+    return found
+
+
+def _parsed_numbers(place: str, name: str, text: str, count: int) -> FloatArray:
+    try:
+        values = np.array(text.split(","), dtype=np.float64)
+    except ValueError as error:
+        raise BadInput(f"{place}: probabilities of {shown(name)}: {error}") from None
+    if len(values) != count:
+        raise BadInput(f"{place}: probabilities of {shown(name)}: {len(values)} numbers where {count} are needed")
+    return values
+
+
+def _checked(place: str, name: str, table: FloatArray) -> FloatArray:
+    """Return `table` if it is complete and every row sums to 1."""
+    if np.isnan(table).any():
+        raise BadInput(f"{place}: probabilities of {shown(name)}: a configuration of its parents is missing")
+    total = table.sum(axis=-1)
+    if (table < 0).any() or (abs(total - 1) > TOLERANCE).any():
+        wrong = total.flat[int(np.argmax(abs(total - 1)))]
+        raise BadInput(f"{place}: probabilities of {shown(name)}: a row is negative or sums to {wrong:.6g}, not 1")
+    return table
+
+
+def _levels(place: str, name: str, count: int, labels: tuple[str, ...]) -> tuple[str, ...]:
+    if len(labels) != count or len(set(labels)) != count or count < 1:
+        raise BadInput(
+            f"{place}: the variable {shown(name)} has {count} levels, but names {', '.join(labels) or 'none'}"
+        )
+    return labels
+
+
+def _parsed_names(text: str) -> tuple[str, ...]:
+    return tuple(_unquoted(name.strip()) for name in text.split(",")) if text.strip() else ()
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name
+
+
+def _skip(text: str, position: int) -> int:
+    found = SKIPPED.match(text, position)
+    return found.end() if found else position

@@ -28,16 +28,6 @@ def child(key: bytes, label: str) -> bytes:
     return HKDFExpand(SHA256(), KEY_BYTES, b"fedbnsl noise\0" + label.encode()).derive(key)
 
 
-def insecure_key(seed: int, silo: str) -> bytes:
-    """Return a key that anyone can work out from `seed`: for tests and for figures, NOT PRIVATE.
-
-    Raises `BadInput` for a seed that is negative or of more than 256 bits.
-    """
-    if not 0 <= seed < 2**256:
-        raise BadInput(f"insecure_seed is {seed}: it must be from 0 to 2^256 - 1")
-    return child(seed.to_bytes(KEY_BYTES, "big"), f"insecure seed of silo {silo}")
-
-
 class Bits:
     """The stream of random bits of one key: AES-256 in counter mode. Each bit is handed out once."""
 

@@ -3,6 +3,12 @@
 A mechanism is ρ-zCDP if its Rényi divergence of every order α > 1 between neighbours is at most αρ (Bun and Steinke
 2016). Costs add up over everything released, each release chosen as it may be in view of those before, and are
 converted to (ε, δ) once, at the end. All numbers err on the safe side: costs and ε are rounded up, budgets down.
+
+Noise N(0, σ²), continuous or discrete, in every coordinate of a vector of ℓ₂ sensitivity Δ costs Δ²/(2σ²) (Bun and
+Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). One selection with Gumbel noise of scale β on scores that
+each move by at most Δ costs Δ²/(2β²): Gumbel-max draws index i with probability ∝ exp(s_i/β), between neighbours the
+log-probabilities move by numbers that lie within an interval of length η = 2Δ/β, and an η-bounded-range mechanism is
+η²/8-zCDP (Cesar and Rogers 2021; 000 Theorem A.4). All scores must have the same β.
 """
 
 import math
@@ -15,26 +21,6 @@ from ..core.promise import ULP, A, Cost, at_least
 from ..errors import require_number
 
 Accounting = Literal["zcdp", "papers"]
-
-
-def gaussian_cost(sensitivity: float, sigma: float, adjacency: type[A]) -> Cost[A]:
-    """Return Δ²/(2σ²), the cost of noise N(0, σ²), continuous or discrete, in every coordinate (Bun and Steinke 2016).
-
-    Δ is the ℓ₂ sensitivity of the whole vector. Discrete noise of variance parameter σ² costs the same if the vector
-    is of integers (Canonne, Kamath, Steinke 2020, Theorem 4).
-    """
-    return Cost(_half_square_of_ratio("sensitivity", sensitivity, "sigma", sigma), adjacency)
-
-
-def selection_cost(sensitivity: float, scale: float, adjacency: type[A]) -> Cost[A]:
-    """Return Δ²/(2β²), the cost of one selection with Gumbel noise of scale β on scores that each move by at most Δ.
-
-    Gumbel-max draws index i with probability ∝ exp(s_i/β). Between neighbours the log-probability of i moves by
-    (s_i − s'_i)/β minus the same log of the normalisers for all i: whatever their signs, these numbers lie within an
-    interval of length η = 2Δ/β, and an η-bounded-range mechanism is η²/8-zCDP (Cesar and Rogers 2021; 000 Theorem
-    A.4). Scores that all move the same way would cost a quarter; here they need not. One β for all scores is essential.
-    """
-    return Cost(_half_square_of_ratio("sensitivity", sensitivity, "scale", scale), adjacency)
 
 
 def distributed_gaussian_cost(
@@ -144,10 +130,3 @@ def require_budget(target: float, delta: float) -> None:
     """Raise `BadInput` for an ε that is not above 0 and finite, or a δ that is not between 0 and 1."""
     require_number(math.isfinite(target) and target > 0, "epsilon", target, "above 0 and finite")
     require_number(0 < delta < 1, "delta", delta, "between 0 and 1")
-
-
-def _half_square_of_ratio(above: str, numerator: float, below: str, denominator: float) -> float:
-    """Return (numerator/denominator)²/2, rounded up."""
-    require_number(math.isfinite(numerator) and numerator >= 0, above, numerator, "0 or more and finite")
-    require_number(math.isfinite(denominator) and denominator > 0, below, denominator, "above 0 and finite")
-    return at_least((Fraction(numerator) / Fraction(denominator)) ** 2 / 2)

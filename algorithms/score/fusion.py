@@ -11,25 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..errors import BadInput
-from ..graphs.structure import Structure
 from .cliques import NOBODY
-
-
-def fuse_structures(structures: Sequence[Structure], quota: float) -> Structure:
-    """Return the fusion of DAGs that name their variables, in any order; see `fuse`.
-
-    Raises `BadInput` naming the variables if they are not over the same ones, or the cycle if one has a cycle.
-    """
-    variables = structures[0].variables
-    for other in structures:
-        apart = sorted(set(variables) ^ set(other.variables))
-        if apart:
-            raise BadInput(f"graphs over different variables cannot be fused: {', '.join(apart)} not in all of them")
-        if other.kind != "dag" or other.cycle:
-            raise BadInput(f"only DAGs can be fused: one is a {other.kind} with the cycle {other.cycle}")
-    dags = np.stack([structure.reordered(variables).adjacency for structure in structures])
-    return Structure(variables, fuse(dags, quota, variables).astype(np.float64))
 
 
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:

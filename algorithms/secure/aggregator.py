@@ -1,4 +1,4 @@
-"""The coordinator's side: passing sealed shares on, and taking the masks off a sum (Bonawitz et al. 2017, Fig. 4)."""
+"""The coordinator's side: forwarding sealed shares, removing the masks from a sum (Bonawitz et al. 2017, Fig. 4)."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from .session import Aborted, Session
 def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
     """Turn the answers of phase 2 (by sender, for each receiver) into the questions of phase 3 (the other way round).
 
-    Silos that did not answer get and give nothing. Raises `Aborted` if one left another out.
+    Silos that did not answer take no further part. Raises `Aborted` if a silo sent no share for another.
     """
     sealed = {sender: read_by_silo(answer, sender) for sender, answer in shared.items()}
     for sender, parts in sealed.items():

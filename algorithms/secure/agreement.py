@@ -1,4 +1,4 @@
-"""Keys that two silos share without the coordinator, and sealing what passes it (Bonawitz et al. 2017, §3.2, §3.3).
+"""Keys that two silos agree on without the coordinator, and sealing messages (Bonawitz et al. 2017, §3.2, §3.3).
 
 X25519, HKDF-SHA256 and AES-256-GCM. Every derived key is bound to the session, to a purpose and to the silos it is for,
 so no key serves two purposes, two rounds, two attempts or two directions.
@@ -14,12 +14,12 @@ from ..core import wire
 from .session import Refused, Session
 
 PROTOCOL = "fedbnsl secure sum 1"
-# A sealing key belongs to one sender, one receiver and one session, in which it seals one message: no nonce is needed.
+# A sealing key belongs to one sender, one receiver and one session and seals one message, so no nonce is needed.
 NONCE = bytes(12)
 
 
 def derive(secret: bytes, session: Session, purpose: str, *silos: str, length: int = 32) -> bytes:
-    """Return `length` bytes (at most 8160) that only who knows `secret` can tell from random ones."""
+    """Return `length` bytes (at most 8160) that look random to anyone who does not know `secret`."""
     info = wire.encode((PROTOCOL, session.digest, purpose, silos))
     return HKDF(SHA256(), length, salt=None, info=info).derive(secret)
 

@@ -65,10 +65,10 @@ def answer(
     """Return the silo's next state and its answer to `message`.
 
     `entropy`, 32 bytes fresh from the operating system, is needed in phase `advertise`, which begins a session whatever
-    the state was; `vector`, what the silo puts into the sum, in phase `mask`. Who calls it decides whether the session
-    (`state.session`) is one it wants to take part in, and keeps state and answer together if it keeps them on disk.
-    A question repeated is refused, but in phase `unmask`: a journal answers it, and `vector` is not called twice.
-    Raises `Refused` if it would not be safe to answer.
+    the state was; `vector`, what the silo puts into the sum, in phase `mask`. The caller decides whether to take part
+    in the session (`state.session`), and must store state and answer together if it stores them. A repeated question is
+    refused, except in phase `unmask`: it is for a journal to answer it, so that `vector` is not called twice. Raises
+    `Refused` if it would not be safe to answer.
     """
     if phase == "advertise":
         session = read(Session, message, COORDINATOR)
@@ -91,7 +91,7 @@ def answer(
 
 
 class _Line:
-    """A transport that counts bytes and gives up below the threshold."""
+    """A transport that counts bytes and aborts when fewer silos than the threshold answer."""
 
     def __init__(self, session: Session, transport: Transport) -> None:
         self._session, self._transport = session, transport

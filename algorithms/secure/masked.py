@@ -1,4 +1,4 @@
-"""A round of an algorithm behind a secure sum: what a silo puts into it, and what the coordinator takes out of it."""
+"""A round of an algorithm with secure aggregation: what a silo adds to the sum, how the coordinator reads it."""
 
 import secrets
 from typing import Any
@@ -25,7 +25,7 @@ GREATEST_MEAN_SQUARE = 2.0**24
 def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
     """Say whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
 
-    Raises `BadInput` where they must and cannot: with one silo, or for an algorithm that needs each reply.
+    Raises `BadInput` if they must but cannot: with one silo, or for an algorithm that needs each single reply.
     """
     if asked and algorithm.summand is None:
         raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
@@ -37,7 +37,7 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
 def check_range(table: FloatArray, schema: Schema, silo: str) -> None:
     """Raise `BadInput` for a column whose values are too small or too large for fixed-point numbers.
 
-    The codes of discrete data are no measurements, and never are.
+    Discrete data are codes, which always fit.
     """
     if schema.kind == "discrete":
         return

@@ -1,7 +1,7 @@
 """Masks: a short key stretched to as many ring elements as the vector has (Bonawitz et al. 2017, §3.4, §4).
 
 The generator is AES-256 in counter mode; every key is used for one mask, so counting starts at 0. Of two silos the
-first by name adds their pairwise mask and the other subtracts it: in the sum over both it is gone.
+first by name adds their pairwise mask and the other subtracts it, so the masks cancel in the sum.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def self_key(seed: bytes, session: Session, silo: str) -> bytes:
 
 
 def commitment(seed: bytes, session: Session, silo: str) -> bytes:
-    """Return what `silo` advertises of its self-mask's seed: it tells the seed from any other, and nothing of it."""
+    """Return a hash of its self-mask's seed, which `silo` advertises: it identifies the seed but does not reveal it."""
     return derive(seed, session, "self mask commitment", silo)
 
 

@@ -1,4 +1,4 @@
-"""What travels in the four phases, and reading it with the sender named when it is not what it should be."""
+"""The messages of the four phases, and parsing them with errors that name the sender."""
 
 from dataclasses import dataclass
 from typing import TypeGuard, TypeVar
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class PublicKeys:
     """What a silo advertises: 32 bytes each.
 
-    `commitment` is a hash of its self-mask's seed, by which a seed put together from wrong shares is found out, as a
-    wrong mask key is by `mask`.
+    `commitment` is a hash of its self-mask's seed, which exposes a seed combined from wrong shares, as `mask` exposes a
+    wrong mask key.
     """
 
     cipher: bytes

@@ -1,9 +1,9 @@
-"""A silo's side of a secure sum: a frozen state that each phase moves on (Bonawitz et al. 2017, Fig. 4).
+"""A silo's side of a secure sum: an immutable state that each phase replaces (Bonawitz et al. 2017, Fig. 4).
 
 All randomness of a silo in a session comes from the 32 bytes it is given at the start, so the functions are
 deterministic: a journaled state gives the same answers again. They must be fresh from the operating system for every
 session. A state keeps only what later phases need: after `mask` the private keys are gone, after `unmask` all shares
-but those revealed; so a vector cannot be masked twice nor a second set of survivors answered.
+but those revealed; so a silo can neither mask a second vector nor answer for a second set of survivors.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from .session import Phase, Refused, Session
 
 @dataclass(frozen=True)
 class Participant:
-    """What a silo keeps of a session, secret from everybody else. `done` is the last phase it answered."""
+    """The secret state of a silo in a session. `done` is the last phase it answered."""
 
     session: Session
     silo: str

@@ -2,7 +2,7 @@
 
 Integers are themselves, floats fixed-point numbers: v is the integer nearest to v·2^f, so the sum of P vectors is off
 by at most P·2^-(f+1) an entry, plus the rounding of the decoded sum to 53 bits. Each of the P summands must stay below
-2⁶³/P, so that no sum wraps around; what does not is refused, not clipped.
+2⁶³/P, so that no sum wraps around; a larger entry is refused, not clipped.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION
     floats = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore"):
         scaled = np.rint(np.ldexp(floats, fraction_bits))
-    # No float lies between 2⁶³/summands and this, the same rounded: what is below the one is below the other.
+    # No float lies between 2⁶³/summands and its rounded value here, so comparing with either gives the same answer.
     limit = 2.0**63 / _positive(summands)
     range_ = f"below {np.ldexp(limit, -fraction_bits):g}"
     _refuse_first(~(np.abs(scaled) < limit), floats, range_, summands, labels)
@@ -63,10 +63,10 @@ def decode_fixed(total: Ring, fraction_bits: int = FRACTION_BITS) -> FloatArray:
 
 
 def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels = None) -> NDArray[Number]:
-    """Return the entries of `dense` `[length]` at public `positions`: all that is sent of what is 0 elsewhere.
+    """Return the entries of `dense` `[length]` at public `positions`: the vector must be 0 everywhere else.
 
-    The positions must be fixed by the coordinator: ones that a silo picks would tell the support of its vector. Raises
-    `BadInput` that names the first entry elsewhere that is not 0, and for positions as `scatter` does.
+    The positions must be fixed by the coordinator: positions chosen by a silo would reveal the support of its vector.
+    Raises `BadInput` that names the first entry elsewhere that is not 0, and for positions as `scatter` does.
     """
     _check_positions(positions, len(dense))
     elsewhere = np.asarray(dense != 0)

@@ -1,4 +1,4 @@
-"""The public terms of one secure sum, into which every key and every sealed message is bound."""
+"""The public terms of one secure sum, to which every key and every sealed message is bound."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ Phase = Literal["advertise", "share", "mask", "unmask"]
 
 
 class Aborted(Exception):  # noqa: N818 - an event, not a programming error
-    """The sum was given up, and nothing was learned of it; the message is one line that says why."""
+    """The protocol was aborted, and nothing was learned about the sum; the message says why, in one line."""
 
 
 class Refused(Aborted):
-    """A silo refused to go on, because what it was sent would not be safe to answer; the line names it and why."""
+    """A silo refused to continue, because answering would not be safe; the message names the silo and says why."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Session:
     threshold: int
 
     def __post_init__(self) -> None:
-        """Refuse terms under which nothing would be protected."""
+        """Raise `BadInput` for terms that would protect nothing."""
         n = len(self.silos)
         if not 2 <= n <= MOST_SILOS:
             raise BadInput(f"a secure sum takes 2 to {MOST_SILOS} silos: there are {n}")

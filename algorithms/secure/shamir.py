@@ -1,6 +1,6 @@
 """Shamir 1979: a 32-byte secret as n points of a random polynomial, any t of which give it back.
 
-Over the integers modulo the smallest prime above 2²⁵⁶. Fewer than t shares are independent of the secret.
+The field is the integers modulo the smallest prime above 2²⁵⁶. Fewer than t shares are independent of the secret.
 """
 
 from collections.abc import Mapping

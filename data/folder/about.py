@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import check_labels, shown
+from .check import check_labels
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete")

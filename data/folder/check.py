@@ -1,12 +1,11 @@
-"""What a table must be to learn from, and the one line that says where it is not.
+"""What a table must be like to learn from it, and the one-line message that says where it is not.
 
-Places are named as a person finds them: "line N" is the N-th line of a text file (the header is line 1, an empty line
-counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
-Python does, so a message is one line whatever they hold.
+Places are named as a person would find them: "line N" is the N-th line of a text file (the header is line 1, an empty
+line counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are
+quoted as Python does, so a message is one line whatever they hold.
 """
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.names import name_fault
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from ..splitting.parts import LEAST
+from ..federated import LEAST_ROWS
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
-SHOWN = 40
-
-
-def shown(value: str) -> str:
-    """Return `value` quoted for a message, on one line and not too long."""
-    return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
 
 
 def cell_fault(cell: str) -> str | None:
@@ -41,31 +35,6 @@ def cell_fault(cell: str) -> str | None:
     if number is None:
         return f"{shown(cell)} is not a number"
     return None if math.isfinite(number) else f"{shown(cell)} is not finite"
-
-
-def name_fault(name: str) -> str | None:
-    """Return what is wrong with the name of a column, None if nothing is."""
-    if not name:
-        return "has no name (if it is an index, write the table without it)"
-    if name != name.strip():
-        return f"has a name with spaces around it, {shown(name)}"
-    if any(unicodedata.category(letter) in ("Cc", "Cs") or letter == "\ufeff" for letter in name):
-        return f"has a name with a control character, {shown(name)}"
-    return None
-
-
-def check_names(place: str, names: Sequence[str]) -> None:
-    """Raise `BadInput` if a column has no usable name, or two columns have the same. `place` is file and line."""
-    if not names:
-        raise BadInput(f"{place}: no columns")
-    seen: dict[str, int] = {}
-    for number, name in enumerate(names, start=1):
-        fault = name_fault(name)
-        if fault:
-            raise BadInput(f"{place}: column {number} {fault}")
-        if name in seen:
-            raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {shown(name)}")
-        seen[name] = number
 
 
 def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any]) -> None:
@@ -112,7 +81,7 @@ def check_codes(
     place: str | Path, variables: Sequence[str], codes: NDArray[Any], levels: Mapping[str, Sequence[str]]
 ) -> None:
     """Raise `BadInput` unless `codes` [n_rows, n_variables] has two rows or more, each code that of a level."""
-    if len(codes) < LEAST:
+    if len(codes) < LEAST_ROWS:
         raise BadInput(f"{place}: only one row; at least two are needed" if len(codes) else f"{place}: no rows")
     wrong = (codes < 0) | (codes >= np.array([len(levels[name]) for name in variables]))
     if wrong.any():

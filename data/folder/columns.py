@@ -58,7 +58,7 @@ def _csv_columns(path: Path) -> list[Column]:
     found = find_fault(path, header, lambda name, cell: None)
     if found is not None:
         raise BadInput(found)
-    rows = first_rows(path, None)[1:]  # something odd that is no fault, such as a line of spaces
+    rows = first_rows(path, None)[1:]  # unusual but allowed, such as a line of spaces
     if not rows:
         raise BadInput(f"{path}: not a table: {fault}")
     return [
@@ -68,7 +68,7 @@ def _csv_columns(path: Path) -> list[Column]:
 
 
 def _arrow_columns(content: bytes, header: Sequence[str]) -> list[Column]:
-    """Parse what is below the header of a CSV file that is as it should be; raise ArrowInvalid on most others."""
+    """Parse what is below the header of a well-formed CSV file; raise ArrowInvalid on most others."""
     import pyarrow
     import pyarrow.csv  # type: ignore[import-untyped]
 

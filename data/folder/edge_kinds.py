@@ -1,12 +1,10 @@
-"""The types of edges in a file of a graph (`fedbnsl.algorithms.graphs.edge_types`), read and checked."""
+"""The types of edges in a file of a graph (`fedbnsl.algorithms.graphs.edge_text`), read and checked."""
 
 from collections.abc import Sequence
 
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.edge_types import CPDAG_TYPES, MARKS
+from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.graphs.edge_text import CPDAG_TYPES, PAG_TYPES
 from fedbnsl.algorithms.graphs.structure import GraphKind
-
-from .check import shown
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
@@ -16,8 +14,9 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
     """
     kind: GraphKind | None = None
     for place, type_ in types:
-        if type_ not in CPDAG_TYPES and type_ not in MARKS:
-            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {', '.join((*CPDAG_TYPES, *MARKS))}")
+        if type_ not in CPDAG_TYPES and type_ not in PAG_TYPES:
+            known = ", ".join((*CPDAG_TYPES, *PAG_TYPES))
+            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {known}")
         found: GraphKind = "cpdag" if type_ in CPDAG_TYPES else "pag"
         if kind not in (None, found):
             raise BadInput(

@@ -6,19 +6,20 @@ other kinds and names beginning with a dot are left alone.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
 from .about import check_checksums, checksums_of, declared_levels, read_about, write_about
-from .check import check_codes, check_labels, check_names, check_same_columns, check_silo_name, check_table, shown
+from .check import check_codes, check_labels, check_same_columns, check_silo_name, check_table
 from .kind import kind_of
 from .labels import LabelTable, read_labels
 from .levels import joint_schema
@@ -27,10 +28,8 @@ from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table
 
 __all__ = [
-    "checksums",
     "read_folder",
     "read_schema",
-    "read_silo",
     "read_structure",
     "read_truth",
     "silo_files",
@@ -62,26 +61,6 @@ def silo_files(folder: Path) -> dict[str, Path]:
     if not files:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
     return dict(sorted(files.items()))
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each silo file of `folder` by file name. Raises `BadInput` as `silo_files` does."""
-    return checksums_of(silo_files(folder))
-
-
-def read_silo(
-    path: Path, variables: Sequence[str] | None = None, by: str = "the schema"
-) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Read one silo's table of numbers: its variables, and its rows [n_rows, n_variables] in that order.
-
-    With `variables` the columns are put in that order, and a missing or extra one is refused; `by` says, in the
-    message, who has those variables. Raises `BadInput` as `read_table` does.
-    """
-    table = read_table(path)
-    if variables is None:
-        return table.variables, table.values
-    check_same_columns(path, table.variables, variables, by)
-    return tuple(variables), table.ordered(variables)
 
 
 def read_folder(folder: Path) -> FederatedData:

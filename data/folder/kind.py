@@ -1,4 +1,4 @@
-"""Whether data are continuous or discrete, where nobody says so."""
+"""Whether data are continuous or discrete, if `about.json` does not say."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,8 +19,8 @@ LOOKED_AT = 100
 def kind_of(files: Iterable[Path], about: Mapping[str, Any], apart: str | None = None) -> Kind:
     """Return the kind of the data in `files`: what `about` says of them, else what they look like.
 
-    Levels in `about` mean discrete data. Without a word there, data are discrete if any file looks so, and continuous
-    if none does: whole numbers alone are numbers, however few they are. The column `apart` does not count.
+    Levels in `about` mean discrete data. If it says nothing, data are discrete if any file looks so, and continuous
+    if none does: a file of whole numbers alone is continuous, however few values occur. The column `apart` is ignored.
     """
     if "kind" in about:
         kind: Kind = about["kind"]
@@ -32,7 +32,7 @@ def looks_discrete(path: Path, apart: str | None = None) -> bool:
     """Say whether the first rows of a file hold labels alone: whole numbers, and at least one column of words.
 
     A column of words has no number in it: one word among numbers is a mistake, not a label, and so is 1,5 for 1.5. A
-    file that cannot be read looks like nothing; reading it will say why.
+    file that cannot be read does not look discrete; reading it later raises the error.
     """
     columns = [column for name, column in _first_cells(path).items() if column and name != apart]
     words = [not any(cell_fault(cell) is None for cell in column) for column in columns]

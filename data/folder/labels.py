@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import check_codes, shown
+from .check import check_codes
 from .columns import Column, read_columns
 from .levels import empty_cells, in_order, label_faults, labels_of
 from .scan import check_apart, find_fault
@@ -36,7 +36,7 @@ class LabelTable:
         return len(self.codes)
 
     def schema(self, silo: str) -> Schema:
-        """Return what is public of this table as that of `silo`; its levels are those it knows of."""
+        """Return what is public of this table as that of `silo`; its levels are those of this table."""
         return Schema(self.variables, {silo: len(self.codes)}, "discrete", self.levels)
 
     def rows(self, schema: Schema) -> Codes:

@@ -1,16 +1,17 @@
 """Labels and levels: what a cell of discrete data may say, and the order in which a variable's labels are coded.
 
-Where `about.json` declares a variable's levels, they stand, in their order. Else the levels are the labels that occur
-in any silo, in numerical order if all are whole numbers, and in the order of their characters if not.
+If `about.json` declares a variable's levels, these are used, in their order. Otherwise the levels are the labels that
+occur in any silo, in numerical order if all are whole numbers, and in the order of their characters if not.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from fedbnsl.algorithms.core.names import name_fault
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import MISSING, cell_fault, name_fault, shown
+from .check import MISSING, cell_fault
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
@@ -36,7 +37,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def labels_of(cells: Sequence[str], declared: Sequence[str] | None) -> list[str]:
-    """Return the label of each of a column's `cells`; a declared label stands as it is written."""
+    """Return the label of each of a column's `cells`; a declared label is matched exactly."""
     exact = frozenset(declared or ())
     return [text if (text := cell.strip()) in exact else label_of(cell) for cell in cells]
 
@@ -70,7 +71,7 @@ def label_faults(cells: Sequence[str], declared: Sequence[str] | None) -> dict[s
 def joint_schema(place: str, parts: Sequence[Schema], declared: Mapping[str, Sequence[str]]) -> Schema:
     """Return the schema of a federation from those of its silos, which have the same columns and kind.
 
-    Levels are as `declared`, else all that any silo has, in canonical order: one that a silo lacks is nothing special.
+    Levels are those `declared`, else all that occur in any silo, in canonical order; a silo may lack some of them.
     Raises `BadInput`, at `place`, for levels of a variable that is not there, and, where they are not declared, for a
     single one or too many.
     """

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.errors import BadInput
-
-from .check import check_names
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:

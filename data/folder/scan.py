@@ -1,6 +1,6 @@
-"""A CSV file read cell by cell: its header, its first rows, and where it is not the table it should be.
+"""A CSV file read cell by cell: its header, its first rows, and where it departs from a proper table.
 
-Slow, so used for the first rows of a file, and for all of it once pandas has failed on it.
+This is slow, so it is used for the first rows of a file, and for all of it only after the fast reader has failed.
 """
 
 import csv
@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault, check_names, shown
+from .check import cell_fault
 
 FaultOf = Callable[[str, str], str | None]
 """(column, cell) -> what is wrong with it, None if nothing is"""

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault, check_table, shown
+from .check import cell_fault, check_table
 from .parquet import read_frame
 from .scan import check_apart, find_fault, read_header
 
@@ -87,7 +87,7 @@ def _text_fault(cell: str) -> str | None:
 
 
 def _read_fast(path: Path, header: Sequence[str], apart: str | None) -> Table:
-    """Read a CSV file that is as it should be; raise ValueError on most that are not."""
+    """Read a well-formed CSV file; raise ValueError on most others."""
     frame = pd.read_csv(
         path,
         header=0,

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.edge_types import marks_of, written
+from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
-from .check import cell_fault, check_names, shown
+from .check import cell_fault
 from .edge_kinds import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")
@@ -52,7 +53,7 @@ def read_truth(path: Path, variables: Sequence[str]) -> tuple[Structure, dict[st
                 raise BadInput(f"{edge.place}, column {column!r}: {shown(name)} is not a column of the data")
         i, j = place[edge.source], place[edge.target]
         if kind == "pag":
-            weights[j, i], weights[i, j] = marks_of(edge.type)
+            weights[j, i], weights[i, j] = PAG_TYPES[edge.type]
             continue
         weights[i, j] = edge.weight
         if edge.type == "undirected":
@@ -88,7 +89,7 @@ def write_structure(
         if structure.kind != "dag":
             weight = ["weight"] if structure.kind == "cpdag" else []
             writer.writerow(["source", "target", *weight, "type"])
-            for i, j, type_ in written(structure):
+            for i, j, type_ in typed_edges(structure):
                 writer.writerow([names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_])
             return
         writer.writerow(["source", "target", "weight", *(OWN + silo for silo in own)])

@@ -1,1 +1,1 @@
-"""Synthetic federated data: linear models, discrete networks, surrogate variables, hidden variables."""
+"""Synthetic federated data: linear models, random discrete networks, hidden variables."""

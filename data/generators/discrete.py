@@ -1,4 +1,4 @@
-"""Synthetic discrete federated data: random networks, homogeneous or split by a surrogate variable (003 §7.4)."""
+"""Synthetic discrete federated data: silos of rows from one random network (003 §7.4)."""
 
 from typing import Any
 
@@ -6,12 +6,10 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..federated import FederatedData
-from ..networks.published import discrete_network
-from .draw import check_counts, dealt, draw, stream
+from .draw import check_counts, draw, stream
 from .latent import hide
-from .linear import most_edges, random_dag, silo_names, variable_names
+from .linear import most_edges, random_dag, variable_names
 from .random_network import random_network
-from .surrogate import by_surrogate, surrogate_set
 
 Levels = tuple[int, int]
 
@@ -32,49 +30,16 @@ def discrete(
     `latent` variables are hidden (`hide`). Raises `BadInput` for a value that makes no sense.
     """
     check_counts(silos, rows, seed)
-    model = _random(variables, seed, degree, levels, concentration)
+    model = random_model(variables, seed, degree, levels, concentration)
     parameters = {"variables": variables, "silos": silos, "rows": rows, "degree": degree, "levels": list(levels)}
-    about = _about("discrete", "003 §7.4", seed, parameters | {"concentration": concentration})
+    about = about_generator("discrete", "003 §7.4", seed, parameters | {"concentration": concentration})
     return hide(draw(model, silos, rows, seed, about), latent, stream(seed, "latent"))
 
 
-def surrogate(
-    silos: int,
-    rows: int,
-    seed: int,
-    parents: int = 5,
-    variables: int = 20,
-    degree: float = 2.0,
-    levels: Levels = (2, 5),
-    concentration: float | None = None,
-    latent: int = 0,
-    network: str | None = None,
-) -> FederatedData:
-    """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables (003 Def. 1).
-
-    The rows are those of `discrete` with the same settings, or of a published `network` (or BIF file) if one is named:
-    only the split differs. Silos hold `rows` rows on average. The program of 003 takes 5 parents. Raises `BadInput` for
-    a value that makes no sense, and for a silo that gets fewer than two rows.
-    """
-    check_counts(silos, rows, seed)
-    parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}
-    if network is None:
-        model = _random(variables, seed, degree, levels, concentration)
-        parameters |= {"variables": variables, "degree": degree, "levels": list(levels)}
-    else:
-        model = discrete_network(network)
-        parameters |= {"network": network}
-    about = _about("surrogate", "003 Def. 1", seed, parameters)
-    whole = hide(draw(model, 1, silos * rows, seed, about), latent, stream(seed, "latent"))
-    (codes,) = whole.tables.values()
-    rng = stream(seed, "surrogate")
-    chosen = surrogate_set(codes.shape[1], parents, rng)
-    parts = by_surrogate(codes[:, chosen], silos, concentration, rng)
-    named = dict(zip(silo_names(silos), parts, strict=True))
-    return dealt(whole, named, {"surrogate_parents": [whole.schema.variables[v] for v in chosen]})
-
-
-def _random(variables: int, seed: int, degree: float, levels: Levels, concentration: float | None) -> DiscreteNetwork:
+def random_model(
+    variables: int, seed: int, degree: float, levels: Levels, concentration: float | None
+) -> DiscreteNetwork:
+    """Return a random network on an ER graph of mean `degree`. Raises `BadInput` for a value that makes no sense."""
     if variables < 2:
         raise BadInput(f"variables: {variables} is less than 2")
     if not 0 <= degree <= variables - 1:
@@ -88,5 +53,6 @@ def _random(variables: int, seed: int, degree: float, levels: Levels, concentrat
     return random_network(random_dag(variables, edges, rng), variable_names(variables), levels, concentration, rng)
 
 
-def _about(generator: str, source: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
+def about_generator(generator: str, source: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return how data were made, as `about.json` says it."""
     return {"generator": generator, "source": source, "parameters": parameters, "seed": seed}

@@ -1,17 +1,14 @@
 """Rows drawn from a discrete network, as a federated data set."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
-from ..federated import FederatedData, discrete
-from .linear import silo_names
+from ..federated import FederatedData, discrete, silo_names
 from .sampling import forward_sample
 
 PURPOSES = {"graph": 0, "rows": 1, "surrogate": 2, "latent": 3, "dealing": 4}
@@ -46,11 +43,3 @@ def draw(network: DiscreteNetwork, silos: int, rows: int, seed: int, about: Mapp
         {},
         {"kind": "discrete", **about},
     )
-
-
-def dealt(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
-    """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
-    together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
-    tables = {silo: together[rows] for silo, rows in parts.items()}
-    schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()})
-    return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})

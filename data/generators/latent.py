@@ -1,4 +1,4 @@
-"""Hidden variables: columns nobody holds, and what can be known of the graph without them."""
+"""Hidden variables: columns removed from every silo, and the PAG that is left to learn."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ LEFT = 2
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
     """Return `data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
 
-    003 §7.4 hides variables at random; here those go first that leave a trace (`hidden`). Raises `BadInput` if fewer
-    than two variables would stay.
+    003 §7.4 hides variables at random; here those whose absence confounds others are hidden first (`hidden`). Raises
+    `BadInput` if fewer than two variables would stay.
     """
     if latent == 0:
         return data
@@ -27,7 +27,7 @@ def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> Federate
     if not 0 < latent <= len(variables) - LEFT:
         raise BadInput(f"latent: {latent} is not between 0 and {len(variables) - LEFT}: {LEFT} variables must stay")
     if data.truth is None:
-        raise ValueError("without a truth no one knows what hidden variables do")
+        raise ValueError("hiding variables needs a truth")
     gone = hidden(data.truth.adjacency, latent, rng)
     keep = [v for v in range(len(variables)) if v not in set(gone)]
     names = tuple(variables[v] for v in keep)
@@ -42,7 +42,7 @@ def hidden(dag: NDArray[np.bool_], latent: int, rng: np.random.Generator) -> lis
     """Choose `latent` variables of `dag` [n_variables, n_variables] to hide, sorted.
 
     At random among those with two children or more, as a hidden common cause is what confounds; if there are not
-    enough, then among those with one child; sinks, which nobody misses, last.
+    enough, then among those with one child; sinks, whose absence changes nothing, last.
     """
     children = np.minimum(dag.sum(axis=1), 2)
     order = np.lexsort((rng.random(len(dag)), -children))

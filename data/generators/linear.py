@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import FederatedData, continuous
+from ..federated import FederatedData, continuous, silo_names
 from .sem import FloatArray, Noise, linear_sem
 
 Graph = Literal["ER", "SF"]
@@ -18,7 +18,7 @@ WEIGHTS = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
-class Plan:
+class LinearSettings:
     """What to draw: `silos` tables of `rows` rows, over a DAG with `edges` expected edges (None: as many as variables).
 
     Raises `BadInput` for a value that makes no sense, naming it.
@@ -59,9 +59,10 @@ def homogeneous(
     """Draw silos of `rows` rows each from one linear model on a random DAG (000 B.1.1).
 
     The graph depends on the seed, `variables`, `edges` and `graph` alone, and each silo has a random stream of its own:
-    more rows or more silos leave the rest as it was. The truth has the weights. Raises `BadInput` as `Plan` does.
+    more rows or more silos leave the rest as it was. The truth has the weights. Raises `BadInput` as `LinearSettings`
+    does.
     """
-    plan = Plan(variables, silos, rows, seed, edges, graph, noise)
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     weights = _global_weights(plan)
     return _draw(plan, weights, {}, _about("homogeneous", "000 B.1.1", _parameters(plan)))
 
@@ -78,10 +79,10 @@ def heterogeneous(
 ) -> FederatedData:
     """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`) (000 B.1.2).
 
-    The truth has the global weights, `silo_weights` each silo's. Raises `BadInput` as `Plan` does, and for a negative
-    variance.
+    The truth has the global weights, `silo_weights` each silo's. Raises `BadInput` as `LinearSettings` does, and
+    for a negative variance.
     """
-    plan = Plan(variables, silos, rows, seed, edges, graph, noise)
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     if not 0 <= weight_variance < np.inf:
         raise BadInput(f"weight_variance: {weight_variance} is not a finite number ≥ 0")
     weights = _global_weights(plan)
@@ -143,11 +144,6 @@ def variable_names(count: int) -> tuple[str, ...]:
     return tuple(f"x{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
-def silo_names(count: int) -> tuple[str, ...]:
-    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
-    return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
-
-
 def _scale_free(variables: int, links: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     lower = np.zeros((variables, variables), dtype=bool)
     for node in range(1, variables):
@@ -162,12 +158,14 @@ def _stream(seed: int, *key: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _global_weights(plan: Plan) -> FloatArray:
+def _global_weights(plan: LinearSettings) -> FloatArray:
     rng = _stream(plan.seed, 0)
     return random_weights(random_dag(plan.variables, plan.expected_edges, rng, plan.graph), rng)
 
 
-def _draw(plan: Plan, weights: FloatArray, own: dict[str, FloatArray], about: dict[str, Any]) -> FederatedData:
+def _draw(
+    plan: LinearSettings, weights: FloatArray, own: dict[str, FloatArray], about: dict[str, Any]
+) -> FederatedData:
     variables = variable_names(plan.variables)
     tables = {
         silo: linear_sem(own.get(silo, weights), plan.rows, _stream(plan.seed, 1, number), plan.noise)
@@ -176,7 +174,7 @@ def _draw(plan: Plan, weights: FloatArray, own: dict[str, FloatArray], about: di
     return FederatedData(continuous(tables, variables), tables, Structure(variables, weights), own, about)
 
 
-def _parameters(plan: Plan) -> dict[str, Any]:
+def _parameters(plan: LinearSettings) -> dict[str, Any]:
     return {**asdict(plan), "edges": plan.expected_edges}
 
 

@@ -1,4 +1,4 @@
-"""The published networks by name, and whose they are: files of the pgmpy wheel, from the bnlearn repository.
+"""The published networks by name, with their authors: files of the pgmpy wheel, from the bnlearn repository.
 
 M. Scutari, Bayesian Network Repository, CC BY-SA 3.0.
 """

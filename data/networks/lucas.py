@@ -2,8 +2,9 @@
 
 LUCAS0 is the network whose graph and probabilities are published on the LUCAS page of the Causality Workbench (I. Guyon
 et al., "Design and analysis of the causation and prediction challenge", JMLR W&CP 3, 2008). In LUCAS1 and LUCAS2 an
-agent sets some variables, which cuts them from their parents; with which probabilities is not published, so these are
-the shares of ones in the test files that the program of 003 comes with (10,000 rows, standard error at most 0.005).
+agent sets some variables, which cuts them from their parents; their probabilities are not published, so they are
+estimated by the shares of ones in the test files that the program of 003 comes with (10,000 rows, standard error at
+most 0.005).
 """
 
 from typing import Literal, get_args

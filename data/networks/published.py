@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
 
-from ..federated import FederatedData, continuous
+from ..federated import FederatedData, continuous, silo_names
 from ..generators.draw import check_counts, draw, stream
 from ..generators.latent import hide
-from ..generators.linear import silo_names
 from ..generators.sem import linear_sem
 from .bif import read_bif
 from .carried import carried_file
@@ -29,22 +28,7 @@ def gaussian_network(name: str) -> GaussianNetwork:
     if name not in GAUSSIAN:
         raise BadInput(f"network: {name!r} is not one of {', '.join(GAUSSIAN)}")
     path = carried_file("pgmpy", f"{FOLDER}/{name}.json", REMEDY)
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    variables = tuple(content["nodes"])
-    place = {variable: number for number, variable in enumerate(variables)}
-    weights = np.zeros((len(variables), len(variables)))
-    intercepts, variances = np.zeros(len(variables)), np.zeros(len(variables))
-    for variable, model in content["cpds"].items():
-        j = place[variable]
-        variances[j] = model["variance"][0]
-        for parent, (coefficient,) in model["coefficients"].items():
-            if parent == "(Intercept)":
-                intercepts[j] = coefficient
-            else:
-                weights[place[parent], j] = coefficient
-    if {(variables[i], variables[j]) for i, j in np.argwhere(weights)} != {tuple(arc) for arc in content["arcs"]}:
-        raise BadInput(f"{path}: the arcs are not those of the coefficients")
-    return GaussianNetwork(Structure(variables, weights), intercepts, variances)
+    return gaussian_from_json(json.loads(path.read_text(encoding="utf-8")), str(path))
 
 
 def discrete_network(name: str) -> DiscreteNetwork:

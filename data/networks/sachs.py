@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import FederatedData
+from ..federated import FederatedData, dealt, silo_names
 from ..folder.table import read_table
-from ..generators.draw import check_counts, dealt, draw, stream
-from ..generators.linear import silo_names
-from ..splitting.partition import deal, equal
+from ..generators.draw import check_counts, draw, stream
+from ..splitting.partition import deal
+from ..splitting.parts import equal
 from .carried import carried_file
 from .catalogue import DISCRETE
 from .published import discrete_network

@@ -8,20 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Kind
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import FederatedData, continuous
+from ..federated import LEAST_ROWS, FederatedData, continuous, dealt, silo_names
 from ..folder.about import ABOUT, KINDS, declared_levels, read_about
-from ..folder.check import check_silo_name, check_table, shown
+from ..folder.check import check_silo_name, check_table
 from ..folder.kind import kind_of
 from ..folder.labels import LabelTable, read_labels
 from ..folder.levels import joint_schema
 from ..folder.table import Table, read_table
 from ..folder.truth import read_truth
-from ..generators.draw import dealt
-from ..generators.linear import silo_names
-from .parts import LEAST, by_column, by_sizes, dirichlet, equal, label_skew
+from .parts import by_column, by_sizes, dirichlet, equal, label_skew
 
 __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
@@ -141,6 +139,6 @@ def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[n
     parts = by_column(labels)
     for silo, rows in parts.items():
         check_silo_name(f"{path}: column {shown(by)}", silo)
-        if len(rows) < LEAST:
+        if len(rows) < LEAST_ROWS:
             raise BadInput(f"{path}: column {shown(by)}: only one row has the value {shown(silo)}; a silo needs two")
     return parts

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 
-LEAST = 2
-"""rows a silo must have"""
+from ..federated import LEAST_ROWS
 
 Parts = list[NDArray[np.intp]]
 
@@ -26,8 +25,8 @@ def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
 def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
     """Shuffle `rows` rows and deal them in parts of the given sizes. Raises `BadInput` unless they add up to `rows`."""
     for size in sizes:
-        if size < LEAST:
-            raise BadInput(f"sizes: {size} is less than {LEAST} rows")
+        if size < LEAST_ROWS:
+            raise BadInput(f"sizes: {size} is less than {LEAST_ROWS} rows")
     if sum(sizes) != rows:
         raise BadInput(f"sizes: {'+'.join(map(str, sizes)) or 0} = {sum(sizes)}, but the table has {rows} rows")
     return [np.sort(part) for part in np.split(rng.permutation(rows), np.cumsum(sizes)[:-1])]
@@ -41,11 +40,11 @@ def dirichlet(rows: int, silos: int, concentration: float, rng: np.random.Genera
     """
     _check_concentration(concentration)
     _check_silos(rows, silos)
-    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - LEAST * silos)
+    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - LEAST_ROWS * silos)
     sizes = np.floor(shares).astype(int)
-    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - LEAST * silos - sizes.sum()]
+    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - LEAST_ROWS * silos - sizes.sum()]
     sizes[largest_rests] += 1
-    return by_sizes(rows, [int(size) + LEAST for size in sizes], rng)
+    return by_sizes(rows, [int(size) + LEAST_ROWS for size in sizes], rng)
 
 
 def by_column(labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
@@ -65,8 +64,8 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
     _check_silos(len(codes), silos)
     shuffled = rng.permutation(len(codes))
     owner = np.empty(len(codes), dtype=np.intp)
-    owner[shuffled[: LEAST * silos]] = np.tile(np.arange(silos), LEAST)
-    rest = shuffled[LEAST * silos :]
+    owner[shuffled[: LEAST_ROWS * silos]] = np.tile(np.arange(silos), LEAST_ROWS)
+    rest = shuffled[LEAST_ROWS * silos :]
     for level in np.unique(codes):
         rows = rest[codes[rest] == level]
         ends = np.cumsum(rng.dirichlet(np.full(silos, concentration)))[:-1] * len(rows)
@@ -77,8 +76,9 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
 def _check_silos(rows: int, silos: int) -> None:
     if silos < 1:
         raise BadInput(f"silos: {silos} is less than 1")
-    if rows < LEAST * silos:
-        raise BadInput(f"silos: {silos} silos of at least {LEAST} rows need {LEAST * silos} rows, the table has {rows}")
+    if rows < LEAST_ROWS * silos:
+        needed = LEAST_ROWS * silos
+        raise BadInput(f"silos: {silos} silos of at least {LEAST_ROWS} rows need {needed} rows, the table has {rows}")
 
 
 def _check_concentration(concentration: float) -> None:

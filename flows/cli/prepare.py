@@ -177,7 +177,7 @@ def split(
 
 
 def _make(kind: str, out: Path, options: dict[str, Any]) -> None:
-    from fedbnsl.algorithms.graphs.edge_types import edge_count
+    from fedbnsl.algorithms.graphs.edges import edge_count
     from fedbnsl.data.folder.folder import write_folder
 
     from ..options.prepare import recipe

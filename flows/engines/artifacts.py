@@ -12,7 +12,9 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 
-from fedbnsl.algorithms.graphs.edge_classes import SYMBOLS, classify, weighted
+from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
+from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.job.run import Progress
 

@@ -119,7 +119,7 @@ class Surrogate(Recipe):
 
     def make(self) -> FederatedData:
         """Draw and split the rows."""
-        from fedbnsl.data.generators.discrete import surrogate
+        from fedbnsl.data.networks.surrogate import surrogate
 
         return surrogate(**self.model_dump(exclude={"kind", "levels"}), levels=_range(self.levels))
 

@@ -12,7 +12,9 @@ from rich.table import Table
 
 from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.edge_classes import SYMBOLS, classify, weighted
+from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
+from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 

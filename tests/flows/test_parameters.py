@@ -92,8 +92,8 @@ def test_mlflow_has_the_file_and_a_model_that_predicts(masked_over_dask):
     import pandas as pd
     from mlflow.artifacts import download_artifacts
 
+    from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
     from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
-    from fedbnsl.tracking.model import load_pgmpy
 
     client = open_client(tracking_uri())
     tracked = client.get_run(masked_over_dask.tracking_url.rpartition("/")[2])

@@ -2,16 +2,15 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.bif import bif, why_no_bif
+from fedbnsl.algorithms.parameters.bif import format_bif, why_no_bif
+from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
-from fedbnsl.data.networks.bif import parse_bif
-from fedbnsl.tracking.model import as_json, as_pgmpy, load_pgmpy, model_file, pgmpy_model, save_pyfunc, why_no_model
+from fedbnsl.tracking.model import as_pgmpy, model_file, pgmpy_model, why_no_model
 from fedbnsl.tracking.result import Parameters
 
 ODD = ("<5", "12+", "Asy/Patch", "two words", "é", "-1", "[x]")
@@ -30,15 +29,6 @@ def discrete(levels, seed=0):
 
 def of(chain, network):
     return replace(chain, structure=network.structure, truth=None, parameters=Parameters(network, "counts"))
-
-
-def same(one, other):
-    return (
-        one.variables == other.variables
-        and one.levels == other.levels
-        and one.parents == other.parents
-        and all(np.array_equal(one.tables[name], other.tables[name]) for name in one.variables)
-    )
 
 
 def test_the_network_has_weights_intercepts_and_noise(chain):
@@ -76,16 +66,11 @@ def test_what_is_no_network_says_why(chain, cyclic):
         pgmpy_model(cyclic)
 
 
-def test_a_bif_file_is_read_back_bit_for_bit_by_us_whatever_the_labels():
-    network = discrete(ODD)
-    assert same(parse_bif(bif(network)), network)
-
-
 def test_a_bif_file_is_read_back_bit_for_bit_by_pgmpy_whatever_the_labels():
     from pgmpy.readwrite import BIFReader
 
     network = discrete(ODD)
-    model, ours = BIFReader(string=bif(network)).get_model(), as_pgmpy(as_json(network))
+    model, ours = BIFReader(string=format_bif(network)).get_model(), as_pgmpy(as_json(network))
     assert model.check_model()
     assert model.nodes() == ours.nodes()
     assert set(model.edges()) == set(ours.edges())
@@ -142,44 +127,4 @@ def test_what_bif_cannot_say_is_not_written(chain, word):
     assert str(why_no_bif(network)) == f"BIF cannot say the label of smoke '{word}'"
     assert model_file(of(chain, network)) == {}
     with pytest.raises(ValueError, match="BIF cannot say"):
-        bif(network)
-
-
-def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
-    import mlflow.pyfunc
-
-    save_pyfunc(chain, tmp_path / "model", {})
-    files = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
-    assert not [name for name in files if name.endswith((".pkl", ".pickle"))]
-    assert {"network.json", "pyfunc_model.py"} <= files
-    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    table = pd.DataFrame({"c": [0, 9], "a": [1, 5], "b": [10, -4]}, index=[7, 8])
-    expected = pd.DataFrame({"a": [0.0, 0.0], "b": [2.0, 10.0], "c": [-2.0, 5.0]}, index=[7, 8])
-    pd.testing.assert_frame_equal(model.predict(table), expected)
-    with pytest.raises(Exception, match="missing inputs"):
-        model.predict(table[["a", "b"]])
-    assert load_pgmpy(str(tmp_path / "model")) == pgmpy_model(chain)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, capfd):
-    import mlflow.pyfunc
-
-    network = discrete(("0", "1", "<5"), 5)
-    save_pyfunc(of(chain, network), tmp_path / "model", {})
-    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    table = pd.DataFrame({"smoke": ["0", "<5"], "lung cancer": ["1", "1"], "c-3": ["0", "0"]})
-    levels = network.levels
-    found = model.predict(table)
-    for row, (smoke, cancer) in enumerate([(0, 1), (2, 1)]):
-        expected = [
-            network.tables["smoke"].argmax(),
-            network.tables["lung cancer"][smoke].argmax(),
-            network.tables["c-3"][smoke, cancer].argmax(),
-        ]
-        assert list(found.iloc[row]) == [levels[name][k] for name, k in zip(levels, expected, strict=True)]
-    with pytest.raises(ValueError, match="column smoke: '7' is none of its labels 0, 1, <5"):
-        model.predict(table.assign(smoke=["0", "7"]))
-    again = load_pgmpy(str(tmp_path / "model"))
-    assert again.get_cpds("c-3") == pgmpy_model(of(chain, network)).get_cpds("c-3")
-    assert capfd.readouterr() == ("", "")
+        format_bif(network)

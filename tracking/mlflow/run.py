@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.graphs.edge_types import written
-from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.edge_text import typed_edges
+from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..model import save_pyfunc, why_no_model
+from ..model import why_no_model
 from ..outputs import MODELS, OUTPUTS, flat_metrics
 from ..result import RunResult
 from .dataset_input import TrackedData, dataset_input
+from .saved_model import save_pyfunc
 from .store import experiment_id, open_client, run_url, tracking_uri
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def structure_json(structure: Structure, number: int) -> str:
     edges = [
         {"source": names[i], "target": names[j], "type": type_}
         | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
-        for i, j, type_ in written(structure)
+        for i, j, type_ in typed_edges(structure)
     ]
     content = {
         "round": number,

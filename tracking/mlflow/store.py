@@ -35,7 +35,7 @@ def tracking_uri(uri: str | None = None) -> str:
 
 
 def open_client(uri: str) -> "MlflowClient":
-    """Return a client of the store at `uri`; a new database is made in silence.
+    """Return a client of the store at `uri`; a new database is created without log messages.
 
     Raises `BadInput` if the store cannot be opened.
     """
@@ -98,7 +98,7 @@ def _artifacts(uri: str) -> str | None:
 
 @contextmanager
 def _alone(database: Path | None) -> Iterator[None]:
-    """Let one process at a time, on this machine, make the tables of a database: MLflow fails when two do."""
+    """Let only one process on this machine create the tables of a database at a time: MLflow fails when two do."""
     if database is None or sys.platform == "win32":
         yield
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
-from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 
 from .layout import FloatArray, Layout, layered
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened

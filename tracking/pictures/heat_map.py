@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
-from fedbnsl.algorithms.graphs.pag import CIRCLE
+from fedbnsl.algorithms.graphs.marks import CIRCLE
 
-from .layering import break_cycles, topological
+from .layering import reverse_feedback_arcs, topological
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: boo
 def causal_order(variables: Sequence[str], edges: Sequence[Edge]) -> list[int]:
     """Return the variables, causes before effects: by the truth first, then by the learned edges as far as they fit."""
     _, arcs = in_order_of_trust(variables, edges)
-    return topological(len(variables), break_cycles(len(variables), arcs))
+    return topological(len(variables), reverse_feedback_arcs(len(variables), arcs))
 
 
 def _mark(

@@ -1,4 +1,4 @@
-"""The first half of a layered drawing: break cycles, put nodes on layers, and give long edges a slot on each layer.
+"""The first half of a layered drawing: reverse arcs on cycles, put nodes on layers, give long edges a slot on each.
 
 See `layout.py` for the whole.
 """
@@ -10,8 +10,11 @@ import numpy as np
 Arc = tuple[int, int]
 
 
-def break_cycles(n: int, arcs: Sequence[Arc]) -> list[Arc]:
-    """Return `arcs` with those turned round that would close a cycle with the arcs before them."""
+def reverse_feedback_arcs(n: int, arcs: Sequence[Arc]) -> list[Arc]:
+    """Return all `arcs`, those reversed that would close a cycle with the arcs before them.
+
+    For drawing only: `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
+    """
     reaches = np.eye(n, dtype=bool)
     turned: list[Arc] = []
     for source, target in arcs:
@@ -22,7 +25,10 @@ def break_cycles(n: int, arcs: Sequence[Arc]) -> list[Arc]:
 
 
 def topological(n: int, arcs: Sequence[Arc]) -> list[int]:
-    """Return the nodes, sources before targets; `arcs` must not make a cycle."""
+    """Return the nodes, sources before targets; `arcs` must not make a cycle.
+
+    Ties go by the order of `arcs`, not by index as in `graphs.dag.topological_order`: the first arcs matter most.
+    """
     children: list[list[int]] = [[] for _ in range(n)]
     waiting = [0] * n
     for upper, lower in arcs:

@@ -1,8 +1,8 @@
 """A layered drawing of a directed graph (Sugiyama, Tagawa & Toda 1981): causes above their effects.
 
-The four classic steps: break cycles, put nodes on layers by longest path, order each layer to save crossings, then
-choose coordinates. An edge that spans several layers is led through a slot of its own on each of them, so that it
-never runs through a node. Lengths are inches; y grows upwards.
+The four classic steps: reverse arcs until there is no cycle, put nodes on layers by longest path, order each layer to
+save crossings, then choose coordinates. An edge that spans several layers is led through a slot of its own on each of
+them, so that it never runs through a node. Lengths are inches; y grows upwards.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .layering import Arc, assign_layers, break_cycles, with_slots
+from .layering import Arc, assign_layers, reverse_feedback_arcs, with_slots
 from .ordering import SWEEPS, order_rows
 
 FloatArray = NDArray[np.float64]
@@ -54,7 +54,7 @@ def layered(widths: Sequence[float], arcs: Sequence[Arc], height: float = 0.3) -
     Where arcs make a cycle, those that come first in `arcs` keep their direction.
     """
     size = np.asarray(widths, float)
-    turned = break_cycles(len(size), arcs)
+    turned = reverse_feedback_arcs(len(size), arcs)
     layers = assign_layers(len(size), turned, capacity=max(5, round(1.5 * np.sqrt(len(size)))))
     rows, chains = with_slots(layers, turned)
     rows = order_rows(rows, chains)

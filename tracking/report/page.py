@@ -1,4 +1,4 @@
-"""The bricks of an HTML page that needs nothing but itself: its style, tables and figures."""
+"""Building blocks of a self-contained HTML page: its style, tables and figures."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -68,7 +68,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def tiles(figures: Iterable[tuple[str, object]]) -> str:
-    """Return the figures that matter most, large."""
+    """Return the most important figures, in large print."""
     each = (f'<div class="tile"><b>{shown(value)}</b><span>{escape(name)}</span></div>' for name, value in figures)
     return f'<div class="tiles">{"".join(each)}</div>'
 

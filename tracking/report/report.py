@@ -1,6 +1,7 @@
-"""The report of a run: one HTML file that explains itself and needs nothing else, not even the internet."""
+"""The report of a run: one self-contained HTML file, readable without the internet."""
 
-from fedbnsl.algorithms.graphs.edge_classes import Edge, classify, weighted
+from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
+from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..model import model_file
@@ -13,7 +14,7 @@ NO_TRUTH = "There is no truth to compare with."
 
 
 def report_html(result: RunResult) -> str:
-    """Return the report of `result` as one HTML document without any reference to something outside it."""
+    """Return the report of `result` as one HTML document without any reference to other files or sites."""
     body = [
         _headline(result),
         _structure(result),

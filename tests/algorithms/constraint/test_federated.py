@@ -16,7 +16,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.data.federated import pool
-from fedbnsl.data.generators.discrete import surrogate
+from fedbnsl.data.networks.surrogate import surrogate
 
 FEDERATED = ("fed-pc", "fed-fci")
 POOLED = {"fed-pc": "pc", "fed-fci": "fci"}

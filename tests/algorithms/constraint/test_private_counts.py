@@ -21,12 +21,13 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.privacy.audit import audit
 from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
 from fedbnsl.algorithms.privacy.settings import PrivateSettings
 from fedbnsl.algorithms.privacy.shares import sure_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 from fedbnsl.algorithms.statistics.rows import Query
+
+from ..privacy.audit import audit
 
 LEVELS = np.array([2, 3, 4, 2, 3])
 D, ROWS = len(LEVELS), 9

@@ -26,12 +26,12 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.privacy import scales
-from fedbnsl.algorithms.privacy.audit import audit
 from fedbnsl.algorithms.privacy.ledger import total
 from fedbnsl.algorithms.privacy.noise import Bits
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
-from fedbnsl.algorithms.privacy.zcdp import gaussian_cost, selection_cost
 from fedbnsl.data.generators.linear import homogeneous
+
+from ..privacy.audit import audit
 
 D, ROWS = 3, 5
 SCALES = np.array([0.5, 2.0, 30.0])
@@ -145,8 +145,8 @@ class TestNoise:
     def test_a_choice_and_a_gradient_cost_no_more_than_their_price(self):
         price = Cost(1e-4, ReplaceOne)
         noise = GumbelGaussian(price, price)
-        assert selection_cost(0.7, gumbel_scale(0.7, price), ReplaceOne) <= price
-        assert gaussian_cost(1.0, noise.deviation, ReplaceOne) <= price
+        assert 0.7**2 / (2 * gumbel_scale(0.7, price) ** 2) <= price.rho
+        assert 1 / (2 * noise.deviation**2) <= price.rho
         drawn = noise.draw(Bits(bytes(32)), 20_000) * noise.grid
         assert drawn.std() == pytest.approx(1 / np.sqrt(2 * price.rho), rel=0.02)
 

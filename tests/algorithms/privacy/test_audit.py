@@ -6,14 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fedbnsl.algorithms.core.promise import ReplaceOne
+from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.audit import audit, clopper_pearson, epsilon_lower_bound
 from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential
-from fedbnsl.algorithms.privacy.noise import Bits, child, insecure_key
-from fedbnsl.algorithms.privacy.zcdp import epsilon, gaussian_cost
+from fedbnsl.algorithms.privacy.noise import Bits, child
+from fedbnsl.algorithms.privacy.zcdp import epsilon
 
-KEY = insecure_key(11, "a")
+from .audit import audit, clopper_pearson, epsilon_lower_bound
+
+KEY = (11).to_bytes(32)
 
 
 @settings(max_examples=30, deadline=None)
@@ -97,7 +98,7 @@ class TestSelection:
 class TestGaussian:
     def test_the_right_noise_stays_below_the_claim_and_half_of_it_does_not(self) -> None:
         delta = 1e-3
-        claim = epsilon(gaussian_cost(30, 20, ReplaceOne), delta)
+        claim = epsilon(Cost(30**2 / (2 * 20**2), ReplaceOne), delta)
 
         def bound(variance: int) -> float:
             noise = [discrete_gaussian(Bits(child(KEY, label)), variance, 100_000) for label in "ab"]

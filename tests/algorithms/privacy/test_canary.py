@@ -13,7 +13,8 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import summed
-from fedbnsl.algorithms.privacy.audit import audit
+
+from .audit import audit
 
 EPSILON, DELTA = 1.0, 1e-3
 RUNS = 300

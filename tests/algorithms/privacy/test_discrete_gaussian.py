@@ -14,9 +14,9 @@ from scipy.stats import chi2_contingency, chisquare, ks_2samp
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy import discrete_gaussian as module
 from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential, noise_on_grid, release_on_grid
-from fedbnsl.algorithms.privacy.noise import Bits, child, exponential_coin, insecure_key
+from fedbnsl.algorithms.privacy.noise import Bits, child, exponential_coin
 
-KEY = insecure_key(7, "a")
+KEY = (7).to_bytes(32)
 SIGMAS = [0.3, 0.4, 1.0, 7.3, 1e6]
 Samples = NDArray[np.int64]
 

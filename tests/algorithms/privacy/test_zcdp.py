@@ -21,10 +21,8 @@ from fedbnsl.algorithms.privacy.zcdp import (
     closed_form_rho,
     distributed_gaussian_cost,
     epsilon,
-    gaussian_cost,
     gaussian_sigma,
     rho_for,
-    selection_cost,
 )
 
 DELTA = 4e-8
@@ -125,13 +123,6 @@ class TestConversion:
 
 class TestCosts:
     @settings(max_examples=50, deadline=None)
-    @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
-    def test_a_cost_is_not_below_the_exact_one(self, sensitivity: float, scale: float) -> None:
-        exact = (Fraction(sensitivity) / Fraction(scale)) ** 2 / 2
-        for cost in (gaussian_cost(sensitivity, scale, ReplaceOne), selection_cost(sensitivity, scale, ReplaceOne)):
-            assert exact <= Fraction(cost.rho) <= exact * (1 + Fraction(1, 2**51))
-
-    @settings(max_examples=50, deadline=None)
     @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=20), st.integers(0, 1000))
     def test_sums_are_not_below_the_exact_ones(self, rhos: list[float], times: int) -> None:
         total = nothing(AddRemove)
@@ -193,6 +184,11 @@ def renyi(alpha: float, log_p: np.ndarray, log_q: np.ndarray) -> float:
 ORDERS = (1.0001, 1.5, 2, 4, 16, 64, 1000)
 
 
+def selection_rho(sensitivity: float, scale: float) -> float:
+    """Return Δ²/(2β²), the price of one selection with Gumbel noise of scale β (000 Theorem A.4)."""
+    return sensitivity**2 / (2 * scale**2)
+
+
 class TestSelection:
     @settings(max_examples=50, deadline=None)
     @given(st.integers(0, 10_000), st.floats(0.01, 20))
@@ -201,13 +197,13 @@ class TestSelection:
         scores = rng.normal(size=6) * rng.choice([0.1, 1, 10])
         moved = scores + sensitivity * rng.choice([-1, 1, rng.uniform(-1, 1)], 6)
         log_p, log_q = (s / 2.0 - np.logaddexp.reduce(s / 2.0) for s in (scores, moved))
-        cost = selection_cost(sensitivity, 2.0, ReplaceOne).rho
+        cost = selection_rho(sensitivity, 2.0)
         assert all(renyi(alpha, log_p, log_q) <= alpha * cost * (1 + 1e-9) + 1e-12 for alpha in ORDERS)
 
     def test_what_monotone_scores_cost_is_too_little_here(self) -> None:
         """Δ²/(8β²), true when all scores move the same way, is refuted by two that move apart."""
         log_p, log_q = (s - np.logaddexp.reduce(s) for s in (np.array([0.05, -0.05]), np.array([-0.05, 0.05])))
-        cost = selection_cost(0.1, 1.0, ReplaceOne).rho
+        cost = selection_rho(0.1, 1.0)
         assert 0.99 * cost < renyi(1.0001, log_p, log_q) / 1.0001 < cost
 
 
@@ -267,9 +263,6 @@ class TestRefusals:
 
     @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf])
     def test_scales(self, bad: float) -> None:
-        for function in (gaussian_cost, selection_cost):
-            with pytest.raises(BadInput, match=f"is {bad}: it must be above 0"):
-                function(1, bad, ReplaceOne)
         with pytest.raises(BadInput, match=f"variance of a noise share is {float(bad)}"):
             distributed_gaussian_cost(1, bad, 2, 1, ReplaceOne)
         with pytest.raises(BadInput, match="noise shares is 0"):

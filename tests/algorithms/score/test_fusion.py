@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import d_separated, is_acyclic
-from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.fusion import fuse, fuse_structures, greedy_order, independence_map
+from fedbnsl.algorithms.score.fusion import fuse, greedy_order, independence_map
 
 CHECKED = settings(deadline=None, max_examples=60)
 
@@ -140,28 +138,3 @@ class TestVotes:
             graphs = np.zeros((silos, 2, 2), np.bool_)
             graphs[:votes, 0, 1] = True
             assert fuse(graphs, quota, ("a", "b")).sum() == (votes == needed)
-
-
-class TestStructures:
-    def structure(self, variables, *arcs, kind="dag"):
-        weights = np.zeros((len(variables),) * 2)
-        for x, y in arcs:
-            weights[variables.index(x), variables.index(y)] = 1
-        return Structure(tuple(variables), weights, kind)
-
-    def test_columns_may_stand_in_any_order(self):
-        fused = fuse_structures([self.structure("abc", "ab", "bc"), self.structure("cba", "ab", "bc")], 1.0)
-        assert fused.variables == ("a", "b", "c")
-        np.testing.assert_array_equal(np.argwhere(fused.adjacency), [[0, 1], [1, 2]])
-
-    def test_different_variables_are_refused_by_name(self):
-        with pytest.raises(BadInput, match="different variables cannot be fused: c, z not in all of them"):
-            fuse_structures([self.structure("abc", "ab"), self.structure("abz", "ab")], 0.5)
-
-    def test_a_cycle_is_refused_by_name(self):
-        with pytest.raises(BadInput, match=r"only DAGs can be fused.*'a', 'b'"):
-            fuse_structures([self.structure("ab", "ab"), self.structure("ab", "ab", "ba")], 0.5)
-
-    def test_a_cpdag_is_refused(self):
-        with pytest.raises(BadInput, match="one is a cpdag"):
-            fuse_structures([self.structure("ab", "ab", "ba", kind="cpdag"), self.structure("ab")], 0.5)

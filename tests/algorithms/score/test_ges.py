@@ -15,6 +15,8 @@ from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, answered, best_move, finish, search_from
 from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, moved, refresh
 
+from . import plain_ges
+
 
 def found(drawn, plan, start=None, limit=-1, **settings):
     """The CPDAG a search ends in."""
@@ -37,6 +39,11 @@ def all_scores(drawn, **settings):
     first = np.cumsum([0, *map(len, keys)])
     scores = drawn.scores(**settings)(Batch(first, np.concatenate([np.array(key, np.uint16) for key in keys])))
     return dict(zip(keys, scores, strict=True))
+
+
+def looked_up(scores, batch):
+    found = ((batch.members[begin], *sorted(batch.members[begin + 1 : end])) for begin, end in pairwise(batch.first))
+    return np.array([scores[family] for family in found])
 
 
 def total(dag, scores):
@@ -107,6 +114,31 @@ class TestAnotherProgram:
                 differ.append(case["seed"])
         assert differ == []
         assert len(other_ges["cases"]) == 200
+
+
+class TestSpecification:
+    @pytest.mark.parametrize("most_levels", [1, 3])
+    @pytest.mark.parametrize("d", [2, 4, 5, 6])
+    def test_it_ends_where_the_plain_search_by_the_papers_definitions_ends(self, d, most_levels, drawing):
+        differ = []
+        for seed in range(25):
+            drawn = drawing(d, 60 + 40 * seed, 1000 * d + seed, density=0.2 + 0.1 * (seed % 7), most_levels=most_levels)
+            scores = all_scores(drawn)
+            plain = plain_ges.ges(d, lambda child, parents, of=scores: of[child, *sorted(parents)])
+            if (plain != found(drawn, CHICKERING)).any():
+                differ.append(seed)
+        assert differ == []
+
+    @pytest.mark.parametrize("d", [4, 5, 6])
+    def test_so_it_does_by_scores_that_mean_nothing(self, d):
+        """Dense graphs, in which a path often forbids an insertion."""
+        for seed in range(25):
+            rng = np.random.default_rng(seed)
+            scores = {family: rng.normal(0.1 * len(family)) for family in families(d)}
+            plain = plain_ges.ges(d, lambda child, parents, of=scores: of[child, *sorted(parents)])
+            begin = search_from(np.zeros((d, d), np.bool_), CHICKERING)
+            end, _ = finish(begin, no_families(), lambda batch, of=scores: looked_up(of, batch))
+            np.testing.assert_array_equal(end, plain)
 
 
 class TestAllThereIs:

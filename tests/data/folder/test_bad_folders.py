@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.folder import read_folder, read_schema, read_silo, silo_files, write_folder
+from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.folder.table import read_table
 from fedbnsl.data.generators.linear import homogeneous
 
@@ -72,7 +72,7 @@ def test_a_fault_of_a_csv_file(tmp_path, fault):
 
 def test_blank_lines_are_no_rows(tmp_path):
     (tmp_path / "a.csv").write_text("\nx,y\n\n1,2\n  \n3,5\n\n")
-    assert read_silo(tmp_path / "a.csv")[1].tolist() == [[1, 2], [3, 5]]
+    assert read_table(tmp_path / "a.csv").values.tolist() == [[1, 2], [3, 5]]
     (tmp_path / "a.csv").write_text("x,y\n1,2\n  \n3,5z\n")
     assert message_of(tmp_path) == "a.csv: line 4, column 'y': '5z' is not a number"
 
@@ -131,9 +131,6 @@ def test_silos_that_disagree_on_their_columns(tmp_path):
     assert message_of(tmp_path) == "b.csv: column 'x' is missing; a.csv has it"
     (tmp_path / "b.csv").write_text("y,x,z\n1,2,3\n3,4,6\n")
     assert message_of(tmp_path) == "b.csv: column 'z' is one too many; a.csv does not have it"
-    assert message_of(tmp_path, lambda folder: read_silo(folder / "a.csv", ("x", "y", "w"))) == (
-        "a.csv: column 'w' is missing; the schema has it"
-    )
 
 
 def test_a_folder_that_is_none(tmp_path):
@@ -146,7 +143,7 @@ def test_a_folder_that_is_none(tmp_path):
     (tmp_path / "empty" / "truth.csv").write_text("source,target\n")
     (tmp_path / "empty" / "notes.txt").write_text("")
     assert message_of(tmp_path / "empty", silo_files) == "FOLDER: no silo: no .csv or .parquet file besides truth.csv"
-    assert message_of(tmp_path / "gone.csv", read_silo) == "FOLDER: no such file"
+    assert message_of(tmp_path / "gone.csv", read_table) == "FOLDER: no such file"
 
 
 def test_two_files_for_one_silo(tmp_path):

@@ -14,7 +14,9 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.folder.folder import checksums, read_folder, read_schema, read_silo, silo_files, write_folder
+from fedbnsl.data.folder.about import checksums_of
+from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
+from fedbnsl.data.folder.table import read_table
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 
 NAMES = st.text(
@@ -70,7 +72,7 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, form):
     assert np.array_equal(back.truth.adjacency, edges)
     for silo, own in data.silo_weights.items():
         assert np.array_equal(bits(back.silo_weights[silo][edges]), bits(own[edges]))
-    assert back.about == {"kind": "continuous", **data.about, "checksums": checksums(folder)}
+    assert back.about == {"kind": "continuous", **data.about, "checksums": checksums_of(silo_files(folder))}
 
 
 def test_the_files_of_a_folder(tmp_path):
@@ -105,7 +107,7 @@ def test_a_folder_somebody_already_has(tmp_path):
 
 def test_no_column_is_taken_for_an_index(tmp_path):
     (tmp_path / "a.csv").write_text("index,x\n0,1\n1,3\n")
-    assert read_silo(tmp_path / "a.csv")[0] == ("index", "x")
+    assert read_table(tmp_path / "a.csv").variables == ("index", "x")
 
 
 def test_variables_that_are_numbers_are_names_all_the_same(tmp_path):
@@ -118,8 +120,7 @@ def test_variables_that_are_numbers_are_names_all_the_same(tmp_path):
 
 def test_one_silo_alone_in_the_order_of_the_schema(tmp_path):
     (tmp_path / "a.csv").write_text("x,y,z\n1,2,3\n4,5,7\n")
-    variables, table = read_silo(tmp_path / "a.csv", ("z", "x", "y"))
-    assert variables == ("z", "x", "y")
+    table = read_table(tmp_path / "a.csv").rows(Schema(("z", "x", "y"), {"a": 2}))
     assert table.tolist() == [[3, 1, 2], [7, 4, 5]]
     assert table.flags.c_contiguous
 
@@ -140,11 +141,11 @@ def test_an_empty_folder_may_be_written_to_a_full_one_not(tmp_path):
     data = homogeneous(3, 2, 4, seed=0)
     (tmp_path / "empty").mkdir()
     write_folder(tmp_path / "empty", data)
-    before = checksums(tmp_path / "empty")
+    before = checksums_of(silo_files(tmp_path / "empty"))
     with pytest.raises(BadInput) as caught:
         write_folder(tmp_path / "empty", homogeneous(3, 2, 4, seed=1))
     assert str(caught.value) == f"{tmp_path / 'empty'}: exists already; give a new or an empty folder"
-    assert checksums(tmp_path / "empty") == before
+    assert checksums_of(silo_files(tmp_path / "empty")) == before
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.edge_types import MARKS, edge_count
+from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES
+from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure, read_truth, write_structure
@@ -55,7 +56,7 @@ def test_any_marks_of_a_pag_are_written_and_read(tmp_path_factory, variables, da
     marks = np.zeros((variables, variables))
     for i in range(variables):
         for j in range(i):
-            edge = data.draw(st.sampled_from([(NO_EDGE, NO_EDGE), *MARKS.values()]))
+            edge = data.draw(st.sampled_from([(NO_EDGE, NO_EDGE), *PAG_TYPES.values()]))
             marks[j, i], marks[i, j] = edge
     names = tuple(f"v{number}" for number in range(variables))
     write_structure(path, Structure(names, marks, "pag"))

@@ -12,10 +12,11 @@ from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, continuous
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.generators.discrete import discrete, surrogate
+from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.latent import hidden, hide
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.networks.published import network
+from fedbnsl.data.networks.surrogate import surrogate
 
 
 def of_edges(variables, *edges):

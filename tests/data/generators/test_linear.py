@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.generators.linear import heterogeneous, homogeneous, random_dag, random_weights, silo_names
+from fedbnsl.data.federated import silo_names
+from fedbnsl.data.generators.linear import heterogeneous, homogeneous, random_dag, random_weights
 from fedbnsl.data.generators.sem import draw_noise, linear_sem
 
 

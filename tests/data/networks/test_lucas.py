@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.networks.bif import parse_bif
+from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.data.networks.lucas import SET, lucas, lucas_network
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "lucas"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.tracking.pictures.drawing import route_path
-from fedbnsl.tracking.pictures.layering import assign_layers, break_cycles, topological
+from fedbnsl.tracking.pictures.layering import assign_layers, reverse_feedback_arcs, topological
 from fedbnsl.tracking.pictures.layout import layered
 from fedbnsl.tracking.pictures.ordering import crossings, order_rows
 
@@ -47,7 +47,7 @@ def test_no_edge_runs_through_a_node(random_case, d, degree, seed):
 
 
 def test_of_a_cycle_the_last_arc_is_turned():
-    assert break_cycles(3, [(0, 1), (1, 2), (2, 0)]) == [(0, 1), (1, 2), (0, 2)]
+    assert reverse_feedback_arcs(3, [(0, 1), (1, 2), (2, 0)]) == [(0, 1), (1, 2), (0, 2)]
     layout = layered([0.5] * 3, [(0, 1), (1, 2), (2, 0)])
     assert layout.down == (True, True, False)
 
@@ -55,7 +55,7 @@ def test_of_a_cycle_the_last_arc_is_turned():
 @pytest.mark.parametrize("seed", range(10))
 def test_turned_arcs_make_no_cycle(seed):
     arcs = [(int(i), int(j)) for i, j in np.random.default_rng(seed).integers(12, size=(60, 2)) if i != j]
-    turned = break_cycles(12, arcs)
+    turned = reverse_feedback_arcs(12, arcs)
     place = {node: rank for rank, node in enumerate(topological(12, turned))}
     assert len(place) == 12
     assert all(place[upper] < place[lower] for upper, lower in turned)

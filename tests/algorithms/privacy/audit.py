@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from ..errors import BadInput
+from fedbnsl.algorithms.errors import BadInput
 
 _Event = tuple[np.ufunc, np.generic, int]
 """how outcomes compare with what value, and which table (0 or 1) counts as the first"""

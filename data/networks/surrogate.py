@@ -1,0 +1,85 @@
+"""Heterogeneous silos by a hidden surrogate variable (003 Def. 1), of a random or of a published network.
+
+C ∈ [K] is a child of a set S of variables, and silo i holds the rows with C = i. Together the silos have the true
+distribution, each by itself has a biased one. S = ∅ is the homogeneous case.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput
+
+from ..federated import LEAST_ROWS, FederatedData, dealt, silo_names
+from ..generators.discrete import Levels, about_generator, random_model
+from ..generators.draw import check_counts, draw, stream
+from ..generators.latent import hide
+from ..generators.random_network import dirichlet_rows
+from ..generators.sampling import Codes, cumulated, inverse_cdf
+from ..splitting.parts import Parts, equal
+from .published import discrete_network
+
+
+def surrogate(
+    silos: int,
+    rows: int,
+    seed: int,
+    parents: int = 5,
+    variables: int = 20,
+    degree: float = 2.0,
+    levels: Levels = (2, 5),
+    concentration: float | None = None,
+    latent: int = 0,
+    network: str | None = None,
+) -> FederatedData:
+    """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables (003 Def. 1).
+
+    The rows are those of `discrete` with the same settings, or of a published `network` (or BIF file) if one is named:
+    only the split differs. Silos hold `rows` rows on average. The program of 003 takes 5 parents. Raises `BadInput` for
+    a value that makes no sense, and for a silo that gets fewer than two rows.
+    """
+    check_counts(silos, rows, seed)
+    parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}
+    if network is None:
+        model = random_model(variables, seed, degree, levels, concentration)
+        parameters |= {"variables": variables, "degree": degree, "levels": list(levels)}
+    else:
+        model = discrete_network(network)
+        parameters |= {"network": network}
+    about = about_generator("surrogate", "003 Def. 1", seed, parameters)
+    whole = hide(draw(model, 1, silos * rows, seed, about), latent, stream(seed, "latent"))
+    (codes,) = whole.tables.values()
+    rng = stream(seed, "surrogate")
+    chosen = surrogate_set(codes.shape[1], parents, rng)
+    parts = by_surrogate(codes[:, chosen], silos, concentration, rng)
+    named = dict(zip(silo_names(silos), parts, strict=True))
+    return dealt(whole, named, {"surrogate_parents": [whole.schema.variables[v] for v in chosen]})
+
+
+def surrogate_set(variables: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw S, `size` of the variables, sorted. Raises `BadInput` if there are not so many."""
+    if not 0 <= size <= variables:
+        raise BadInput(f"parents: {size} is not between 0 and {variables}, the number of variables")
+    return np.sort(rng.choice(variables, size=size, replace=False))
+
+
+def by_surrogate(given: Codes, silos: int, concentration: float | None, rng: np.random.Generator) -> Parts:
+    """Return the row numbers of each silo, for the columns S of the table, `given` [n_rows, |S|].
+
+    P(C | S) is a Dirichlet draw for every configuration of S that occurs (see `random_network` for `concentration`).
+    With S = ∅ the rows are shuffled and dealt in equal parts. Raises `BadInput` if a silo gets fewer than two rows.
+    """
+    if given.shape[1] == 0:
+        return equal(len(given), silos, rng)
+    configurations, row = np.unique(given, axis=0, return_inverse=True)
+    table = cumulated(dirichlet_rows(len(configurations), silos, concentration, rng))
+    owner = inverse_cdf(table, row.reshape(-1), rng.random(len(given)))
+    parts = [np.flatnonzero(owner == silo) for silo in range(silos)]
+    least = min(range(silos), key=lambda silo: len(parts[silo]))
+    if len(parts[least]) < LEAST_ROWS:
+        raise BadInput(
+            f"silos: {len(parts[least])} of {len(given)} rows have C = {least + 1}, a silo needs {LEAST_ROWS}: "
+            "give more rows, fewer silos, more parents or a larger concentration"
+        )
+    return parts
