@@ -15,7 +15,7 @@ from measure import over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.secure import participant
-from fedbnsl.algorithms.secure.session import Session, default_threshold
+from fedbnsl.algorithms.secure.session import SecureSession, default_threshold
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
 
@@ -74,7 +74,7 @@ def exact() -> None:
 def masking() -> None:
     """Masking 40,000 entries among 64 silos."""
     names = tuple(f"silo-{k:02d}" for k in range(64))
-    session = Session("run", 1, 1, names, default_threshold(64))
+    session = SecureSession("run", 1, 1, names, default_threshold(64))
     states, keys = {}, {}
     for name in names:
         states[name], keys[name] = participant.advertise(session, name, secrets.token_bytes(32))

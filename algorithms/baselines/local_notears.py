@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..admm.notears import Notears, notears
-from ..core.one_exchange import Request, once
+from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.compare import compare
@@ -38,7 +38,7 @@ class Server:
 
 def build(
     settings: Notears, choose: Literal["medoid", "vote"]
-) -> FederatedAlgorithm[Server, OwnStructure, Request, OwnStructure]:
+) -> FederatedAlgorithm[Server, OwnStructure, Broadcast, OwnStructure]:
     """Return the baseline whose structure is the silos' medoid or their vote; `local_structures` has all of them."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:

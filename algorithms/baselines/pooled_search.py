@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.one_exchange import Request, once
+from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..graphs.structure import Structure
@@ -20,7 +20,7 @@ from ..score.equivalence import class_of, member_of
 from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
-from ..score.procedures import BOSS, GES, Procedure, search
+from ..score.procedures import BOSS, GES, ScoreSearch, search
 from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
 from ..statistics.rows import cardinalities_of, open_rows
@@ -41,17 +41,17 @@ class Server:
     graphs: NDArray[np.bool_]
 
 
-def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     """Return GES on all rows in one place."""
     return _pooled(settings, GES)
 
 
-def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     """Return BOSS on all rows in one place."""
     return _pooled(settings, BOSS)
 
 
-def _pooled(settings: SearchSettings, procedure: Procedure[Any]) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))
@@ -66,7 +66,7 @@ def _pooled(settings: SearchSettings, procedure: Procedure[Any]) -> FederatedAlg
     return _once(open_silo, open_server, structure)
 
 
-def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     """Return the fusion of what GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
@@ -91,7 +91,7 @@ def _once(
     open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
     open_server: Callable[[Schema], Server],
     structure: Callable[[Server], Structure],
-) -> FederatedAlgorithm[Server, Arcs, Request, Arcs]:
+) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
         return Server(server.variables, members(replies.each, len(server.variables)))
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ..constraint.evidence import exact
 from ..constraint.federated import federated_search
-from ..constraint.procedures import FCI, PC, Procedure
+from ..constraint.procedures import FCI, PC, ConstraintMethod
 from ..constraint.settings import ConstraintSettings
-from ..core.one_exchange import Request, once
+from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies, rounds
 from ..core.schema import FloatArray, Schema
 from ..graphs.marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
@@ -41,18 +41,20 @@ class Poll:
     n_silos: int
 
 
-def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
+def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
     """Return the vote on the silos' CPDAGs."""
     return _voting(settings, PC)
 
 
-def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
+def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
     """Return the vote on the silos' PAGs."""
     return _voting(settings, FCI)
 
 
-def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Poll, Ballot, Request, Ballot]:
-    alone = federated_search(settings, procedure, lambda kind: exact(settings, kind))
+def _voting(
+    settings: ConstraintSettings, method: ConstraintMethod
+) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
+    alone = federated_search(settings, method, lambda kind: exact(settings, kind))
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
         own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels)
@@ -69,7 +71,7 @@ def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgo
         return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
 
     return replace(
-        once(open_silo, open_server, aggregate, lambda server: elect(server, procedure.kind), Poll, Ballot),
+        once(open_silo, open_server, aggregate, lambda server: elect(server, method.kind), Poll, Ballot),
         summand=lambda own: ballot(len(own.tails)).pack(**vars(own)).astype(np.int64),
         whole_numbers=True,
         bears_loss=True,

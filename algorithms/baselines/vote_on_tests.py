@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..constraint.chi_square import chi_square
 from ..constraint.federated import Evidence, Known, Server, federated_search
 from ..constraint.fisher_z import fisher_z
-from ..constraint.procedures import FCI, PC, Procedure
+from ..constraint.procedures import FCI, PC, ConstraintMethod
 from ..constraint.results import Results
 from ..constraint.settings import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm
@@ -36,9 +36,9 @@ def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, R
     return _voting(settings, FCI)
 
 
-def _voting(settings: ConstraintSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     ballots = votes(settings)
-    return federated_search(settings, procedure, lambda kind: ballots, rows_of_all=False)
+    return federated_search(settings, method, lambda kind: ballots, rows_of_all=False)
 
 
 def votes(settings: ConstraintSettings) -> Evidence:

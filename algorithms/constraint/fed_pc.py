@@ -23,7 +23,7 @@ from ..statistics.rows import Numbers, Query, open_rows
 from .evidence import exact, private_counts
 from .federated import Evidence, Server, federated_search
 from .private_counts import PrivateRows, TablePlan, table_plan
-from .procedures import FCI, PC, Procedure
+from .procedures import FCI, PC, ConstraintMethod
 from .projection import projected
 from .settings import ConstraintSettings
 
@@ -69,10 +69,10 @@ def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Quer
     return _federated(settings, FCI)
 
 
-def most_exchanges(settings: ConstraintSettings, procedure: Procedure) -> int:
+def most_exchanges(settings: ConstraintSettings, method: ConstraintMethod) -> int:
     """Return the most exchanges that a search to `settings.depth` can take if no level is split into parts."""
     levels = settings.depth + 1
-    possible_d_sep = settings.depth if procedure.pools is not None else 0
+    possible_d_sep = settings.depth if method.pools is not None else 0
     return levels + possible_d_sep + (settings.orientation != "sepset")
 
 
@@ -85,9 +85,11 @@ def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
     return (Release(f"{tables} count tables", cost),)
 
 
-def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+def _federated(
+    settings: FederatedSettings, method: ConstraintMethod
+) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     if settings.epsilon:
-        return _private(settings, procedure)
+        return _private(settings, method)
 
     def choose(kind: str) -> Evidence:
         if settings.mode == "exact":
@@ -96,7 +98,7 @@ def _federated(settings: FederatedSettings, procedure: Procedure) -> FederatedAl
             raise BadInput(f"parameter mode is projection: that is for count tables, the data are {kind}")
         return projected(settings.projections, settings.projection_seed)
 
-    return federated_search(settings, procedure, choose)
+    return federated_search(settings, method, choose)
 
 
 def bounded(settings: FederatedSettings) -> FederatedSettings:
@@ -104,19 +106,19 @@ def bounded(settings: FederatedSettings) -> FederatedSettings:
     return replace(settings, depth=PRIVATE_DEPTH if settings.depth < 0 else settings.depth, cells=ALL_CELLS)
 
 
-def plan_of(settings: FederatedSettings, procedure: Procedure, rows: Mapping[str, int]) -> TablePlan:
+def plan_of(settings: FederatedSettings, method: ConstraintMethod, rows: Mapping[str, int]) -> TablePlan:
     """Return how the privacy budget is spent on silos with these numbers of `rows`."""
     sure, protects = sure_shares(len(rows), settings.colluders)
     promise = settings.promise(Schema((), dict(rows)), protects)
-    return table_plan(promise, sure, most_exchanges(bounded(settings), procedure))
+    return table_plan(promise, sure, most_exchanges(bounded(settings), method))
 
 
-def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+def _private(settings: FederatedSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     """Return the search by noisy tables."""
     settings = bounded(settings)
 
     def plan(rows: Mapping[str, int]) -> TablePlan:
-        return plan_of(settings, procedure, rows)
+        return plan_of(settings, method, rows)
 
     def choose(kind: str) -> Evidence:
         if kind != "discrete":
@@ -126,7 +128,7 @@ def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgo
     def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> PrivateRows:
         return PrivateRows(**vars(open_rows(table, schema, silo)), plan=plan(schema.rows))
 
-    search: FederatedAlgorithm[Server, Any, Query, Numbers] = federated_search(settings, procedure, choose)
+    search: FederatedAlgorithm[Server, Any, Query, Numbers] = federated_search(settings, method, choose)
 
     def open_server(schema: Schema) -> Server:
         plan(schema.rows)
@@ -137,7 +139,7 @@ def _private(settings: FederatedSettings, procedure: Procedure) -> FederatedAlgo
         open_silo=open_private,
         silo_type=PrivateRows,
         open_server=open_server,
-        max_rounds=min(settings.rounds, most_exchanges(settings, procedure)),
+        max_rounds=min(settings.rounds, most_exchanges(settings, method)),
         needs_secure_sum=True,
         private=Private(
             promise=lambda schema: plan(schema.rows).promise,

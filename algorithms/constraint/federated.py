@@ -1,4 +1,4 @@
-"""A constraint-based search over silos: what travels, and the algorithm made of a procedure and a kind of evidence.
+"""A constraint-based search over silos: what travels, and the algorithm made of a method and a kind of evidence.
 
 The search runs at the server; a silo answers questions about its rows with numbers of which only the sum is needed.
 `Evidence` says which questions are asked and how their answers decide the tests (`evidence.py`, `projection.py`, and
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, open_rows, summand
-from .procedures import Procedure
+from .procedures import ConstraintMethod
 from .results import Results
 from .search import SearchPlan, SeparatorSearch, plan, start, step
 from .settings import ConstraintSettings
@@ -66,16 +66,19 @@ class Evidence:
 
 
 def federated_search(
-    settings: ConstraintSettings, procedure: Procedure, choose: Callable[[str], Evidence], rows_of_all: bool = True
+    settings: ConstraintSettings,
+    method: ConstraintMethod,
+    choose: Callable[[str], Evidence],
+    rows_of_all: bool = True,
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """Return `procedure` as a federated algorithm; `choose` gives the evidence for a kind of data.
+    """Return `method` as a federated algorithm; `choose` gives the evidence for a kind of data.
 
     Whether a test has enough rows is judged by all silos together or, unless `rows_of_all`, by the average silo.
     """
 
     def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int]) -> SearchPlan:
         of_a_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
-        return _plan(settings, procedure, kind, cardinalities, of_a_test)
+        return _plan(settings, method, kind, cardinalities, of_a_test)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
@@ -96,7 +99,7 @@ def federated_search(
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: server.search.done,
-        structure=lambda server: procedure.graph(server.search, server.variables, settings.orientation),
+        structure=lambda server: method.graph(server.search, server.variables, settings.orientation),
         server_type=Server,
         silo_type=Rows,
         broadcast_type=Query,
@@ -137,10 +140,10 @@ def measures(server: Server) -> dict[str, float]:
 
 
 def _plan(
-    settings: ConstraintSettings, procedure: Procedure, kind: str, cardinalities: NDArray[np.int64], rows: int
+    settings: ConstraintSettings, method: ConstraintMethod, kind: str, cardinalities: NDArray[np.int64], rows: int
 ) -> SearchPlan:
     if kind == "continuous":  # Fisher's z needs more than |z| + 3 rows
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)
-    return plan(settings, cardinalities, rows, procedure.pools)
+    return plan(settings, cardinalities, rows, method.pools)

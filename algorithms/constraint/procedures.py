@@ -15,7 +15,7 @@ from .settings import Orientation
 
 
 @dataclass(frozen=True)
-class Procedure:
+class ConstraintMethod:
     """A constraint-based algorithm: the stages of its search follow from `pools`; the rest is orientation."""
 
     kind: Literal["cpdag", "pag"]
@@ -37,7 +37,7 @@ def _pag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orien
     return Structure(variables, marks.astype(np.float64), "pag")
 
 
-PC = Procedure("cpdag", None, _cpdag)
+PC = ConstraintMethod("cpdag", None, _cpdag)
 """PC-stable (Colombo & Maathuis 2014) -> CPDAG"""
-FCI = Procedure("pag", possible_d_sep, _pag)
+FCI = ConstraintMethod("pag", possible_d_sep, _pag)
 """FCI-stable with possible-d-sep (ibid.; Spirtes et al. 2000) and all of Zhang's rules -> PAG"""

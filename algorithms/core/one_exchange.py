@@ -16,7 +16,7 @@ Message = TypeVar("Message")
 
 
 @dataclass(frozen=True)
-class Request:
+class Broadcast:
     """The only broadcast: each silo is to send what it learned."""
 
 
@@ -27,12 +27,12 @@ def once(
     structure: Callable[[Server], Structure],
     server_type: type[Server],
     message_type: type[Message],
-) -> FederatedAlgorithm[Server, Message, Request, Message]:
+) -> FederatedAlgorithm[Server, Message, Broadcast, Message]:
     """Return the algorithm of one exchange in which a silo sends its state, which is what `open_silo` learned."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=lambda server: Request(),
+        broadcast=lambda server: Broadcast(),
         local_solve=lambda silo, request: (silo, silo),
         aggregate=aggregate,
         dual_update=lambda server: server,
@@ -40,7 +40,7 @@ def once(
         structure=structure,
         server_type=server_type,
         silo_type=message_type,
-        broadcast_type=Request,
+        broadcast_type=Broadcast,
         reply_type=message_type,
         max_rounds=1,
     )

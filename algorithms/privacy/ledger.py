@@ -29,7 +29,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Request:
+class ChargeRequest:
     """One round's releases, as a silo asks its ledger for them. `digest` stands for the broadcast they answer."""
 
     run: str
@@ -54,7 +54,7 @@ class Overspent(BadInput):
 class Ledger(Protocol):
     """Where a silo writes its charges."""
 
-    def reserve(self, request: Request, key: bytes) -> bytes:
+    def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
         """Charge `request` with `key` for its noise, or return the key of the same request charged before.
 
         Raises `Overspent`, and charges nothing, if it would cost more than is left.
@@ -73,7 +73,7 @@ class MemoryLedger:
         """Start with nothing spent."""
         self._charges: list[Charge] = []
 
-    def reserve(self, request: Request, key: bytes) -> bytes:
+    def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
         """Charge `request` (see `Ledger`)."""
         decided = decide(self.charges(), request, key)
         if decided not in self._charges:
@@ -85,7 +85,7 @@ class MemoryLedger:
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
 
-def decide(charges: tuple[Charge, ...], request: Request, key: bytes) -> Charge:
+def decide(charges: tuple[Charge, ...], request: ChargeRequest, key: bytes) -> Charge:
     """Return the charge for `request`: the one made before, or a new one that uses `key`.
 
     Raises `Overspent` if the run or all runs together would spend too much, or if the round was charged for another
@@ -121,7 +121,7 @@ def spent(charges: Iterable[Charge], delta: float) -> float:
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
-def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Request) -> None:
+def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: ChargeRequest) -> None:
     if not request.promise.broken and cost.rho > allowed.rho * (1 + ROUNDING):
         raise Overspent(
             f"round {request.number} would bring what the run has spent to ρ = {cost.rho:.6g}, above the "
@@ -129,7 +129,7 @@ def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Req
         )
 
 
-def _refuse_over_budget(cost: Cost[ReplaceOne], request: Request) -> None:
+def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest) -> None:
     if math.isinf(request.budget.epsilon):
         return
     after = epsilon(cost, request.promise.delta)

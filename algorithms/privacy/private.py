@@ -8,7 +8,7 @@ from typing import Any
 from ..core.promise import NO_SEED
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
-from .ledger import Budget, Ledger, Request
+from .ledger import Budget, ChargeRequest, Ledger
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def private_solve(
     if not releases:
         return algorithm.local_solve(state, broadcast)
     digest = hashlib.sha256(packed).hexdigest()
-    request = Request(spender.run, number, digest, releases, private.promise(schema), spender.budget)
+    request = ChargeRequest(spender.run, number, digest, releases, private.promise(schema), spender.budget)
     key = spender.ledger.reserve(request, _fresh_key(private.insecure_seed, spender.silo, number))
     return algorithm.local_solve(private.keyed(state, key), broadcast)
 

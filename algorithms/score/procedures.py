@@ -16,7 +16,7 @@ State = TypeVar("State", EquivalenceSearch, Boss)
 
 
 @dataclass(frozen=True)
-class Procedure(Generic[State]):
+class ScoreSearch(Generic[State]):
     """A search from the empty graph."""
 
     begin: Callable[[int, SearchSettings], State]
@@ -27,19 +27,19 @@ class Procedure(Generic[State]):
     """the CPDAG found, or found so far"""
 
 
-GES: Procedure[EquivalenceSearch] = Procedure(
+GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
     begin=lambda d, settings: search_from(np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING),
     advance=advance,
     graph=lambda search, families: search.graph,
 )
-BOSS: Procedure[Boss] = Procedure(
+BOSS: ScoreSearch[Boss] = ScoreSearch(
     begin=lambda d, settings: boss_from(np.arange(d)),
     advance=advance_boss,
     graph=graph_of,
 )
 
 
-def search(procedure: Procedure[Any], d: int, settings: SearchSettings, scores: Scores) -> NDArray[np.bool_]:
+def search(procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores) -> NDArray[np.bool_]:
     """Return the CPDAG that `procedure` finds, with `scores` to score families."""
     state, families = procedure.begin(d, settings), no_families()
     while True:

@@ -38,7 +38,7 @@ from .discrete import TOO_WIDE
 from .families import Batch, Families, no_families
 from .gaussian import score_moments
 from .ges import EquivalenceSearch
-from .procedures import BOSS, GES, Procedure, State, search
+from .procedures import BOSS, GES, ScoreSearch, State, search
 from .scoring import refuse_wide
 from .settings import SearchSettings
 from .tables import affordable, score_tables, sets_of, too_wide
@@ -104,7 +104,7 @@ def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, 
 
 
 def _secure(
-    settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
+    settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
@@ -127,7 +127,7 @@ def _secure(
 
 
 def _begun(
-    schema: Schema, settings: SecureSearch, procedure: Procedure[Any], server_type: Callable[..., Server[Any]]
+    schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
     """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
     cardinalities = cardinalities_of(schema)
@@ -148,7 +148,7 @@ def _begun(
 
 
 def _learned(
-    server: Server[Any], replies: Replies[Numbers], procedure: Procedure[Any], settings: SecureSearch
+    server: Server[Any], replies: Replies[Numbers], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
     """Return the state with the scores that the summed answers give, and the search advanced as far as they allow."""
     assert replies.total is not None
@@ -184,7 +184,7 @@ def measures(server: Server[Any]) -> dict[str, float]:
     return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 
-def _advanced(server: Server[Any], procedure: Procedure[Any], settings: SecureSearch) -> Server[Any]:
+def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
     """Return the state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
     while not state.done:
@@ -200,7 +200,7 @@ def _advanced(server: Server[Any], procedure: Procedure[Any], settings: SecureSe
 
 
 def _from_moments(
-    server: Server[Any], moments: NDArray[Any], procedure: Procedure[Any], settings: SecureSearch
+    server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
     """Return the final state: the moments give every score."""
     d = len(server.variables)

@@ -9,7 +9,7 @@ from ..core import wire
 from . import masks, shamir
 from .masks import Ring
 from .messages import Revealed, public_keys, read_by_silo, read_revealed, read_vector
-from .session import Aborted, Session
+from .session import Aborted, SecureSession
 
 
 def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def recover(
-    session: Session,
+    session: SecureSession,
     keys: Mapping[str, bytes],
     shared: tuple[str, ...],
     masked: Mapping[str, bytes],
@@ -72,7 +72,7 @@ def _add_up(masked: Mapping[str, bytes]) -> Ring:
 
 
 def _answers(
-    session: Session, survivors: tuple[str, ...], dropped: tuple[str, ...], revealed: Mapping[str, bytes]
+    session: SecureSession, survivors: tuple[str, ...], dropped: tuple[str, ...], revealed: Mapping[str, bytes]
 ) -> dict[str, Revealed]:
     """Return as many answers of phase 4 as the threshold asks for, each checked for whose shares it holds."""
     if len(revealed) < session.threshold:

@@ -11,20 +11,20 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ..core import wire
-from .session import Refused, Session
+from .session import Refused, SecureSession
 
 PROTOCOL = "fedbnsl secure sum 1"
 # A sealing key belongs to one sender, one receiver and one session and seals one message, so no nonce is needed.
 NONCE = bytes(12)
 
 
-def derive(secret: bytes, session: Session, purpose: str, *silos: str, length: int = 32) -> bytes:
+def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, length: int = 32) -> bytes:
     """Return `length` bytes (at most 8160) that look random to anyone who does not know `secret`."""
     info = wire.encode((PROTOCOL, session.digest, purpose, silos))
     return HKDF(SHA256(), length, salt=None, info=info).derive(secret)
 
 
-def agree(private: X25519PrivateKey, public: bytes, session: Session, purpose: str, *silos: str) -> bytes:
+def agree(private: X25519PrivateKey, public: bytes, session: SecureSession, purpose: str, *silos: str) -> bytes:
     """Return the 32-byte key for `purpose` between the owners of `private` and `public`.
 
     Both sides must name `silos` in the same order. Raises `ValueError` if `public` is no usable key.
@@ -33,7 +33,7 @@ def agree(private: X25519PrivateKey, public: bytes, session: Session, purpose: s
 
 
 def seal(
-    private: X25519PrivateKey, public: bytes, session: Session, sender: str, receiver: str, content: bytes
+    private: X25519PrivateKey, public: bytes, session: SecureSession, sender: str, receiver: str, content: bytes
 ) -> bytes:
     """Return `content` sealed by `sender`, owner of `private`, for `receiver`, owner of `public`."""
     key = agree(private, public, session, "seal", sender, receiver)
@@ -41,7 +41,7 @@ def seal(
 
 
 def unseal(
-    private: X25519PrivateKey, public: bytes, session: Session, sender: str, receiver: str, sealed: bytes
+    private: X25519PrivateKey, public: bytes, session: SecureSession, sender: str, receiver: str, sealed: bytes
 ) -> bytes:
     """Return what `sender`, owner of `public`, sealed for `receiver`, owner of `private`.
 
@@ -54,5 +54,5 @@ def unseal(
         raise Refused(f"{receiver} refuses the shares of {sender}: not sealed by it for {receiver} and now") from None
 
 
-def _bound_to(session: Session, sender: str, receiver: str) -> bytes:
+def _bound_to(session: SecureSession, sender: str, receiver: str) -> bytes:
     return wire.encode((PROTOCOL, session.digest, sender, receiver))

@@ -13,7 +13,7 @@ from .aggregator import recover, route
 from .masks import Ring
 from .messages import read, read_by_silo, read_names
 from .participant import Participant
-from .session import Aborted, Phase, Refused, Session
+from .session import Aborted, Phase, Refused, SecureSession
 
 COORDINATOR = "the coordinator"
 
@@ -27,7 +27,7 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True)
-class SecureSum:
+class UnmaskedSum:
     """The sum, modulo 2⁶⁴, of the vectors of `survivors`, and the bytes that all messages together took."""
 
     total: Ring
@@ -36,7 +36,7 @@ class SecureSum:
     bytes_down: int
 
 
-def secure_sum(session: Session, transport: Transport) -> SecureSum:
+def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
     """Return the exact sum of the vectors of the silos that answered phase 3.
 
     Raises `Aborted`, with one line that says why, if in any phase fewer than the threshold answer, and if an answer
@@ -50,7 +50,7 @@ def secure_sum(session: Session, transport: Transport) -> SecureSum:
     survivors = tuple(masked)
     revealed = line.ask("unmask", dict.fromkeys(survivors, wire.encode(survivors)))
     total = recover(session, keys, tuple(shared), masked, revealed)
-    return SecureSum(total, survivors, line.up, line.down)
+    return UnmaskedSum(total, survivors, line.up, line.down)
 
 
 def answer(
@@ -71,7 +71,7 @@ def answer(
     `Refused` if it would not be safe to answer.
     """
     if phase == "advertise":
-        session = read(Session, message, COORDINATOR)
+        session = read(SecureSession, message, COORDINATOR)
         if state is not None and state.session == session:
             raise Refused(f"{silo} refuses to advertise: it has keys for this session")
         return participant.advertise(session, silo, entropy)
@@ -93,7 +93,7 @@ def answer(
 class _Line:
     """A transport that counts bytes and aborts when fewer silos than the threshold answer."""
 
-    def __init__(self, session: Session, transport: Transport) -> None:
+    def __init__(self, session: SecureSession, transport: Transport) -> None:
         self._session, self._transport = session, transport
         self.up = self.down = 0
 

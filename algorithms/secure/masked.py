@@ -13,7 +13,7 @@ from ..errors import BadInput
 from . import ring
 from .exchange import Transport, secure_sum
 from .masks import Ring
-from .session import Session, default_threshold
+from .session import SecureSession, default_threshold
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -54,9 +54,9 @@ def new_attempt() -> int:
     return secrets.randbits(61) | 1 << 61
 
 
-def session_of(run: str, number: int, attempt: int, schema: Schema) -> Session:
+def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSession:
     """Return the terms of the secure sum of round `number`; each attempt at it has keys of its own."""
-    return Session(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
+    return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
 def to_ring(algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int) -> Ring:
@@ -77,7 +77,7 @@ def from_ring(algorithm: Algorithm, total: Ring, sparse: Sparse | None) -> NDArr
 
 
 def masked_round(
-    algorithm: Algorithm, session: Session, transport: Transport, broadcast: Any, sparse: Sparse | None
+    algorithm: Algorithm, session: SecureSession, transport: Transport, broadcast: Any, sparse: Sparse | None
 ) -> tuple[Replies[Any], Traffic]:
     """Return the sum that the silos behind `transport` gave, and what all messages took.
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from .agreement import agree, derive
-from .session import Session
+from .session import SecureSession
 
 Ring = NDArray[np.uint64]
 
@@ -33,17 +33,17 @@ def subtract(vector: Ring, key: bytes) -> None:
     np.subtract(vector, keystream(key, len(vector)), out=vector)
 
 
-def self_key(seed: bytes, session: Session, silo: str) -> bytes:
+def self_key(seed: bytes, session: SecureSession, silo: str) -> bytes:
     """Return the key of the self-mask of `silo`, whose shared secret is `seed`."""
     return derive(seed, session, "self mask", silo)
 
 
-def commitment(seed: bytes, session: Session, silo: str) -> bytes:
+def commitment(seed: bytes, session: SecureSession, silo: str) -> bytes:
     """Return a hash of its self-mask's seed, which `silo` advertises: it identifies the seed but does not reveal it."""
     return derive(seed, session, "self mask commitment", silo)
 
 
-def pairwise_key(private: X25519PrivateKey, public: bytes, session: Session, silo: str, peer: str) -> bytes:
+def pairwise_key(private: X25519PrivateKey, public: bytes, session: SecureSession, silo: str, peer: str) -> bytes:
     """Return the key of the mask between `silo` and `peer`: `private` of one, `public` of the other, either way round.
 
     Raises `ValueError` if `public` is no usable key.

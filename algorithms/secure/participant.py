@@ -19,14 +19,14 @@ from . import masks, shamir
 from .agreement import derive, seal, unseal
 from .masks import Ring
 from .messages import PublicKeys, Revealed, public_keys
-from .session import Phase, Refused, Session
+from .session import Phase, Refused, SecureSession
 
 
 @dataclass(frozen=True)
 class Participant:
     """The secret state of a silo in a session. `done` is the last phase it answered."""
 
-    session: Session
+    session: SecureSession
     silo: str
     done: Phase
     entropy: bytes = field(repr=False)
@@ -46,7 +46,7 @@ class _Secrets:
     mask: X25519PrivateKey
     seed: bytes
 
-    def public(self, session: Session, silo: str) -> PublicKeys:
+    def public(self, session: SecureSession, silo: str) -> PublicKeys:
         cipher, mask = (key.public_key().public_bytes_raw() for key in (self.cipher, self.mask))
         return PublicKeys(cipher, mask, masks.commitment(self.seed, session, silo))
 
@@ -58,7 +58,7 @@ def expect(state: Participant, phase: Phase) -> None:
     _require(state, phase, due, f"it has answered {state.done}")
 
 
-def advertise(session: Session, silo: str, entropy: bytes) -> tuple[Participant, bytes]:
+def advertise(session: SecureSession, silo: str, entropy: bytes) -> tuple[Participant, bytes]:
     """Begin phase 1: return the state of `silo` and its public keys. `entropy` are 32 fresh, secret bytes.
 
     Raises `BadInput` if the silo is not one of the session's, `ValueError` for another number of bytes.

@@ -22,7 +22,7 @@ class Refused(Aborted):
 
 
 @dataclass(frozen=True)
-class Session:
+class SecureSession:
     """Who takes part in which sum. `silos` are sorted; fewer than `threshold` of them can recover nothing.
 
     Raises `BadInput` for fewer than 2 or more than 64 silos, for names that are not sorted and distinct, and for a

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import fed_pc
-from fedbnsl.algorithms.constraint.procedures import FCI, PC, Procedure
+from fedbnsl.algorithms.constraint.procedures import FCI, PC, ConstraintMethod
 from fedbnsl.algorithms.core.promise import ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
@@ -99,8 +99,8 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
     """Print the table of the learners of discrete data; return the one to take, None where dependence must be total."""
     table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
     weakest = []
-    for name, procedure in (("fed-pc", PC), ("fed-fci", FCI)):
-        noise = noise_in_counts(schema, procedure, epsilon, delta)
+    for name, method in (("fed-pc", PC), ("fed-fci", FCI)):
+        noise = noise_in_counts(schema, method, epsilon, delta)
         weakest.append(weakest_dependence(sum(schema.rows.values()), noise))
         table.add_row(name, MOST_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
     console().print(table)
@@ -109,13 +109,13 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
     return "fed-pc" if weakest[0] < 1 else None
 
 
-def noise_in_counts(schema: Schema, procedure: Procedure, epsilon: float, delta: float) -> float:
+def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, delta: float) -> float:
     """Return the standard deviation of the noise in a count of the first exchange, which is about every pair."""
     settings = fed_pc.FederatedSettings(epsilon=epsilon, delta=delta)
     levels = [len(schema.levels[name]) for name in schema.variables]
     tables = len(levels) * (len(levels) - 1) // 2
     cells = (sum(levels) ** 2 - sum(one**2 for one in levels)) // 2
-    each = fed_pc.plan_of(settings, procedure, schema.rows).variance(tables, cells)
+    each = fed_pc.plan_of(settings, method, schema.rows).variance(tables, cells)
     return math.sqrt(float(each) * len(schema.rows))
 
 

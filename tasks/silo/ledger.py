@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Request, decide
+from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
@@ -27,7 +27,7 @@ class FileLedger:
         """Name the file; the first charge creates it."""
         self.path = path
 
-    def reserve(self, request: Request, key: bytes) -> bytes:
+    def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
         """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadInput` if it cannot be recorded."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Ring
 from fedbnsl.algorithms.secure.messages import read, read_names
 from fedbnsl.algorithms.secure.participant import Participant
-from fedbnsl.algorithms.secure.session import Phase, Refused, Session
+from fedbnsl.algorithms.secure.session import Phase, Refused, SecureSession
 
 from .journal import Journal
 
@@ -71,7 +71,7 @@ class SecureSums:
 
     def _check_terms(self, run: str, number: int, schema: Schema, message: bytes) -> None:
         """Refuse a session with another round, other silos or another threshold than the public ones."""
-        asked = read(Session, message, COORDINATOR)
+        asked = read(SecureSession, message, COORDINATOR)
         if asked != session_of(run, number, asked.attempt, schema):
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 

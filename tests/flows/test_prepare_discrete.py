@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.one_exchange import Request, once
+from fedbnsl.algorithms.core.one_exchange import Broadcast, once
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
@@ -281,6 +281,6 @@ def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     tables = []
     for run, levels in enumerate((schema.levels, schema.levels | {"x": ("blue", "green", "red")})):
         terms = RunTerms(f"run {run}", b"any", replace(schema, levels=levels), 0)
-        reply = silos.services["one"].solve(terms, 1, wire.encode(Request()))
+        reply = silos.services["one"].solve(terms, 1, wire.encode(Broadcast()))
         tables.append(wire.decode(Sent, reply).table.tolist())
     assert tables == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]

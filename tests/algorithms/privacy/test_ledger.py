@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.promise import Charge, Cost, Promise, Release, ReplaceOne
-from fedbnsl.algorithms.privacy.ledger import Budget, MemoryLedger, Overspent, Request, spent
+from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, MemoryLedger, Overspent, spent
 from fedbnsl.algorithms.privacy.zcdp import budget
 
 DELTA = 1e-6
@@ -19,7 +19,7 @@ def promise(epsilon=1.0, broken=""):
 
 def request(number, rho, run="run", digest="broadcast", limit=math.inf, **promised):
     release = Release("a number", Cost(rho, ReplaceOne))
-    return Request(run, number, digest, (release,), promise(**promised), Budget(limit))
+    return ChargeRequest(run, number, digest, (release,), promise(**promised), Budget(limit))
 
 
 @given(st.lists(costs, min_size=1, max_size=30))

@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import answer
 from fedbnsl.algorithms.secure.participant import Participant
-from fedbnsl.algorithms.secure.session import Session, default_threshold
+from fedbnsl.algorithms.secure.session import SecureSession, default_threshold
 
 
 @dataclass
@@ -52,8 +52,8 @@ def names(n: int) -> tuple[str, ...]:
     return tuple(f"silo {k:02}" for k in range(n))
 
 
-def session_of(n: int, threshold: int | None = None, round: int = 1, attempt: int = 1) -> Session:
-    return Session("run", round, attempt, names(n), threshold or default_threshold(n))
+def session_of(n: int, threshold: int | None = None, round: int = 1, attempt: int = 1) -> SecureSession:
+    return SecureSession("run", round, attempt, names(n), threshold or default_threshold(n))
 
 
 def vectors_of(n: int, length: int = 20, seed: int = 0) -> dict[str, np.ndarray]:

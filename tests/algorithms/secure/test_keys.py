@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import agreement, masks
-from fedbnsl.algorithms.secure.session import Refused, Session, default_threshold
+from fedbnsl.algorithms.secure.session import Refused, SecureSession, default_threshold
 
-SESSION = Session("run", 3, 1, ("a", "b", "c"), 2)
+SESSION = SecureSession("run", 3, 1, ("a", "b", "c"), 2)
 OTHERS = [
     replace(SESSION, run="ruin"),
     replace(SESSION, round=4),
@@ -74,7 +74,7 @@ def test_any_flipped_bit_of_a_sealed_message_is_found_out(bit: int) -> None:
 
 
 @pytest.mark.parametrize("session", OTHERS)
-def test_what_was_sealed_in_another_session_is_found_out(session: Session) -> None:
+def test_what_was_sealed_in_another_session_is_found_out(session: SecureSession) -> None:
     sealed = agreement.seal(private("a"), public("b"), session, "a", "b", b"shares")
     with pytest.raises(Refused, match="b refuses the shares of a"):
         agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
@@ -115,7 +115,7 @@ def test_a_mask_subtracted_undoes_a_mask_added() -> None:
 @pytest.mark.parametrize(("silos", "threshold"), [(2, 2), (3, 3), (4, 3), (8, 6), (10, 7), (63, 43), (64, 43)])
 def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: int) -> None:
     assert default_threshold(silos) == threshold
-    Session("run", 1, 1, tuple(f"{k:02}" for k in range(silos)), threshold)
+    SecureSession("run", 1, 1, tuple(f"{k:02}" for k in range(silos)), threshold)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: in
 )
 def test_terms_that_protect_nothing_are_refused(silos: tuple[str, ...], threshold: int, complaint: str) -> None:
     with pytest.raises(BadInput, match=complaint):
-        Session("run", 1, 1, silos, threshold)
+        SecureSession("run", 1, 1, silos, threshold)

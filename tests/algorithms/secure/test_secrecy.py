@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure import agreement, masks, messages, participant, shamir
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.messages import Revealed
-from fedbnsl.algorithms.secure.session import Aborted, Refused, Session
+from fedbnsl.algorithms.secure.session import Aborted, Refused, SecureSession
 
 
 def looks_uniform(vector) -> bool:
@@ -213,11 +213,11 @@ def the_pair_adds_on_both_sides(patch) -> None:
 
 
 def keys_are_not_bound_to_the_session(patch) -> None:
-    patch.setattr(Session, "digest", b"always the same")
+    patch.setattr(SecureSession, "digest", b"always the same")
 
 
 def keys_are_bound_to_the_round_but_not_to_the_attempt(patch) -> None:
-    patch.setattr(Session, "digest", property(lambda session: str((session.run, session.round)).encode()))
+    patch.setattr(SecureSession, "digest", property(lambda session: str((session.run, session.round)).encode()))
 
 
 def the_polynomial_has_too_low_a_degree(patch) -> None:

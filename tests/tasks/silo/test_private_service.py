@@ -13,7 +13,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, Promise, Release, ReplaceOne
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, Request, spent
+from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, Overspent, spent
 from fedbnsl.algorithms.privacy.zcdp import budget
 from fedbnsl.tasks.silo import service as service_module
 from fedbnsl.tasks.silo.journal import Journal
@@ -135,7 +135,9 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(owners, silo, terms, a
 
 def request(number, run="run", rho=0.01):
     promise = Promise(1.0, 1e-6, budget(1.0, 1e-6, ReplaceOne), "from everyone")
-    return Request(run, number, "digest", (Release("a number", Cost(rho, ReplaceOne)),), promise, Budget(math.inf))
+    return ChargeRequest(
+        run, number, "digest", (Release("a number", Cost(rho, ReplaceOne)),), promise, Budget(math.inf)
+    )
 
 
 SPENDER = """
