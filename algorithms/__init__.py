@@ -1,5 +1,6 @@
 """Pure computation: the federated algorithms. Knows nothing of Prefect, Dask, MLflow, files or sockets.
 
-Docstrings cite the five papers by number: 000 Fassy El Fehri, Bellet, Bastien (Fed-Sparse-BNSL), 001 Ng and Zhang 2022
-(NOTEARS-ADMM), 002 FDBNL and PFDBNL for time series, 003 FedC2SL, 004 FedGES.
+Docstrings cite five papers by their authors: Fassy El Fehri, Bellet and Bastien (Fed-Sparse-BNSL and its private form),
+Ng and Zhang 2022 (NOTEARS-ADMM), Chen, Ma and Yue (FDBNL and PFDBNL, for time series), Wang, Ma and Wang 2023 (FedC2SL:
+FedPC and FedFCI), Torrijos et al. 2024 (FedGES).
 """

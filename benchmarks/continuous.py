@@ -1,7 +1,8 @@
 """The continuous learners on ER graphs with d edges: accuracy, bytes, CPU seconds; Sachs; personalisation.
 
-`python benchmarks/continuous.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, as in paper 000; the
-defaults were chosen on seeds from 100 on. Each table runs in a process of its own, so that its peak memory is its own.
+`python benchmarks/continuous.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, as in Fassy El Fehri et
+al.; the defaults were chosen on seeds from 100 on. Each table runs in a process of its own, so that its peak memory
+is its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ def d200() -> None:
 
 
 def small() -> None:
-    """Few rows: the silos of 001 §6.2, n = 256 rows in all at d = 20, over K silos."""
+    """Few rows: the silos of Ng & Zhang 2022, §6.2, n = 256 rows in all at d = 20, over K silos."""
     rows, runs = [], {}
     for silos in (2, 8, 32):
         for name in ("fed-sparse", "notears-admm", "notears-voting"):
@@ -107,7 +108,7 @@ def sachs_table() -> None:
 
 
 def personal() -> None:
-    """Heterogeneous silos, P = 20, n_p = 50, d = 20: normalised MSE per silo (000 Figure 2)."""
+    """Heterogeneous silos, P = 20, n_p = 50, d = 20: normalised MSE per silo (Fassy El Fehri et al., Figure 2)."""
     lines = []
     for seed in SEEDS:
         data = heterogeneous(20, 20, 50, seed)

@@ -1,4 +1,6 @@
-"""Causal feature selection on LUCAS (003 §7.5, Table 2): the target predicted from the Markov blanket that is learned.
+"""Causal feature selection on LUCAS: the target predicted from the Markov blanket that is learned.
+
+Source: Wang, Ma & Wang 2023, §7.5, Table 2.
 
 2000 rows of LUCAS0 over K silos teach the features, and a linear regression on these features of all rows; it is tested
 on 10,000 rows each of LUCAS0, 1 and 2, in which more and more variables are set by an agent. Levels count -1 and 1, as

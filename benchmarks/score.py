@@ -47,7 +47,7 @@ PUBLISHED: dict[tuple[str, int], tuple[int | str, ...]] = {
     ("win95pts", 10): (115, 103, "", 242),
     ("win95pts", 20): (140, "", "", 472),
 }
-# 004, Table 2: mean edges of C50, C25, UNION, one-shot GES.
+# Torrijos et al. 2024, Table 2: mean edges of C50, C25, UNION, one-shot GES.
 EDGES: dict[tuple[str, int], tuple[float, ...]] = {
     ("child", 5): (21.6, 21.8, 21.8, 21.6),
     ("child", 10): (20.0, 20.9, 23.0, 22.4),
@@ -159,7 +159,7 @@ def federated() -> None:
         line["C50: rounds"] = spread(runs[f"{name}, {silos}, C50"], "rounds")
         line["C50: CPU s"] = spread(runs[f"{name}, {silos}, C50"], "cpu_seconds", 2)
         rows.append(line)
-    publish("fed", "SMHD (published program's figure), edges (004, Table 2)", rows, runs)
+    publish("fed", "SMHD (published program's figure), edges (Torrijos et al. 2024, Table 2)", rows, runs)
 
 
 def pooled() -> None:

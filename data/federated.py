@@ -21,8 +21,8 @@ class FederatedData:
 
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
     data, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. `silo_weights[silo]` are that
-    silo's own true weights, [n_variables, n_variables], in heterogeneous data (000 B.1.2); empty otherwise. `about`
-    says how the data were made, in the form of `about.json`.
+    silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El Fehri et al., B.1.2); empty
+    otherwise. `about` says how the data were made, in the form of `about.json`.
     """
 
     schema: Schema

@@ -73,8 +73,8 @@ class RunResult:
     `rounds` has a row per round: `round`, the algorithm's measures (h, residuals, edges, ...), `bytes_up`,
     `bytes_down`, `formula_bytes`, all of that round alone. `metrics` is flat: scores against the truth (None without
     one), rounds, converged, acyclic, seconds, bytes of the whole run, privacy spent. `refit` has, per silo, the
-    normalised MSE of the consensus weights and of the weights refitted on that silo's rows (000 B.2.2), where the
-    truth has weights.
+    normalised MSE of the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al.,
+    B.2.2), where the truth has weights.
     """
 
     name: str

@@ -1,10 +1,13 @@
-"""The server's step of consensus ADMM: the matrix nearest to the silos' mean with few cycles (000 Eq. 5, 001 Eq. 3).
+"""The server's step of consensus ADMM: the matrix nearest to the silos' mean with few cycles.
+
+Source: Fassy El Fehri et al., Eq. 5, Ng & Zhang 2022, Eq. 3.
 
 W ← argmin ½ Σ_ij c_i (W_ij − B̄_ij)² + Σ_ij λ_i |W_ij| + α h(W) + ρ₁/2 h(W)²
 
 h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. Two things follow, which
 make the step cheap and exact: the ℓ₁ term is a soft threshold of B̄ beforehand, after which an entry lies between zero
-and B̄'s; and one that is zero there stays zero (000 §4.1). What is on no cycle of the support equals B̄.
+and B̄'s; and one that is zero there stays zero (Fassy El Fehri et al., §4.1). What is on no cycle of the support equals
+B̄.
 """
 
 import numpy as np

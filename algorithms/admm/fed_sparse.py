@@ -1,4 +1,4 @@
-"""Fed-Sparse-BNSL: consensus ADMM with the ℓ₁ term at the silos, solved by PGCD (000 Algorithm 1).
+"""Fed-Sparse-BNSL: consensus ADMM with the ℓ₁ term at the silos, solved by PGCD (Fassy El Fehri et al., Algorithm 1).
 
 What leaves a silo: the entries of B_p that changed. What the server needs: their sum. A round costs a silo O(d) a
 coordinate step and one product S·B; it costs the server L-BFGS on the cyclic part of the support.

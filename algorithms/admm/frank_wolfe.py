@@ -1,4 +1,6 @@
-"""Fed-BNSL-FW: consensus ADMM whose silos solve their lasso by Frank-Wolfe (000 Appendix C.1; Jaggi 2013).
+"""Fed-BNSL-FW: consensus ADMM whose silos solve their lasso by Frank-Wolfe.
+
+Source: Fassy El Fehri et al., Appendix C.1; Jaggi 2013.
 
 A baseline that shows why PGCD is needed. Frank-Wolfe keeps ‖B‖₁ within a ball and moves towards one vertex of it a
 step. A vertex is chosen by the raw gradient, which is largest where variables have the largest scale, so on data that

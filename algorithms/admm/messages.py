@@ -1,4 +1,7 @@
-"""What consensus ADMM sends: the entries of a matrix that changed, and what they cost (000 B.2.1)."""
+"""What consensus ADMM sends: the entries of a matrix that changed, and what they cost.
+
+Source: Fassy El Fehri et al., B.2.1.
+"""
 
 from dataclasses import dataclass, field
 
@@ -33,7 +36,7 @@ class Change:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1."""
         return len(self.values) * (entry_bytes(self.d) if len(self.positions) else 8)
 
 
@@ -54,7 +57,7 @@ class Broadcast:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
         return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
 
 
@@ -71,7 +74,7 @@ class Reply:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting scales, gap and variances as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting scales, gap and variances as 8 a number."""
         return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
 
 
@@ -92,7 +95,7 @@ def summand(reply: Reply) -> FloatArray:
 
 
 def entry_bytes(d: int) -> int:
-    """Return the bytes of one value with its position: 8 + ⌈log₂(d²)/8⌉ (000 B.2.1)."""
+    """Return the bytes of one value with its position: 8 + ⌈log₂(d²)/8⌉ (Fassy El Fehri et al., B.2.1)."""
     return 8 + int(np.ceil(2 * np.log2(max(d, 2)) / 8))
 
 

@@ -1,4 +1,6 @@
-"""NOTEARS on one table, for the baselines: the consensus loop with a single silo (Zheng et al. 2018; 001 §6).
+"""NOTEARS on one table, for the baselines: the consensus loop with a single silo.
+
+Source: Zheng et al. 2018; Ng & Zhang 2022, §6.
 
 With one silo, B = W splits the loss from the acyclicity and everything else is NOTEARS' own problem: ½/n ‖X − XW‖² +
 λ‖W‖₁ subject to h(W) = 0, with the penalty on h growing from a small start.

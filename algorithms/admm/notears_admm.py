@@ -1,7 +1,7 @@
-"""NOTEARS-ADMM (Fed-BNSL): consensus ADMM whose local problem has a closed form (001 Algorithm 1, Eq. 8).
+"""NOTEARS-ADMM (Fed-BNSL): consensus ADMM whose local problem has a closed form (Ng & Zhang 2022, Algorithm 1, Eq. 8).
 
-What leaves a silo: B_p, dense, every round; round 1 alone is enough to rebuild S_p (000 A.1). What the server needs:
-the sum. A round costs a silo one Cholesky factorisation, O(d³).
+What leaves a silo: B_p, dense, every round; round 1 alone is enough to rebuild S_p (Fassy El Fehri et al., A.1). What
+the server needs: the sum. A round costs a silo one Cholesky factorisation, O(d³).
 
 An edge from a variable to itself is none, so B_jj = 0 is part of the local problem. The papers leave it out: their B_p
 then starts near the identity, which explains every variable by itself, and takes some ten rounds to leave it.
@@ -41,7 +41,10 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """Return B = (S + R)⁻¹(S − linear), `[d, d]` (001 Eq. 8), with only the allowed entries of each column free."""
+    """Return B = (S + R)⁻¹(S − linear), `[d, d]`, with only the allowed entries of each column free.
+
+    Source: Ng & Zhang 2022, Eq. 8.
+    """
     A = problem.S + np.diag(problem.r)
     right = problem.S - problem.linear
     if loops:

@@ -1,4 +1,4 @@
-"""Proximal greedy coordinate descent for the silo's lasso (000 §4.2, Eq. 8-9), a step in O(d).
+"""Proximal greedy coordinate descent for the silo's lasso (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
 
 Score of entry (i, j): √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature of
 ROW i (the paper's Eq. 14 has the column; with it noise-free learning diverges). The best entry takes a prox step of

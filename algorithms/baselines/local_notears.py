@@ -1,4 +1,6 @@
-"""Baselines that learn one structure a silo, in one exchange: local, voting, best (001 §6; Na and Yang 2010).
+"""Baselines that learn one structure a silo, in one exchange: local, voting, best.
+
+Source: Ng & Zhang 2022, §6; Na and Yang 2010.
 
 What leaves a silo: the weights of its own structure, once. `notears-local` reports each silo's by itself;
 `notears-voting` keeps the edges that more than half of the silos found, cycles and all; `notears-best` is the silo

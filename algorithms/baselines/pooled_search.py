@@ -1,7 +1,7 @@
 """Searches that end before anything is sent: each silo learns from its own rows, and sends its graph once.
 
-`ges` and `boss` run on one silo that holds all rows: the pooled baselines. `ges-union` is the one-shot baseline of 004
-§4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
+`ges` and `boss` run on one silo that holds all rows: the pooled baselines. `ges-union` is the one-shot baseline of
+Torrijos et al. 2024 §4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, the majority decides edge by edge (003 §5).
+"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, the majority decides edge by edge.
+
+Source: Wang, Ma & Wang 2023, §5.
 
 What leaves a silo: the end marks of its own graph, once. What the server needs: how many silos join a pair, and how
 many of them put a tail, an arrow or a circle at its ends.

@@ -1,4 +1,6 @@
-"""PC-CIT-Voting and FCI-CIT-Voting: each silo makes every test on its own rows, the majority decides it (003 §5).
+"""PC-CIT-Voting and FCI-CIT-Voting: each silo makes every test on its own rows, the majority decides it.
+
+Source: Wang, Ma & Wang 2023, §5.
 
 What leaves a silo: for every test, whether its own rows call it independent, and how strong the dependence is in them;
 the latter only serves to ask the promising tests first. What the server needs: the sums.

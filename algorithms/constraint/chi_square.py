@@ -1,4 +1,4 @@
-"""χ² and G² tests of conditional independence from count tables (003 §4.2)."""
+"""χ² and G² tests of conditional independence from count tables (Wang, Ma & Wang 2023, §4.2)."""
 
 import numpy as np
 from numba import njit
@@ -16,9 +16,10 @@ def chi_square(
 ) -> Results:
     """Return the p-values of `tests` from `counts`, in which the tables of `tables` follow one another.
 
-    χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (003 Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz / e). A stratum has
-    (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum has none. Without
-    any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's T².
+    χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (Wang, Ma & Wang 2023, Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz /
+    e). A stratum has (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum
+    has none. Without any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's
+    T².
     """
     begins = offsets(tables.sets, cardinalities)
     largest = int(cardinalities.max())

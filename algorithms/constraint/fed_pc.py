@@ -1,4 +1,4 @@
-"""FedPC and FedFCI: PC and FCI whose independence tests are federated (003).
+"""FedPC and FedFCI: PC and FCI whose independence tests are federated (Wang, Ma & Wang 2023).
 
 What leaves a silo: for discrete data, count tables over the sets of variables that the search asks for, in one exchange
 for each size of conditioning set; for continuous data, its moments, once. What the server needs: their sum. With an ε
@@ -37,8 +37,8 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
-    """exact: tables are summed as they are; projection: their margins and random projections of the rest are (003
-    Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
+    """exact: tables are summed as they are; projection: their margins and random projections of the
+    rest are (Wang, Ma & Wang 2023, Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
     projections: int = 50
     """l, the number of random projections of a stratum"""
     projection_seed: int = 0

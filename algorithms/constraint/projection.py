@@ -1,4 +1,4 @@
-"""χ² from random projections (003 Algorithm 1), with the estimator corrected.
+"""χ² from random projections (Wang, Ma & Wang 2023, Algorithm 1), with the estimator corrected.
 
 For every test, first the margins v_xz and v_yz are summed, then l random projections of each stratum's table, scaled by
 v̄ = v_xz v_yz / v_z: the summed P·(v / √v̄) minus P·√v̄ is e = P·u with ‖u‖² = χ² of the stratum. The entries of P are
@@ -106,7 +106,10 @@ def project(strata: FloatArray, rng: np.random.Generator, projections: int) -> F
 
 
 def geometric_mean(e: FloatArray) -> FloatArray:
-    """Return the estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2) (003 Theorem 1, corrected)."""
+    """Return the estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2).
+
+    Source: Wang, Ma & Wang 2023, Theorem 1, corrected.
+    """
     n_projections = e.shape[1]
     constant = 2 / np.pi * gamma(2 / n_projections) * gamma(1 - 1 / n_projections) * np.sin(np.pi / n_projections)
     with np.errstate(divide="ignore"):

@@ -10,7 +10,7 @@ Orientation = Literal["sepset", "conservative", "clear", "majority"]
 
 @dataclass(frozen=True)
 class ConstraintSettings:
-    """Settings of a constraint-based search; the defaults are those of 003 where it states one."""
+    """Settings of a constraint-based search; the defaults are those of Wang, Ma & Wang 2023 where they state one."""
 
     alpha: float = 0.05
     """α, the level of the tests: p > α is taken for independence"""

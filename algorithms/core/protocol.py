@@ -37,7 +37,10 @@ class Replies(Generic[Reply]):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one round over all silos: really serialised, and by the papers' formula (000 B.2.1)."""
+    """Bytes of one round over all silos: really serialised, and by the papers' formula.
+
+    Source: Fassy El Fehri et al., B.2.1.
+    """
 
     up: int = 0
     down: int = 0
@@ -49,7 +52,10 @@ class Traffic:
 
 
 def dense_cost(message: Any) -> int:
-    """Return what `message` costs by the formula for dense messages: 8 bytes a number (000 B.2.1)."""
+    """Return what `message` costs by the formula for dense messages: 8 bytes a number.
+
+    Source: Fassy El Fehri et al., B.2.1.
+    """
     arrays = (getattr(message, name) for name in message.__dataclass_fields__)
     return sum(8 * array.size for array in arrays if isinstance(array, np.ndarray))
 

@@ -12,8 +12,9 @@ Kind = Literal["continuous", "discrete", "time-series"]
 
 @dataclass(frozen=True)
 class Schema:
-    """What every participant may know: the columns, and each silo's name and number of rows n_p (public, 000 §5).
+    """What every participant may know: the columns, and each silo's name and number of rows n_p.
 
+    The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
     """
 

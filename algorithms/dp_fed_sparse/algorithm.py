@@ -1,4 +1,6 @@
-"""DP-Fed-Sparse-BNSL: federated structure learning in which every silo's replies are private by themselves (000 §5).
+"""DP-Fed-Sparse-BNSL: federated structure learning in which every silo's replies are private by themselves.
+
+Source: Fassy El Fehri et al., §5.
 
 What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights that K private steps
 (`private_pgcd.py`) have changed and, if an order keeps cycles out, d noisy numbers on how far the residuals spread.

@@ -1,17 +1,17 @@
-"""Clipping: how much one record may contribute to the gradient, and the sensitivity that follows (000 §5.3).
+"""Clipping: how much one record may contribute to the gradient, and the sensitivity that follows.
+
+Source: Fassy El Fehri et al., §5.3.
 
 The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If |g| is at most
 L_ij for every record, replacing one record moves the entry by at most 2L_ij/n, whatever the table.
 
-- "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of a
-convex
-  function, the Huber loss. For normal data it is too small by about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's lemma,
-  and is divided by that (for residuals as large as expected), L_ij too.
-- "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (000 §5.3, read as it must be for the bound to hold): L_ij
-= C_ij.
-- "average": the MEAN of x·r clipped to ±C_ij, as 000 §5.3 is written. The stated sensitivity is then no bound: one
-record
-  can move the mean all the way from −C_ij to C_ij. Kept for comparison; NOT PRIVATE.
+- "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of
+  a convex function, the Huber loss. For normal data it is too small by about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's
+  lemma, and is divided by that (for residuals as large as expected), L_ij too.
+- "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (Fassy El Fehri et al., §5.3, read as it must be for
+  the bound to hold): L_ij = C_ij.
+- "average": the MEAN of x·r clipped to ±C_ij, as Fassy El Fehri et al., §5.3 is written. The stated sensitivity is
+  then no bound: one record can move the mean all the way from −C_ij to C_ij. Kept for comparison; NOT PRIVATE.
 """
 
 from dataclasses import dataclass

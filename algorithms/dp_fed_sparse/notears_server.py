@@ -1,7 +1,7 @@
-"""The server of DP-Fed-Sparse-BNSL as 000 Algorithm 1 has it: consensus ADMM, and NOTEARS' h keeps cycles out.
+"""The published server of DP-Fed-Sparse-BNSL: consensus ADMM, and NOTEARS' h keeps cycles out.
 
-It is the papers' loop (`admm/consensus.py`); only the silos' side is private. Their mean squares, which penalties may
-be measured in, come from the private sizes.
+Source: Fassy El Fehri et al., Algorithm 1. It is the papers' loop (`admm/consensus.py`); only the silos' side is
+private. Their mean squares, which penalties may be measured in, come from the private sizes.
 """
 
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
-    """Return the state with the new W (000 Eq. 5), or first with the variables' scales."""
+    """Return the state with the new W (Fassy El Fehri et al., Eq. 5), or first with the variables' scales."""
     assert replies.total is not None
     variables, number = server.admm.variables, server.number + 1
     if not len(server.scales):
@@ -77,7 +77,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
 
 
 def dual_update(server: Server, settings: DpFedSparse) -> Server:
-    """Return the state with the duals and ρ₁ updated (001 Eq. 4-6), once there has been a step."""
+    """Return the state with the duals and ρ₁ updated (Ng & Zhang 2022, Eq. 4-6), once there has been a step."""
     if server.admm.number == 0:
         return server
     updated = consensus.duals(server.admm, server_terms(server, settings))

@@ -1,4 +1,6 @@
-"""DP-PGCD: proximal greedy coordinate descent with private access to the rows (000 Algorithm 2, Eq. 11-12).
+"""DP-PGCD: proximal greedy coordinate descent with private access to the rows.
+
+Source: Fassy El Fehri et al., Algorithm 2, Eq. 11-12.
 
 A step selects one entry (i, j) by its score with the exponential mechanism and moves it along its gradient, which is
 released with noise; nothing else depends on the rows. The result is therefore a function of what was released, and its

@@ -29,9 +29,11 @@ class DpFedSparse(PrivateSettings):
     steps: int = 0
     """K, private steps of a silo a round; 0: twice the number of variables"""
     acyclicity: Literal["order", "notears"] = "order"
-    """order: an order of the variables, from what was released, for errors of equal variance; notears: 000 Alg. 1"""
+    """order: an order of the variables, from what was released, for errors of equal variance; notears: Fassy El
+    Fehri et al., Alg. 1"""
     mechanism: Literal["gumbel", "mangold"] = "gumbel"
-    """noise of a step: Gumbel and Gaussian (000), or Laplace for both (Mangold et al. 2023, for comparison)"""
+    """noise of a step: Gumbel and Gaussian (Fassy El Fehri et al.), or Laplace for both (Mangold et al. 2023, for
+    comparison)"""
     clip: Kind = "huber"
     """what is clipped: a record's value and residual, their product, or (NOT PRIVATE) the average of the products"""
     clip_values: float = 0.7
@@ -41,7 +43,8 @@ class DpFedSparse(PrivateSettings):
     clip_total: float = 50.0
     """product, average: C of C_ij = C·√(M_i/ΣM)"""
     smoothness: Literal["histogram", "private", "known"] = "histogram"
-    """where the curvatures M_i come from: counts of sizes, private mean squares (000 A.3), or public knowledge"""
+    """where the curvatures M_i come from: counts of sizes, private mean squares (Fassy El Fehri et al., A.3), or
+    public knowledge"""
     second_moment_bound: float = 0.0
     """smoothness private: b, the bound to which squared values are clipped, the same for all variables"""
     known_smoothness: float = 0.0
@@ -107,8 +110,8 @@ class DpFedSparse(PrivateSettings):
         return self.rounds + (self.smoothness != "known")
 
 
-# 000 B.3.2 and Table 5 (ε = 5, d = 20, P = 8), except that each record is clipped rather than the average, which needs
-# a larger C. ρ₁ is per silo here.
+# Fassy El Fehri et al., B.3.2 and Table 5 (ε = 5, d = 20, P = 8), except that each record is clipped rather than the
+# average, which needs a larger C. ρ₁ is per silo here.
 PAPER = DpFedSparse(
     epsilon=5.0, rounds=100, steps=20, acyclicity="notears", clip="product", share=0.5, gamma=0.5, l1=0.1,
     rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, scaled=False,

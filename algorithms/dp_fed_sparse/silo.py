@@ -65,7 +65,7 @@ class Broadcast:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting scales, spread and order as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting scales, spread and order as 8 a number."""
         return self.W.cost + 8 * (len(self.scales) + len(self.spread) + len(self.place))
 
 
@@ -85,7 +85,7 @@ class Reply:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of 000 B.2.1, counting all but the weights as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting all but the weights as 8 a number."""
         return self.B.cost + 8 * (len(self.sizes) + len(self.spread) + 1)
 
 
@@ -177,7 +177,10 @@ def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
 
 
 def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
-    """Release what the curvatures are computed from: bucket counts, or clipped mean squares (000 A.3)."""
+    """Release what the curvatures are computed from: bucket counts, or clipped mean squares.
+
+    Source: Fassy El Fehri et al., A.3.
+    """
     bits, d = Bits(child(silo.key, "sizes")), silo.table.shape[1]
     if settings.smoothness == "private":
         caps = np.full(d, np.sqrt(settings.second_moment_bound))

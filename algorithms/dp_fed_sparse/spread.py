@@ -1,7 +1,7 @@
 """How far values spread, released privately: mean squares of values clipped to a public cap.
 
 mean_k min(x_k², cap²)/cap² lies between 0 and 1 and moves by at most 1/n when one record is replaced, so d of them have
-the ℓ₂ sensitivity √d/n, however large the values (000 A.3 with b = cap²). From such a share follows
+the ℓ₂ sensitivity √d/n, however large the values (Fassy El Fehri et al., A.3 with b = cap²). From such a share follows
 the standard deviation of the normal distribution that has it, however often the values were clipped.
 """
 

@@ -1,10 +1,10 @@
 """The noise of DP-PGCD: how an entry is selected and its gradient released, at a cost known in advance.
 
-Two mechanisms. "gumbel" (000 §5.2): the exponential mechanism (Gumbel-max) selects; Gaussian noise protects the
-gradient; both are accounted for in zCDP. "mangold" (Mangold et al. 2023; 000 A.4): Laplace noise for both, each release
-pure ε₀-DP, with ε₀ from the advanced composition theorem; it is here for comparison and is the worse of the two. A
-gradient is released in units of its sensitivity, so that one variance serves all entries, on a grid of steps far below
-the noise.
+Two mechanisms. "gumbel" (Fassy El Fehri et al., §5.2): the exponential mechanism (Gumbel-max) selects; Gaussian noise
+protects the gradient; both are accounted for in zCDP. "mangold" (Mangold et al. 2023; Fassy El Fehri et al., A.4):
+Laplace noise for both, each release pure ε₀-DP, with ε₀ from the advanced composition theorem; it is here for
+comparison and is the worse of the two. A gradient is released in units of its sensitivity, so that one variance serves
+all entries, on a grid of steps far below the noise.
 """
 
 import math

@@ -1,7 +1,8 @@
 """How far a learned structure is from the truth: SHD in its variants, rates, v-structures, AUROC and AUPR.
 
 Sources: SHD and its reversals, Tsamardinos, Brown & Aliferis 2006 (MMHC); TPR and FDR, Zheng et al. 2018 (NOTEARS), as
-used in 000 §6, 001 §6 and 002 §7; the lenient SHD, 003 §7; SMHD, 004 §4.2.
+used in Fassy El Fehri et al., §6, Ng & Zhang 2022, §6 and Chen, Ma & Yue, §7; the lenient SHD, Wang, Ma & Wang 2023,
+§7; SMHD, Torrijos et al. 2024, §4.2.
 """
 
 import numpy as np

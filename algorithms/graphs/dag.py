@@ -73,10 +73,10 @@ def topological_order(adjacency: NDArray[np.bool_]) -> list[int]:
 def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Drop the weakest edges on cycles until none is left; return the matrix and how many edges were dropped.
 
-    Raising the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, 001 §6), except that an edge which lies on
-    no cycle stays however weak: of the edges still on a cycle the one with the least |weight| goes, again and again,
-    ties in the order of the matrix. One pass from weak to strong does that, since dropping edges puts no other edge
-    onto a cycle. `weights` `[n_variables, n_variables]` itself is left as it is.
+    Raising the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, Ng & Zhang 2022, §6), except that an edge
+    which lies on no cycle stays however weak: of the edges still on a cycle the one with the least |weight| goes, again
+    and again, ties in the order of the matrix. One pass from weak to strong does that, since dropping edges puts no
+    other edge onto a cycle. `weights` `[n_variables, n_variables]` itself is left as it is.
     """
     graph = weights != 0
     sources, targets = np.nonzero(edges_on_cycles(graph))

@@ -1,4 +1,7 @@
-"""Causal feature selection: the variables that make all others irrelevant for predicting a target (003 §7.5)."""
+"""Causal feature selection: the variables that make all others irrelevant for predicting a target.
+
+Source: Wang, Ma & Wang 2023, §7.5.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,6 @@
-"""DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing (000 §6.3; Wang 2018).
+"""DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing.
+
+Source: Fassy El Fehri et al., §6.3; Wang 2018.
 
 What leaves a silo: bucket counts and second moments, each private by itself; nobody needs to be trusted. After that,
 the paper's further rounds of notears-admm would tell the server nothing new: the objective Σ_p L(B; S_p) depends on the

@@ -1,4 +1,4 @@
-"""Learners that start from one pooled covariance: no rows, no rounds, no further exchange (001 §4)."""
+"""Learners that start from one pooled covariance: no rows, no rounds, no further exchange (Ng & Zhang 2022, §4)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Personalisation: with the structure learned, each silo refits the weights on its own rows (000 B.2.2).
+"""Personalisation: with the structure learned, each silo refits the weights on its own rows.
+
+Source: Fassy El Fehri et al., B.2.2.
 
 One exchange, for synthetic data. The broadcast is the learned structure with its weights, and the true weights to
 compare with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the
@@ -85,7 +87,7 @@ def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
 
 
 def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
-    """Return ‖B̂ − B_true‖²_F / ‖B_true‖²_F (000 B.2.2)."""
+    """Return ‖B̂ − B_true‖²_F / ‖B_true‖²_F (Fassy El Fehri et al., B.2.2)."""
     return float(((weights - true) ** 2).sum() / (true**2).sum())
 
 

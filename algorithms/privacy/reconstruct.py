@@ -1,4 +1,6 @@
-"""The reconstruction attack on NOTEARS-ADMM's plain replies (000 A.1): a silo's second moments from one B_p.
+"""The reconstruction attack on NOTEARS-ADMM's plain replies: a silo's second moments from one B_p.
+
+Source: Fassy El Fehri et al., A.1.
 
 The attack is exact: it solves the local update B = (S + ρ₂I)⁻¹(ρ₂W − β + S) for S. In round 1, W = β = 0. Later rounds
 give S away as well, since the coordinator can compute β from the replies and its own W.
@@ -10,7 +12,10 @@ from ..core.schema import FloatArray
 
 
 def from_first_reply(B: FloatArray, rho2: float) -> FloatArray:
-    """Return the second moments S `[d, d]` of the silo that replied `B` in round 1: ρ₂((I − B)⁻¹ − I) (000 A.1)."""
+    """Return the second moments S `[d, d]` of the silo that replied `B` in round 1: ρ₂((I − B)⁻¹ − I).
+
+    Source: Fassy El Fehri et al., A.1.
+    """
     one = np.eye(len(B))
     return np.asarray(rho2 * (np.linalg.inv(one - B) - one))
 

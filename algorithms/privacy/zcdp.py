@@ -8,7 +8,7 @@ Noise N(0, σ²), continuous or discrete, in every coordinate of a vector of ℓ
 Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). One selection with Gumbel noise of scale β on scores that
 each move by at most Δ costs Δ²/(2β²): Gumbel-max draws index i with probability ∝ exp(s_i/β), between neighbours the
 log-probabilities move by numbers that lie within an interval of length η = 2Δ/β, and an η-bounded-range mechanism is
-η²/8-zCDP (Cesar and Rogers 2021; 000 Theorem A.4). All scores must have the same β.
+η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al., Theorem A.4). All scores must have the same β.
 """
 
 import math
@@ -104,7 +104,10 @@ def budget(target: float, delta: float, adjacency: type[A], accounting: Accounti
 
 
 def closed_form_rho(target: float, delta: float) -> float:
-    """Return (√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion (000 Theorem A.2): valid, and always smaller."""
+    """Return (√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion: valid, and always smaller.
+
+    Source: Fassy El Fehri et al., Theorem A.2.
+    """
     require_budget(target, delta)
     length = -math.log(delta)
     return (target / (math.sqrt(length + target) + math.sqrt(length))) ** 2 * (1 - 16 * ULP)

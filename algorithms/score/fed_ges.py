@@ -1,4 +1,6 @@
-"""FedGES: silos continue their search from the fused graph, and the server fuses what they find (004 Algorithm 1).
+"""FedGES: silos continue their search from the fused graph, and the server fuses what they find.
+
+Source: Torrijos et al. 2024, Algorithm 1.
 
 What leaves a silo: the arcs of its DAG, each round. What the server needs: every one of them, for the fusion. A round
 costs a silo one GES with at most `limit` insertions, and the server one fusion.
@@ -48,7 +50,7 @@ class FedGes(FusionSettings):
     drift: float = 1.0
     """largest distance of a fusion from the silos' graphs, as a share of their edges, at which it is still used"""
     last_drift: float = 0.4
-    """the same for the last fusion; 1000 for both accepts any fusion, as in 004"""
+    """the same for the last fusion; 1000 for both accepts any fusion, as in Torrijos et al. 2024"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -1,4 +1,4 @@
-"""Structural fusion of DAGs over the same variables (Puerta, Aledo, Gámez & Laborda 2021; 004 §2.3).
+"""Structural fusion of DAGs over the same variables (Puerta, Aledo, Gámez & Laborda 2021; Torrijos et al. 2024, §2.3).
 
 A common order σ is found greedily from the sinks up (GHO); each DAG is replaced by its minimal directed independence
 map for σ; the consensus has the arcs that enough of these maps share. All of them agree with σ, so it is acyclic. The
@@ -17,7 +17,8 @@ from .cliques import NOBODY
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:
     """Return the consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
 
-    quota 0 is the UNION, .25 and .5 are C25 and C50 (004 §4.1). Ties in the order go by the names in `variables`.
+    quota 0 is the UNION, .25 and .5 are C25 and C50 (Torrijos et al. 2024, §4.1). Ties in the order go by the names in
+    `variables`.
     """
     names = np.argsort(np.argsort(np.array(variables)))
     order = greedy_order(dags, names)

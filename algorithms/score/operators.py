@@ -6,7 +6,8 @@ adjacent to x. Every operator is identified by a clique C of neighbours of y (Ch
 - INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
   semi-directed path from y to x goes through C. Gains s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
 - WARY_INSERT: INSERT, but only of pairs for which T = ∅ already gains. The published FedGES program builds T up from
-  there, and a pair without an initial gain is never joined (004 §4.1); with few rows this keeps much noise out.
+  there, and a pair without an initial gain is never joined (Torrijos et al. 2024, §4.1); with few rows this keeps much
+  noise out.
 - DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. Gains s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪ {x}).
 - TURN y → x or y — x into x → y: see `turning.py`.
 

@@ -1,4 +1,6 @@
-"""RFCD: one graph for all silos that the worst-off silo regrets least (Mian, Kaltenpoth, Kamp 2022; 003 §5).
+"""RFCD: one graph for all silos that the worst-off silo regrets least.
+
+Source: Mian, Kaltenpoth, Kamp 2022; Wang, Ma & Wang 2023, §5.
 
 A silo's regret of a graph is how much better the graph that GES finds in its own rows scores there. Starting from the
 empty graph, the server proposes all graphs that differ by one inserted, deleted or reversed edge; each silo says how

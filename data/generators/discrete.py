@@ -1,4 +1,4 @@
-"""Synthetic discrete federated data: silos of rows from one random network (003 §7.4)."""
+"""Synthetic discrete federated data: silos of rows from one random network (Wang, Ma & Wang 2023, §7.4)."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ def discrete(
     concentration: float | None = None,
     latent: int = 0,
 ) -> FederatedData:
-    """Draw silos of `rows` rows each from one random discrete network on an ER graph of mean `degree` (003 §7.4).
+    """Draw silos of `rows` rows each from one random discrete network on an ER graph of mean `degree`.
+
+    Source: Wang, Ma & Wang 2023, §7.4.
 
     `levels` and `concentration` are those of `random_network`. The truth is the DAG, or the PAG over the rest if
     `latent` variables are hidden (`hide`). Raises `BadInput` for a value that makes no sense.
@@ -32,7 +34,8 @@ def discrete(
     check_counts(silos, rows, seed)
     model = random_model(variables, seed, degree, levels, concentration)
     parameters = {"variables": variables, "silos": silos, "rows": rows, "degree": degree, "levels": list(levels)}
-    about = about_generator("discrete", "003 §7.4", seed, parameters | {"concentration": concentration})
+    parameters |= {"concentration": concentration}
+    about = about_generator("discrete", "Wang, Ma & Wang 2023, §7.4", seed, parameters)
     return hide(draw(model, silos, rows, seed, about), latent, stream(seed, "latent"))
 
 

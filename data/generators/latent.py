@@ -18,8 +18,8 @@ LEFT = 2
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
     """Return `data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
 
-    003 §7.4 hides variables at random; here those whose absence confounds others are hidden first (`hidden`). Raises
-    `BadInput` if fewer than two variables would stay.
+    Wang, Ma & Wang 2023, §7.4 hides variables at random; here those whose absence confounds others are hidden first
+    (`hidden`). Raises `BadInput` if fewer than two variables would stay.
     """
     if latent == 0:
         return data

@@ -1,4 +1,7 @@
-"""Synthetic federated data: random DAGs, one linear model for all silos or one each (000 Appendix B.1)."""
+"""Synthetic federated data: random DAGs, one linear model for all silos or one each.
+
+Source: Fassy El Fehri et al., Appendix B.1.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -14,7 +17,7 @@ from .sem import FloatArray, Noise, linear_sem
 
 Graph = Literal["ER", "SF"]
 WEIGHTS = (0.5, 2.0)
-"""absolute values of the weights, drawn uniformly (000 B.1.1)"""
+"""absolute values of the weights, drawn uniformly (Fassy El Fehri et al., B.1.1)"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def homogeneous(
     graph: Graph = "ER",
     noise: Noise = "gaussian",
 ) -> FederatedData:
-    """Draw silos of `rows` rows each from one linear model on a random DAG (000 B.1.1).
+    """Draw silos of `rows` rows each from one linear model on a random DAG (Fassy El Fehri et al., B.1.1).
 
     The graph depends on the seed, `variables`, `edges` and `graph` alone, and each silo has a random stream of its own:
     more rows or more silos leave the rest as it was. The truth has the weights. Raises `BadInput` as `LinearSettings`
@@ -64,7 +67,7 @@ def homogeneous(
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     weights = _global_weights(plan)
-    return _draw(plan, weights, {}, _about("homogeneous", "000 B.1.1", _parameters(plan)))
+    return _draw(plan, weights, {}, _about("homogeneous", "Fassy El Fehri et al., B.1.1", _parameters(plan)))
 
 
 def heterogeneous(
@@ -77,7 +80,9 @@ def heterogeneous(
     noise: Noise = "gaussian",
     weight_variance: float = 0.1,
 ) -> FederatedData:
-    """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`) (000 B.1.2).
+    """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`).
+
+    Source: Fassy El Fehri et al., B.1.2.
 
     The truth has the global weights, `silo_weights` each silo's. Raises `BadInput` as `LinearSettings` does, and
     for a negative variance.
@@ -94,7 +99,11 @@ def heterogeneous(
         plan,
         weights,
         own,
-        _about("heterogeneous", "000 B.1.2", {**_parameters(plan), "weight_variance": weight_variance}),
+        _about(
+            "heterogeneous",
+            "Fassy El Fehri et al., B.1.2",
+            {**_parameters(plan), "weight_variance": weight_variance},
+        ),
     )
 
 
@@ -116,7 +125,7 @@ def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Grap
 
 
 def random_weights(dag: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
-    """Draw a weight for every edge of `dag`, uniformly from [−2, −0.5] ∪ [0.5, 2] (000 B.1.1)."""
+    """Draw a weight for every edge of `dag`, uniformly from [−2, −0.5] ∪ [0.5, 2] (Fassy El Fehri et al., B.1.1)."""
     size = rng.uniform(*WEIGHTS, dag.shape)
     sign = rng.choice([-1.0, 1.0], dag.shape)
     return np.where(dag, sign * size, 0.0)

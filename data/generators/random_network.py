@@ -1,4 +1,4 @@
-"""Random discrete networks: numbers of levels and Dirichlet tables for a given DAG (003 §7.4)."""
+"""Random discrete networks: numbers of levels and Dirichlet tables for a given DAG (Wang, Ma & Wang 2023, §7.4)."""
 
 import math
 
@@ -11,7 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 CONCENTRATIONS = (0.1, 1.0)
-"""what the published program of 003 draws each table row's Dirichlet concentration from, uniformly"""
+"""what the published program of Wang, Ma & Wang 2023 draws each table row's Dirichlet concentration from, uniformly"""
 MOST_NUMBERS = 10**7
 """in one table"""
 
@@ -26,8 +26,8 @@ def random_network(
     """Draw levels and tables for `dag` [n_variables, n_variables]: `levels` = (fewest, most) a variable.
 
     Every row of a table is drawn from Dirichlet(a, ..., a) with a = `concentration`, or drawn anew for each row from
-    U(0.1, 1) if None (003 says "Dirichlet-multinomial"; the numbers are those of its program). Raises `BadInput` for a
-    variable with so many configurations of its parents that its table would not fit into memory.
+    U(0.1, 1) if None (Wang, Ma & Wang 2023 say "Dirichlet-multinomial"; the numbers are those of its program). Raises
+    `BadInput` for a variable with so many configurations of its parents that its table would not fit into memory.
     """
     counts = random_levels(dag, levels, rng)
     labels = {name: level_names(int(count)) for name, count in zip(variables, counts, strict=True)}
@@ -50,7 +50,8 @@ def random_levels(dag: NDArray[np.bool_], levels: tuple[int, int], rng: np.rando
     """Draw each variable's number of levels, [n_variables], between (fewest, most).
 
     From a normal around the middle, cut off at both ends and rounded; its deviation, half the width, halves with every
-    parent that the variable's children have, so that tables of many parents stay small (as in the program of 003).
+    parent that the variable's children have, so that tables of many parents stay small (as in the program of Wang, Ma &
+    Wang 2023).
     """
     fewest, most = levels
     if fewest == most:

@@ -1,4 +1,7 @@
-"""Sampling from a linear structural equation model: x = Wᵀx + intercept + noise (000 Eq. 1; Zheng et al. 2018)."""
+"""Sampling from a linear structural equation model: x = Wᵀx + intercept + noise.
+
+Source: Fassy El Fehri et al., Eq. 1; Zheng et al. 2018.
+"""
 
 from typing import Literal, get_args
 

@@ -1,10 +1,10 @@
-"""LUCAS: a made-up study of lung cancer with known causes, for causal feature selection (003 §7.5).
+"""LUCAS: a made-up study of lung cancer with known causes, for causal feature selection (Wang, Ma & Wang 2023, §7.5).
 
 LUCAS0 is the network whose graph and probabilities are published on the LUCAS page of the Causality Workbench (I. Guyon
 et al., "Design and analysis of the causation and prediction challenge", JMLR W&CP 3, 2008). In LUCAS1 and LUCAS2 an
 agent sets some variables, which cuts them from their parents; their probabilities are not published, so they are
-estimated by the shares of ones in the test files that the program of 003 comes with (10,000 rows, standard error at
-most 0.005).
+estimated by the shares of ones in the test files that the program of Wang, Ma & Wang 2023 comes with (10,000 rows,
+standard error at most 0.005).
 """
 
 from typing import Literal, get_args
@@ -53,14 +53,17 @@ SET: dict[Version, dict[str, float]] = {
 
 
 def lucas(version: Version = "0", silos: int = 4, rows: int = 500, seed: int = 0) -> FederatedData:
-    """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables of levels 0 and 1 (003 trains on 2000 rows).
+    """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables of levels 0 and 1.
+
+    Wang, Ma & Wang 2023 train on 2000 rows.
 
     The truth is the graph the rows are drawn from: without edges into variables that are set. Raises `BadInput` for an
     unknown version, silos < 1, rows < 2 or seed < 0.
     """
     about = {
         "generator": "lucas",
-        "source": "Causality Workbench, LUCAS (Guyon et al., JMLR W&CP 3, 2008); interventions estimated, 003 §7.5",
+        "source": "Causality Workbench, LUCAS (Guyon et al., JMLR W&CP 3, 2008); "
+        "interventions estimated, Wang, Ma & Wang 2023, §7.5",
         "parameters": {"version": version, "silos": silos, "rows": rows},
         "seed": seed,
         "target": TARGET,

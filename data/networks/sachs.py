@@ -1,8 +1,9 @@
 """Protein signalling in human T cells: 7466 cells, 11 proteins, nine conditions (Sachs et al., Science 308, 2005).
 
-The table is the continuous one carried by the `cdt` 0.6.0 wheel (raw fluorescence, no logarithm), as in paper 000
-B.1.3; 001 §6.3 draws 512 rows from the 853 of its first condition. The graphs people compare with disagree: `TRUTHS`
-names four, and says whose each is. 003 §5.4 uses discrete data instead, drawn from a published network.
+The table is the continuous one carried by the `cdt` 0.6.0 wheel (raw fluorescence, no logarithm), as in Fassy El Fehri
+et al., B.1.3; Ng & Zhang 2022, §6.3 draw 512 rows from the 853 of its first condition. The graphs people compare
+with disagree: `TRUTHS` names four, and says whose each is. Wang, Ma & Wang 2023, §5.4 use discrete data instead, drawn
+from a published network.
 """
 
 from typing import Any, Literal, get_args
@@ -65,7 +66,7 @@ EDGES: dict[Truth, str] = {
 }
 TRUTHS: dict[Truth, str] = {
     "20": "the conventionally accepted network with the arcs Sachs et al. missed or reversed put right (20 edges)",
-    "18": "the graph of cdt, so of paper 000; it has the cycle PIP2 → PIP3 → Plcg → PIP2 (18 edges)",
+    "18": "the graph of cdt, which Fassy El Fehri et al. use; it has the cycle PIP2 → PIP3 → Plcg → PIP2 (18 edges)",
     "17": "the network Sachs et al. inferred, as in bnlearn and GraN-DAG; the count NOTEARS-ADMM gives (17 edges)",
     "17-fedc2sl": "the same with PIP3 → Plcg, as FedC2SL uses it (17 edges)",
 }
@@ -80,7 +81,9 @@ def sachs(
     transform: Transform = "none",
     center: bool = False,
 ) -> FederatedData:
-    """Return the Sachs data among `silos` shuffled equal parts (000 B.1.3: 3), or its nine conditions as nine silos.
+    """Return the Sachs data among `silos` shuffled equal parts, or its nine conditions as nine silos.
+
+    Fassy El Fehri et al., B.1.3 use three.
 
     The seed decides the shuffling. Values are raw unless asked otherwise: `transform="log"` takes natural logarithms,
     `center` then subtracts the mean over all 7466 cells (not each silo's); both are recorded in `about`. Raises
@@ -119,13 +122,15 @@ def sachs(
 def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedData:
     """Draw `rows` rows in all from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
 
-    Three levels a protein; 003 §5.4 uses 853 rows. All silos together hold the same rows whatever their number. The
-    truth is the network's graph of 17 edges. Raises `BadInput` for silos < 1, too few rows or seed < 0.
+    Three levels a protein; Wang, Ma & Wang 2023, §5.4 use 853 rows. All silos together hold the same rows whatever
+    their number. The truth is the network's graph of 17 edges. Raises `BadInput` for silos < 1, too few rows or seed <
+    0.
     """
     check_counts(silos, rows, seed)
     about = {
         "generator": "discrete-sachs",
-        "source": f"{DISCRETE['sachs']}; bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel; 003 §5.4",
+        "source": f"{DISCRETE['sachs']}; bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel; "
+        "Wang, Ma & Wang 2023, §5.4",
         "parameters": {"silos": silos, "rows": rows},
         "seed": seed,
     }

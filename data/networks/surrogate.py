@@ -1,4 +1,6 @@
-"""Heterogeneous silos by a hidden surrogate variable (003 Def. 1), of a random or of a published network.
+"""Heterogeneous silos by a hidden surrogate variable, of a random or of a published network.
+
+Source: Wang, Ma & Wang 2023, Def. 1.
 
 C ∈ [K] is a child of a set S of variables, and silo i holds the rows with C = i. Together the silos have the true
 distribution, each by itself has a biased one. S = ∅ is the homogeneous case.
@@ -33,11 +35,13 @@ def surrogate(
     latent: int = 0,
     network: str | None = None,
 ) -> FederatedData:
-    """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables (003 Def. 1).
+    """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables.
+
+    Source: Wang, Ma & Wang 2023, Def. 1.
 
     The rows are those of `discrete` with the same settings, or of a published `network` (or BIF file) if one is named:
-    only the split differs. Silos hold `rows` rows on average. The program of 003 takes 5 parents. Raises `BadInput` for
-    a value that makes no sense, and for a silo that gets fewer than two rows.
+    only the split differs. Silos hold `rows` rows on average. The program of Wang, Ma & Wang 2023 takes 5 parents.
+    Raises `BadInput` for a value that makes no sense, and for a silo that gets fewer than two rows.
     """
     check_counts(silos, rows, seed)
     parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}
@@ -47,7 +51,7 @@ def surrogate(
     else:
         model = discrete_network(network)
         parameters |= {"network": network}
-    about = about_generator("surrogate", "003 Def. 1", seed, parameters)
+    about = about_generator("surrogate", "Wang, Ma & Wang 2023, Def. 1", seed, parameters)
     whole = hide(draw(model, 1, silos * rows, seed, about), latent, stream(seed, "latent"))
     (codes,) = whole.tables.values()
     rng = stream(seed, "surrogate")

@@ -58,7 +58,7 @@ def test_pgcd_solves_the_lasso(seed: int, ordered: bool, start: bool, gamma: flo
 
 
 def test_pgcd_takes_the_largest_score_first() -> None:
-    """000 Eq. 8: from zero, the one step allowed goes to the entry with the best guaranteed decrease."""
+    """From zero, the one step goes where the guaranteed decrease is largest (Fassy El Fehri et al., Eq. 8)."""
     p = problem(3, l1=0.4)
     M = np.diag(p.S) + p.r
     G = -p.S + p.linear
@@ -71,7 +71,7 @@ def test_pgcd_takes_the_largest_score_first() -> None:
 
 
 def test_curvature_goes_by_the_row() -> None:
-    """The second derivative along B_ij is S_ii + r_i, not the column's S_jj as 000 Eq. 14 prints it."""
+    """The second derivative along B_ij is S_ii + r_i, not S_jj as Fassy El Fehri et al., Eq. 14 prints."""
     p = problem(1, l1=0.0)
     rng = np.random.default_rng(0)
     for i, j in [(0, 3), (4, 1), (2, 5)]:

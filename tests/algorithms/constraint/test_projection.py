@@ -28,7 +28,7 @@ L = 50
 
 @pytest.mark.parametrize("square", [4.0, 300.0])
 def test_the_geometric_mean_is_unbiased_and_the_printed_sum_is_not(square):
-    """003 Theorem 1 prints the sum of |e_k|^(2/l), which is some 90 whatever χ² is: 22 times too much for a χ² of 4."""
+    """The sum of |e_k|^(2/l), as Wang, Ma & Wang 2023, Theorem 1 prints, is some 90 whatever χ² is."""
     u = np.random.default_rng(0).normal(size=12)
     u *= np.sqrt(square) / np.linalg.norm(u)
     e = project(np.tile(u, (4000, 1))[:, None], np.random.default_rng(1), L).reshape(4000, L)

@@ -94,7 +94,10 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
 
 
 def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):
-    """The reason for federated tests (003 §4.2): 60 silos of 25 rows see little each, and everything together."""
+    """The reason for federated tests: 60 silos of 25 rows see little each, and everything together.
+
+    Source: Wang, Ma & Wang 2023, §4.2.
+    """
     found = {"fed-pc": 0, "pc-voting": 0, "pc-cit-voting": 0}
     for seed in range(3):
         drawn = drawing(8, 1500, seed)

@@ -184,7 +184,7 @@ class TestNoise:
         assert reached <= target
 
     def test_the_papers_mechanism_needs_less_noise_for_the_same_epsilon(self):
-        """000 A.4: by at least √2."""
+        """Fassy El Fehri et al., A.4: by at least √2."""
         schema = Schema(("a", "b"), {"x": 5000, "y": 5000})
         gumbel, laplace = (plan(DpFedSparse(share=0.5, mechanism=kind), schema) for kind in ("gumbel", "mangold"))
         assert laplace.noise.deviation > np.sqrt(2) * gumbel.noise.deviation

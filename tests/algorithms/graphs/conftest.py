@@ -17,7 +17,10 @@ def ancestors(directed):
 
 
 def m_separated(marks, i, j, given):
-    """By walks: a collider must have a descendant in `given`, another variable must not be in it (003 Definition 5)."""
+    """By walks: a collider must have a descendant in `given`, another variable must not be in it.
+
+    Source: Wang, Ma & Wang 2023, Definition 5.
+    """
     arrow = marks == ARROW
     inside = np.isin(np.arange(len(marks)), given)
     above = (ancestors(arrow & (marks.T == TAIL)) & inside).any(axis=1)

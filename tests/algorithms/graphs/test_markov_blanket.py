@@ -16,7 +16,7 @@ NAMES = tuple("abcdefg")
 
 
 def test_lung_cancer():
-    """The graph of LUCAS (003 §7.5): causes, effects, and the other causes of these."""
+    """The graph of LUCAS (Wang, Ma & Wang 2023, §7.5): causes, effects, and the other causes of these."""
     names = ("Smoking", "Genetics", "Lung_Cancer", "Coughing", "Fatigue", "Allergy", "Car_Accident", "Anxiety")
     edges = np.zeros((8, 8))
     for i, j in ((7, 0), (0, 2), (1, 2), (2, 3), (2, 4), (5, 3), (3, 4), (4, 6)):

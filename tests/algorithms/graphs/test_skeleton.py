@@ -20,7 +20,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 checked = settings(deadline=None, max_examples=40)
 
-# 004, Table 1: name -> (nodes, edges, SMHD of the empty graph). The table says 1739 for LINK; networkx, too, says 1738.
+# Torrijos et al. 2024, Table 1: name -> (nodes, edges, SMHD of the empty graph). The table says 1739 for LINK;
+# networkx, too, says 1738.
 PUBLISHED = {
     "child": (20, 25, 30),
     "insurance": (27, 52, 70),

@@ -80,7 +80,7 @@ class TestSelection:
         assert self.bound(self.scale / 2) > self.claim
 
     def test_scales_that_differ_by_coordinate_break_the_claim(self) -> None:
-        """Each score's scale is as many times its own sensitivity, as 000 A.2.2 would have it; yet ε is above 2Δ/β."""
+        """Scales in proportion to each sensitivity (Fassy El Fehri et al., A.2.2) spend more ε than 2Δ/β."""
         rng = np.random.default_rng(5)
         sensitivities = np.array([0.5, 0.01])
         scales = 2.0 * sensitivities / self.claim  # for each coordinate alone the claim would hold

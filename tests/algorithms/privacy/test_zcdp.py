@@ -185,7 +185,7 @@ ORDERS = (1.0001, 1.5, 2, 4, 16, 64, 1000)
 
 
 def selection_rho(sensitivity: float, scale: float) -> float:
-    """Return Δ²/(2β²), the price of one selection with Gumbel noise of scale β (000 Theorem A.4)."""
+    """Return Δ²/(2β²), the price of one selection with Gumbel noise of scale β (Fassy El Fehri et al., Theorem A.4)."""
     return sensitivity**2 / (2 * scale**2)
 
 

@@ -1,4 +1,4 @@
-"""Random discrete networks: what paper 003 says, and what the shares must be."""
+"""Random discrete networks: what Wang, Ma & Wang 2023 say, and what the shares must be."""
 
 import numpy as np
 import pytest

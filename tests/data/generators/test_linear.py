@@ -141,7 +141,7 @@ def test_how_it_was_made_is_recorded():
     assert about == {
         "kind": "continuous",
         "generator": "homogeneous",
-        "source": "000 B.1.1",
+        "source": "Fassy El Fehri et al., B.1.1",
         "parameters": {"variables": 5, "silos": 2, "rows": 3, "edges": 5, "graph": "ER", "noise": "gumbel"},
         "seed": 9,
     }

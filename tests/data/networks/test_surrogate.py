@@ -1,4 +1,4 @@
-"""Silos by a surrogate variable: what paper 003 says, and what the shares must be."""
+"""Silos by a surrogate variable: what Wang, Ma & Wang 2023 say, and what the shares must be."""
 
 from itertools import pairwise
 
