@@ -23,8 +23,12 @@ from fedbnsl.tracking.result import Metric, RunResult
 
 from .engines.inline import job_inline, run_inline
 from .job.check import check
-from .options.learn import LearnSettings, checked
+from .make import make
+from .options.learn import LearnOptions, LearnSettings
+from .options.model import one_line
 from .options.prepare import recipe
+from .servers.environment import prepare_environment
+from .start import check_inline, check_out, learn_with_prefect, precheck
 
 Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
 IN_MEMORY = "data"
@@ -76,58 +80,71 @@ class Learned:
         return pgmpy_model(self.result)
 
 
+DEFAULTS = LearnOptions()
+
+
 def learn(
     data: Data,
-    algorithm: str = "fed-sparse",
+    algorithm: str = DEFAULTS.algorithm,
     *,
-    seed: int = 0,
+    seed: int = DEFAULTS.seed,
     engine: str = "inline",
-    out: str | Path | None = None,
-    allow_cyclic_truth: bool = False,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    budget: float | None = None,
-    secure: bool = False,
-    parameters: bool = True,
-    smoothing: float = 1.0,
+    out: str | Path | None = DEFAULTS.out,
+    name: str | None = DEFAULTS.name,
+    allow_cyclic_truth: bool = DEFAULTS.allow_cyclic_truth,
+    epsilon: float | None = DEFAULTS.epsilon,
+    delta: float | None = DEFAULTS.delta,
+    budget: float | None = DEFAULTS.budget,
+    secure: bool = DEFAULTS.secure,
+    parameters: bool = DEFAULTS.parameters,
+    smoothing: float = DEFAULTS.smoothing,
+    dask_address: str | None = DEFAULTS.dask_address,
+    silo_patience: float = DEFAULTS.silo_patience,
     **params: Any,
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
 
-    `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
-    uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
-    are as on the command line, and so are `parameters` and `smoothing`, which say what `model` will be; a folder's
-    privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError) for anything
-    that cannot be learned from.
+    The options are those of `fedbnsl learn`, which explains them, and `params` are the parameters of the algorithm.
+    `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default uses this process alone. With `out`
+    the files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
+    Raises `BadInput` (a ValueError) for anything that cannot be learned from.
     """
-    folder = data if isinstance(data, str | Path) else None
-    given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
-    given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
-    given |= {"parameters": parameters, "smoothing": smoothing}
-    given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
-    settings: LearnSettings = checked(LearnSettings, **given)
+    folder = str(data) if isinstance(data, str | Path) else None
+    with one_line():
+        settings = LearnSettings(
+            data=folder or IN_MEMORY,
+            algorithm=algorithm,
+            params=params,
+            seed=seed,
+            out=str(out) if out else None,
+            name=name,
+            allow_cyclic_truth=allow_cyclic_truth,
+            epsilon=epsilon,
+            delta=delta,
+            budget=budget,
+            secure=secure,
+            parameters=parameters,
+            smoothing=smoothing,
+            dask_address=dask_address,
+            silo_patience=silo_patience,
+        )
     if engine == "prefect":
         if folder is None:
             raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
         return _learn_with_prefect(settings)
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
-    tables = read_folder(Path(folder)) if folder is not None else in_memory(data)
-    job = job_inline(settings.named(), uuid4().hex, tables)
-    check(job, tables.schema)
-    result = run_inline(job, tables, files=silo_files(Path(folder)) if folder is not None else None)
-    if out is None:
-        return Learned(result)
-    write_outputs(result, Path(out))
-    return Learned(result, Path(out))
+    check_inline(settings)
+    return _learn_inline(settings, data if folder is None else read_folder(Path(folder)), folder)
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
-    """Return a data set of `kind` (homogeneous, heterogeneous, sachs, network, split), written to `out` if given.
+    """Return a data set of `kind`, written to the folder `out` if given.
 
-    The options are those of `fedbnsl prepare KIND`. Raises `BadInput` for an unknown kind, option or value.
+    The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
+    `BadInput` for an unknown kind, option or value.
     """
-    data = recipe(kind, **options).make()
+    data = make(recipe(kind, **options))
     if out is not None:
         write_folder(Path(out), data)
     return data
@@ -168,10 +185,19 @@ def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
             raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
 
 
-def _learn_with_prefect(settings: LearnSettings) -> Learned:
-    from .cli.learn import check_out, learn_with_prefect, precheck
-    from .servers.environment import prepare_environment
+def _learn_inline(settings: LearnSettings, data: Any, folder: str | None) -> Learned:
+    """Learn from `data`, which came from `folder` if that is given: then the ledgers beside its files are charged."""
+    tables = in_memory(data)
+    job = job_inline(settings.named(), uuid4().hex, tables)
+    check(job, tables.schema)
+    result = run_inline(job, tables, files=silo_files(Path(folder)) if folder is not None else None)
+    if settings.out is None:
+        return Learned(result)
+    write_outputs(result, Path(settings.out))
+    return Learned(result, Path(settings.out))
 
+
+def _learn_with_prefect(settings: LearnSettings) -> Learned:
     prepare_environment()
     settings = settings.named()
     check_out(Path(str(settings.out)))

@@ -18,7 +18,6 @@ from .equal_variance import equal_variance
 from .searched import ges_from_moments, pc_from_moments
 
 Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc", "ges"]
-"""notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class PooledLearner:
     """How a structure is learned from second moments."""
 
     learner: Learner = "equal-variance"
+    """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
     price: float = 0.0
     """equal-variance: what a parent must explain, in units of the least variance; 0: by the rows and the noise"""
     most_parents: int = 12

@@ -5,6 +5,7 @@ from typing import Any
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
+from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
 from ..networks.published import discrete_network
 from .draw import check_counts, dealt, draw, stream
@@ -21,8 +22,8 @@ def discrete(
     silos: int,
     rows: int,
     seed: int,
-    degree: float = 2.0,
-    levels: Levels = (2, 5),
+    degree: float = DEGREE,
+    levels: Levels = LEVELS,
     concentration: float | None = None,
     latent: int = 0,
 ) -> FederatedData:
@@ -42,10 +43,10 @@ def surrogate(
     silos: int,
     rows: int,
     seed: int,
-    parents: int = 5,
-    variables: int = 20,
-    degree: float = 2.0,
-    levels: Levels = (2, 5),
+    parents: int,
+    variables: int,
+    degree: float = DEGREE,
+    levels: Levels = LEVELS,
     concentration: float | None = None,
     latent: int = 0,
     network: str | None = None,

@@ -1,7 +1,7 @@
 """Synthetic federated data: random DAGs, one linear model for all silos or one each (000 Appendix B.1)."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..defaults import GRAPH, NOISE, Graph, Noise
 from ..federated import FederatedData, continuous
-from .sem import FloatArray, Noise, linear_sem
+from .sem import FloatArray, linear_sem
 
-Graph = Literal["ER", "SF"]
 WEIGHTS = (0.5, 2.0)
 """absolute values of the weights, drawn uniformly (000 B.1.1)"""
 
@@ -29,8 +29,8 @@ class Plan:
     rows: int
     seed: int
     edges: int | None = None
-    graph: Graph = "ER"
-    noise: Noise = "gaussian"
+    graph: Graph = GRAPH
+    noise: Noise = NOISE
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
@@ -53,8 +53,8 @@ def homogeneous(
     rows: int,
     seed: int,
     edges: int | None = None,
-    graph: Graph = "ER",
-    noise: Noise = "gaussian",
+    graph: Graph = GRAPH,
+    noise: Noise = NOISE,
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one linear model on a random DAG (000 B.1.1).
 
@@ -71,10 +71,10 @@ def heterogeneous(
     silos: int,
     rows: int,
     seed: int,
+    weight_variance: float,
     edges: int | None = None,
-    graph: Graph = "ER",
-    noise: Noise = "gaussian",
-    weight_variance: float = 0.1,
+    graph: Graph = GRAPH,
+    noise: Noise = NOISE,
 ) -> FederatedData:
     """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`) (000 B.1.2).
 
@@ -97,7 +97,7 @@ def heterogeneous(
     )
 
 
-def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = "ER") -> NDArray[np.bool_]:
+def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = GRAPH) -> NDArray[np.bool_]:
     """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
 
     "ER" (Erdős-Rényi): every pair is joined with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):

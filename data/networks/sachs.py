@@ -5,7 +5,7 @@ B.1.3; 001 §6.3 draws 512 rows from the 853 of its first condition. The graphs 
 names four, and says whose each is. 003 §5.4 uses discrete data instead, drawn from a published network.
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..defaults import TRANSFORM, TRUTH, Transform, Truth
 from ..federated import FederatedData
 from ..folder.table import read_table
 from ..generators.draw import check_counts, dealt, draw, stream
@@ -21,9 +22,6 @@ from ..splitting.partition import deal, equal
 from .carried import carried_file
 from .catalogue import DISCRETE
 from .published import discrete_network
-
-Truth = Literal["20", "18", "17", "17-fedc2sl"]
-Transform = Literal["none", "log"]
 
 FILE = "cdt/data/resources/cyto_full_data.csv"
 REMEDY = "pip install --no-deps cdt==0.6.0"
@@ -73,11 +71,11 @@ TRUTHS: dict[Truth, str] = {
 
 
 def sachs(
-    silos: int = 3,
-    seed: int = 0,
+    silos: int,
+    seed: int,
     by_condition: bool = False,
-    truth: Truth = "20",
-    transform: Transform = "none",
+    truth: Truth = TRUTH,
+    transform: Transform = TRANSFORM,
     center: bool = False,
 ) -> FederatedData:
     """Return the Sachs data among `silos` shuffled equal parts (000 B.1.3: 3), or its nine conditions as nine silos.
@@ -116,7 +114,7 @@ def sachs(
     )
 
 
-def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedData:
+def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
     """Draw `rows` rows in all from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
 
     Three levels a protein; 003 §5.4 uses 853 rows. All silos together hold the same rows whatever their number. The
@@ -134,7 +132,7 @@ def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedD
     return dealt(whole, dict(zip(silo_names(silos), parts, strict=True)), {})
 
 
-def sachs_truth(name: Truth = "20") -> Structure:
+def sachs_truth(name: Truth) -> Structure:
     """Return one of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
     if name not in EDGES:
         raise BadInput(f"truth: {name!r} is not one of {', '.join(EDGES)}")

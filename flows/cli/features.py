@@ -3,29 +3,52 @@
 import csv
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
+from fedbnsl.data.federated import FederatedData
 
-from ..options.learn import LearnSettings
+from ..job.spec import spec_of
+from ..options.learn import FeaturesOptions, LearnOptions, LearnSettings
 from ..terminal.listing import console
-from .learn import learned
+from .from_model import taking
+from .learn import Engine, Verbose, learned
 
 FILE = "features.csv"
 
+app = typer.Typer(add_completion=False)
 
-def features(folder: Path, target: str, given: dict[str, Any], *, engine: str, verbose: bool = False) -> None:
-    """Learn from `folder` with the settings `given`; print and write what is next to `target` in the graph found."""
 
-    def check(settings: LearnSettings, data: Any) -> None:
+@app.command()
+@taking(FeaturesOptions, without=("parameters", "smoothing"))
+def features(
+    options: FeaturesOptions,
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
+    target: Annotated[str, typer.Option(metavar="Y", help="The variable that is to be predicted.")],
+    alpha: Annotated[
+        float | None,
+        typer.Option(metavar="A", help="Significance level of the independence tests; short for -p alpha=A."),
+    ] = None,
+    engine: Engine = "prefect",
+    verbose: Verbose = False,
+) -> None:
+    """Learn the features that predict a variable: its parents, children and spouses (its Markov blanket).
+
+    They are printed, and written to features.csv in the folder of the results.
+    """
+
+    def check(settings: LearnSettings, data: FederatedData | None) -> None:
         if data is not None:
             refuse(settings, data.schema, target)
 
-    finished = learned(folder, given, engine=engine, verbose=verbose, check=check)
+    settings = with_alpha(options, alpha).on(str(folder))
+    finished = learned(settings, engine=engine, verbose=verbose, check=check)
     blanket = markov_blanket(finished.result.structure, target)
     write(finished.folder / FILE, blanket)
     show(finished.result.structure.variables, target, blanket)
@@ -34,20 +57,22 @@ def features(folder: Path, target: str, given: dict[str, Any], *, engine: str, v
     console().print(f"report: {finished.files['report.html']}", soft_wrap=True)
 
 
-def refuse(settings: LearnSettings, schema: Any, target: str) -> None:
+def refuse(settings: LearnSettings, schema: Schema, target: str) -> None:
     """Raise `BadInput`, before anything is learned, for a target or an algorithm that can have no such features."""
-    algorithm = registry.build(settings.spec)
+    algorithm = registry.build(spec_of(settings))
     markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
 
 
-def with_alpha(algorithm: str, params: dict[str, str], alpha: float | None) -> dict[str, Any]:
-    """Return `params` with the level of the tests among them; raises `BadInput` where there are no tests."""
+def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
+    """Return `options` with the level of the tests; raises `BadInput` where there are no tests."""
     if alpha is None:
-        return dict(params)
-    if "alpha" not in registry.parameter_names(algorithm):
+        return options
+    if "alpha" not in registry.parameter_names(options.algorithm):
         tests = [name for name in registry.ALGORITHMS if "alpha" in registry.parameter_names(name)]
-        raise BadInput(f"--alpha is {alpha:g}, but {algorithm} makes no tests; those that do: {', '.join(tests)}")
-    return {**params, "alpha": alpha}
+        raise BadInput(
+            f"--alpha is {alpha:g}, but {options.algorithm} makes no tests; those that do: {', '.join(tests)}"
+        )
+    return options.model_copy(update={"params": {**options.params, "alpha": alpha}})
 
 
 def rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:

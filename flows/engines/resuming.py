@@ -11,7 +11,8 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.options.learn import LearnSettings, checked
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.model import checked
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 
 from ..job.job import Job
@@ -50,7 +51,7 @@ def read_started(folder: Path) -> Started:
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        settings = checked(LearnSettings, **content.pop("settings"))
+        settings = checked(LearnSettings, content.pop("settings"))
         return Started(settings=settings, **content)
     except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
