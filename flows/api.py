@@ -109,10 +109,9 @@ def learn(
     the files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
     Raises `BadInput` (a ValueError) for anything that cannot be learned from.
     """
-    folder = str(data) if isinstance(data, str | Path) else None
     with one_line():
         settings = LearnSettings(
-            data=folder or IN_MEMORY,
+            data=str(data) if isinstance(data, str | Path) else IN_MEMORY,
             algorithm=algorithm,
             params=params,
             seed=seed,
@@ -128,14 +127,7 @@ def learn(
             dask_address=dask_address,
             silo_patience=silo_patience,
         )
-    if engine == "prefect":
-        if folder is None:
-            raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
-        return _learn_with_prefect(settings)
-    if engine != "inline":
-        raise BadInput(f"engine is '{engine}': choose inline or prefect")
-    check_inline(settings)
-    return _learn_inline(settings, data if folder is None else read_folder(Path(folder)), folder)
+    return _learned(settings, data, engine)
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
@@ -185,12 +177,24 @@ def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
             raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
 
 
-def _learn_inline(settings: LearnSettings, data: Any, folder: str | None) -> Learned:
+def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
+    folder = Path(data) if isinstance(data, str | Path) else None
+    if engine == "prefect":
+        if folder is None:
+            raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
+        return _learn_with_prefect(settings)
+    if engine != "inline":
+        raise BadInput(f"engine is '{engine}': choose inline or prefect")
+    check_inline(settings)
+    return _learn_inline(settings, data if folder is None else read_folder(folder), folder)
+
+
+def _learn_inline(settings: LearnSettings, data: Any, folder: Path | None) -> Learned:
     """Learn from `data`, which came from `folder` if that is given: then the ledgers beside its files are charged."""
     tables = in_memory(data)
     job = job_inline(settings.named(), uuid4().hex, tables)
     check(job, tables.schema)
-    result = run_inline(job, tables, files=silo_files(Path(folder)) if folder is not None else None)
+    result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)
     if settings.out is None:
         return Learned(result)
     write_outputs(result, Path(settings.out))

@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from ..terminal.algorithms import show_algorithm, show_algorithms
-
 app = typer.Typer(add_completion=False)
 
 
@@ -18,6 +16,8 @@ def algorithms(
 
     With a NAME, show the page of that algorithm: also its presets, and what its parameters mean.
     """
+    from ..terminal.algorithms import show_algorithm, show_algorithms
+
     if name is None:
         show_algorithms(as_json=as_json)
     else:

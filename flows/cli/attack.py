@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ..terminal.attack import show_attack
-
 app = typer.Typer(
     help="See what a curious coordinator can do, and what stops it.", no_args_is_help=True, add_completion=False
 )
@@ -28,4 +26,6 @@ def reconstruct(
 
     The same attack then fails on a run with --secure, and on a run with a privacy budget.
     """
+    from ..terminal.attack import show_attack
+
     show_attack(folder, epsilon)

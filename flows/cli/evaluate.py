@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from ..options.learn import LearnOptions
-from ..terminal.listing import show_evaluation
 from .from_model import taking
 
 app = typer.Typer(add_completion=False)
@@ -21,4 +20,6 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
 ) -> None:
     """Score a learned structure against the truth."""
+    from ..terminal.listing import show_evaluation
+
     show_evaluation(structure, truth, allow_cyclic_truth=options.allow_cyclic_truth, as_json=as_json)

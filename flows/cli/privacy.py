@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 from ..options.learn import LearnOptions
-from ..terminal.ledger import show_ledger
-from ..terminal.privacy_plan import show_plan
 from .from_model import taking
 
 app = typer.Typer(
@@ -25,6 +23,8 @@ def plan(
     epsilon: Annotated[float, typer.Option(metavar="E", help="The privacy budget ε that a run may spend.")],
 ) -> None:
     """Say what a run with this privacy budget is likely to find, and with which algorithm; nothing is spent."""
+    from ..terminal.privacy_plan import show_plan
+
     show_plan(folder, epsilon, options.delta or 0.0)
 
 
@@ -32,4 +32,6 @@ def plan(
 @taking(LearnOptions, only=("delta",))
 def ledger(options: LearnOptions, folder: Folder) -> None:
     """Show what each silo has spent of its privacy budget, in every run on these rows."""
+    from ..terminal.ledger import show_ledger
+
     show_ledger(folder, options.delta or 0.0)

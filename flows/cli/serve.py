@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from ..options.learn import LearnOptions
-from ..schedule import serve_learn
 from .from_model import taking
 
 app = typer.Typer(add_completion=False)
@@ -29,4 +28,6 @@ def serve(
 
     Every run writes to a folder of its own, runs/<name>. Runs can also be started from the Prefect UI.
     """
+    from ..schedule import serve_learn
+
     serve_learn(options.on(str(folder)), deployment, cron=cron, interval=interval)

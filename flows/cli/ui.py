@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from ..servers.processes import serve_both
-
 app = typer.Typer(add_completion=False)
 
 
@@ -19,4 +17,6 @@ def ui(
     ] = 5000,
 ) -> None:
     """Start the Prefect and the MLflow user interfaces; Ctrl-C stops both."""
+    from ..servers.processes import serve_both
+
     serve_both(prefect_port, mlflow_port)

@@ -58,16 +58,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     algorithm = registry.build(job.spec)
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
-    rows = list(resumed.rows if resumed else ())
-    last: Round[Any] | None = None
-    for last in _rounds(session.wrap(algorithm, federation), federation, resumed):
-        if last.number > len(rows):
-            rows.append(row_of(algorithm, last))
-            structure = algorithm.structure(last.server)
-            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
-            for listener in listeners:
-                listener(progress)
-    assert last is not None
+    played = _rounds(session.wrap(algorithm, federation), federation, resumed)
+    last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
     fitted = None
@@ -100,6 +92,27 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
     )
+
+
+def _follow(
+    job: Job,
+    algorithm: Algorithm,
+    rounds: Iterator[Round[Any]],
+    listeners: Iterable[Listener],
+    resumed: Resumed | None,
+) -> tuple[Round[Any], list[dict[str, float]]]:
+    """Run `rounds` and tell the listeners of each that is new; return the last, and a row of `rounds.csv` for each."""
+    rows = list(resumed.rows if resumed else ())
+    last: Round[Any] | None = None
+    for last in rounds:
+        if last.number > len(rows):
+            rows.append(row_of(algorithm, last))
+            structure = algorithm.structure(last.server)
+            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
+            for listener in listeners:
+                listener(progress)
+    assert last is not None
+    return last, rows
 
 
 def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:

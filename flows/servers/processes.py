@@ -16,6 +16,8 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .farewell import stop_services
+
 HOST = "127.0.0.1"
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
 """how a program is started that must not outlive this process"""
@@ -69,7 +71,10 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
             answering(f"{url}/health", server, "the Prefect server", patience)
             return url
 
-        yield ready
+        try:
+            yield ready
+        finally:
+            stop_services()
 
 
 def users_server() -> str | None:
