@@ -36,7 +36,7 @@ IN_MEMORY = "data"
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned; `result` has everything, the rest is it in the usual forms."""
+    """What was learned: `result` has everything, the other attributes give it in the usual forms."""
 
     result: RunResult
     folder: Path | None = None
@@ -63,9 +63,9 @@ class Learned:
         return pd.DataFrame(list(self.result.rounds))
 
     def features(self, target: str) -> MarkovBlanket:
-        """Return the parents, children, undirected neighbours and spouses of `target`; `BadInput` if there are none.
+        """Return the parents, children, undirected neighbours and spouses of `target`.
 
-        That is: for an unknown target, and for a PAG.
+        Raises `BadInput` for an unknown target, and for a PAG, which does not tell parents from spouses.
         """
         return markov_blanket(self.result.structure, target)
 
@@ -143,7 +143,7 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
 
 
 def in_memory(data: Any) -> FederatedData:
-    """Return `data`, or the data set that a DataFrame a silo makes up; raises `BadInput` as a folder would."""
+    """Return `data`, or the data set of one DataFrame a silo; raises `BadInput` as reading a folder does."""
     if isinstance(data, FederatedData):
         return data
     if not isinstance(data, Mapping) or not data:
@@ -165,7 +165,7 @@ def in_memory(data: Any) -> FederatedData:
 
 
 def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
-    """Return the data set of frames of labels: through files, so that every rule of a folder holds for them, too."""
+    """Return the data set of frames of labels. It is written and read, so that the rules of a folder apply to it."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Start a run with either engine, once all has been refused that can be known to be wrong beforehand."""
+"""Start a run with either engine, after all checks that are possible beforehand."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +18,7 @@ from .options.learn import LearnSettings
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
-    """Return the data if they are on this machine; raises `BadInput` for all that can be known to be wrong."""
+    """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
     registry.build(spec_of(settings))
     if settings.dask_address is not None:
         return None

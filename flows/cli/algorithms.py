@@ -10,7 +10,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def algorithms(
     name: Annotated[str | None, typer.Argument(help="An algorithm, whose page is shown.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """List the algorithms: what each is, and exactly what leaves a silo.
 

@@ -17,7 +17,7 @@ def evaluate(
     options: LearnOptions,
     structure: Annotated[Path, typer.Argument(help="The learned structure: source,target[,weight].")],
     truth: Annotated[Path, typer.Argument(help="The true one, in the same form.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The same for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a learned structure against the truth."""
     from ..terminal.listing import show_evaluation

@@ -1,6 +1,6 @@
-"""One execution of `learn` with either engine: run the rounds, follow them, score the result. Knows nothing of Prefect.
+"""One execution of `learn` with either engine: run the rounds, tell the listeners, score the result.
 
-An engine is a `Session`.
+Nothing here depends on Prefect: an engine is a `Session`.
 """
 
 import time
@@ -26,7 +26,7 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Progress:
-    """What a listener hears after every round; `row` is the row of `rounds.csv`."""
+    """What a listener is told after every round; `row` is the row of `rounds.csv`."""
 
     job: Job
     max_rounds: int
@@ -140,7 +140,7 @@ def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
 
 
 COUNTED = ("tests", "tests_left_out", "families")
-"""measures of a round that count from the first one on: the last are those of the run"""
+"""measures that are cumulative over the rounds: their last values are those of the run"""
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:

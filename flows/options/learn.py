@@ -164,7 +164,7 @@ class LearnSettings(LearnOptions, DataSet):
 
 
 class FeaturesOptions(LearnOptions):
-    """How to learn if only what is next to one variable is wanted."""
+    """How to learn if only the Markov blanket of one variable is wanted."""
 
     algorithm: Algorithm = "fed-pc"
     parameters: bool = False

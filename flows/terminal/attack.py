@@ -16,14 +16,12 @@ def show_attack(folder: Path, epsilon: float) -> None:
     found = attack(read_folder(folder), epsilon)
     out = console()
     out.print(
-        "Relative error of the second moments that a curious coordinator works out for a silo, median over the silos; "
-        "beside it, that of taking the silo for the mean of all, which any result gives away."
+        "Relative error of the second moments that a curious coordinator reconstructs for a silo, median over the "
+        "silos; beside it, the error of the mean of all silos, which any result reveals."
     )
-    table = Table("what the coordinator sees", "attacker's guess", "public guess", "the attack")
+    table = Table("what the coordinator sees", "reconstruction", "mean of all silos", "the attack")
     for one in found:
         error, public = median(one.error.values()), median(one.public.values())
         succeeds = error < public / 2
-        table.add_row(
-            one.protection, f"{error:.3g}", f"{public:.3g}", "lays the silo bare" if succeeds else "gains nothing"
-        )
+        table.add_row(one.protection, f"{error:.3g}", f"{public:.3g}", "succeeds" if succeeds else "fails")
     out.print(table)

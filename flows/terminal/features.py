@@ -1,4 +1,4 @@
-"""`fedbnsl features`: the variables that tell all there is to know of a target, learned over the silos (003 §7.5)."""
+"""`fedbnsl features`: the Markov blanket of a target variable, learned over the silos (003 §7.5)."""
 
 import csv
 import os
@@ -21,7 +21,7 @@ FILE = "features.csv"
 
 
 def features(settings: LearnSettings, target: str, *, engine: str, verbose: bool) -> None:
-    """Learn as `settings` say; print and write what is next to `target` in the graph found."""
+    """Learn as `settings` say; print and write the Markov blanket of `target` in the learned graph."""
 
     def check(settings: LearnSettings, data: FederatedData | None) -> None:
         if data is not None:
@@ -37,13 +37,13 @@ def features(settings: LearnSettings, target: str, *, engine: str, verbose: bool
 
 
 def refuse(settings: LearnSettings, schema: Schema, target: str) -> None:
-    """Raise `BadInput`, before anything is learned, for a target or an algorithm that can have no such features."""
+    """Raise `BadInput`, before anything is learned, for an unknown target or an algorithm that learns a PAG."""
     algorithm = registry.build(spec_of(settings))
     markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
 
 
 def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
-    """Return `options` with the level of the tests; raises `BadInput` where there are no tests."""
+    """Return `options` with tests of level `alpha`; raises `BadInput` if the algorithm makes no tests."""
     if alpha is None:
         return options
     if "alpha" not in registry.parameter_names(options.algorithm):
@@ -66,7 +66,7 @@ def rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
 
 
 def write(path: Path, blanket: MarkovBlanket) -> None:
-    """Write the features as `variable,role`, all of the file or nothing."""
+    """Write the features as `variable,role`; the file appears only when it is complete."""
     beside = path.with_name(f".{path.name}")
     with beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -16,7 +16,7 @@ from .listing import console
 
 
 def show_ledger(folder: Path, delta: float) -> None:
-    """Print what every silo of `folder` has charged: by run, and all together."""
+    """Print the privacy budget that every silo of `folder` has spent, by run and in total."""
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
     ledgers = {silo: FileLedger(ledger_path(path, silo)).charges() for silo, path in silo_files(folder).items()}

@@ -158,8 +158,8 @@ def test_where_there_is_none_the_silos_are_not_asked(labels, given, why):
     asked = []
     data = read_folder(labels)
 
-    def connect(job, algorithm, params, run_id):
-        asked.append(algorithm)
+    def connect(job, spec, run_id):
+        asked.append(spec.name)
         return InProcessFederation(data.schema, data.tables)
 
     job = job_inline(LearnSettings(data=str(labels), **given), "run", data)
@@ -196,7 +196,7 @@ def losing(data, gone):
             replies = {silo: algorithm.local_solve(state, broadcast)[1] for silo, state in states.items()}
             return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
-    def connect(job, algorithm, params, run_id):
+    def connect(job, spec, run_id):
         whole = InProcessFederation(data.schema, data.tables, run_id=run_id)
         return Losing() if run_id.endswith("-parameters") else whole
 
