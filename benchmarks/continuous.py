@@ -111,7 +111,7 @@ def personal() -> None:
     """Heterogeneous silos, P = 20, n_p = 50, d = 20: normalised MSE per silo (Fassy El Fehri et al., Figure 2)."""
     lines = []
     for seed in SEEDS:
-        data = heterogeneous(20, 20, 50, seed)
+        data = heterogeneous(20, 20, 50, seed, weight_variance=0.1)
         structure, measured = learn("fed-sparse", {}, data)
         errors: dict[str, list[float]] = {"consensus": [], "personal": [], "local": []}
         for silo, rows in data.tables.items():

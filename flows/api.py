@@ -23,8 +23,12 @@ from fedbnsl.tracking.result import Metric, RunResult
 
 from .engines.inline import job_inline, run_inline
 from .job.check import check
-from .options.learn import LearnSettings, checked
+from .make import make
+from .options.learn import LearnOptions, LearnSettings
+from .options.model import one_line
 from .options.prepare import recipe
+from .servers.environment import prepare_environment
+from .start import check_inline, check_out, learn_with_prefect, precheck
 
 Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
 IN_MEMORY = "data"
@@ -32,7 +36,7 @@ IN_MEMORY = "data"
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned; `result` has everything, the rest is it in the usual forms."""
+    """What was learned: `result` has everything, the other attributes give it in the usual forms."""
 
     result: RunResult
     folder: Path | None = None
@@ -59,9 +63,9 @@ class Learned:
         return pd.DataFrame(list(self.result.rounds))
 
     def features(self, target: str) -> MarkovBlanket:
-        """Return the parents, children, undirected neighbours and spouses of `target`; `BadInput` if there are none.
+        """Return the parents, children, undirected neighbours and spouses of `target`.
 
-        That is: for an unknown target, and for a PAG.
+        Raises `BadInput` for an unknown target, and for a PAG, which does not tell parents from spouses.
         """
         return markov_blanket(self.result.structure, target)
 
@@ -76,65 +80,70 @@ class Learned:
         return pgmpy_model(self.result)
 
 
+DEFAULTS = LearnOptions()
+
+
 def learn(
     data: Data,
-    algorithm: str = "fed-sparse",
+    algorithm: str = DEFAULTS.algorithm,
     *,
-    seed: int = 0,
+    seed: int = DEFAULTS.seed,
     engine: str = "inline",
-    out: str | Path | None = None,
-    allow_cyclic_truth: bool = False,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    budget: float | None = None,
-    secure: bool = False,
-    parameters: bool = True,
-    smoothing: float = 1.0,
+    out: str | Path | None = DEFAULTS.out,
+    name: str | None = DEFAULTS.name,
+    allow_cyclic_truth: bool = DEFAULTS.allow_cyclic_truth,
+    epsilon: float | None = DEFAULTS.epsilon,
+    delta: float | None = DEFAULTS.delta,
+    budget: float | None = DEFAULTS.budget,
+    secure: bool = DEFAULTS.secure,
+    parameters: bool = DEFAULTS.parameters,
+    smoothing: float = DEFAULTS.smoothing,
+    dask_address: str | None = DEFAULTS.dask_address,
+    silo_patience: float = DEFAULTS.silo_patience,
     **params: Any,
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, or a DataFrame a silo by name.
 
-    `params` are those of the algorithm. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default
-    uses this process alone. With `out` the files of a run are written there. `epsilon`, `delta`, `budget` and `secure`
-    are as on the command line, and so are `parameters` and `smoothing`, which say what `model` will be; a folder's
-    privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError) for anything
-    that cannot be learned from.
+    The options are those of `fedbnsl learn`, which explains them, and `params` are the parameters of the algorithm.
+    `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default uses this process alone. With `out`
+    the files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
+    Raises `BadInput` (a ValueError) for anything that cannot be learned from.
     """
-    folder = data if isinstance(data, str | Path) else None
-    given = {"algorithm": algorithm, "seed": seed, "params": params, "allow_cyclic_truth": allow_cyclic_truth}
-    given |= {"epsilon": epsilon, "delta": delta, "budget": budget, "secure": secure}
-    given |= {"parameters": parameters, "smoothing": smoothing}
-    given |= {"data": str(folder or IN_MEMORY), "out": str(out) if out else None}
-    settings: LearnSettings = checked(LearnSettings, **given)
-    if engine == "prefect":
-        if folder is None:
-            raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
-        return _learn_with_prefect(settings)
-    if engine != "inline":
-        raise BadInput(f"engine is '{engine}': choose inline or prefect")
-    tables = read_folder(Path(folder)) if folder is not None else in_memory(data)
-    job = job_inline(settings.named(), uuid4().hex, tables)
-    check(job, tables.schema)
-    result = run_inline(job, tables, files=silo_files(Path(folder)) if folder is not None else None)
-    if out is None:
-        return Learned(result)
-    write_outputs(result, Path(out))
-    return Learned(result, Path(out))
+    with one_line():
+        settings = LearnSettings(
+            data=str(data) if isinstance(data, str | Path) else IN_MEMORY,
+            algorithm=algorithm,
+            params=params,
+            seed=seed,
+            out=str(out) if out else None,
+            name=name,
+            allow_cyclic_truth=allow_cyclic_truth,
+            epsilon=epsilon,
+            delta=delta,
+            budget=budget,
+            secure=secure,
+            parameters=parameters,
+            smoothing=smoothing,
+            dask_address=dask_address,
+            silo_patience=silo_patience,
+        )
+    return _learned(settings, data, engine)
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
-    """Return a data set of `kind` (homogeneous, heterogeneous, sachs, network, split), written to `out` if given.
+    """Return a data set of `kind`, written to the folder `out` if given.
 
-    The options are those of `fedbnsl prepare KIND`. Raises `BadInput` for an unknown kind, option or value.
+    The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
+    `BadInput` for an unknown kind, option or value.
     """
-    data = recipe(kind, **options).make()
+    data = make(recipe(kind, **options))
     if out is not None:
         write_folder(Path(out), data)
     return data
 
 
 def in_memory(data: Any) -> FederatedData:
-    """Return `data`, or the data set that a DataFrame a silo makes up; raises `BadInput` as a folder would."""
+    """Return `data`, or the data set of one DataFrame a silo; raises `BadInput` as reading a folder does."""
     if isinstance(data, FederatedData):
         return data
     if not isinstance(data, Mapping) or not data:
@@ -156,7 +165,7 @@ def in_memory(data: Any) -> FederatedData:
 
 
 def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
-    """Return the data set of frames of labels: through files, so that every rule of a folder holds for them, too."""
+    """Return the data set of frames of labels. It is written and read, so that the rules of a folder apply to it."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
@@ -168,10 +177,31 @@ def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
             raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
 
 
-def _learn_with_prefect(settings: LearnSettings) -> Learned:
-    from .cli.learn import check_out, learn_with_prefect, precheck
-    from .servers.environment import prepare_environment
+def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
+    folder = Path(data) if isinstance(data, str | Path) else None
+    if engine == "prefect":
+        if folder is None:
+            raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
+        return _learn_with_prefect(settings)
+    if engine != "inline":
+        raise BadInput(f"engine is '{engine}': choose inline or prefect")
+    check_inline(settings)
+    return _learn_inline(settings, data if folder is None else read_folder(folder), folder)
 
+
+def _learn_inline(settings: LearnSettings, data: Any, folder: Path | None) -> Learned:
+    """Learn from `data`, which came from `folder` if that is given: then the ledgers beside its files are charged."""
+    tables = in_memory(data)
+    job = job_inline(settings.named(), uuid4().hex, tables)
+    check(job, tables.schema)
+    result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)
+    if settings.out is None:
+        return Learned(result)
+    write_outputs(result, Path(settings.out))
+    return Learned(result, Path(settings.out))
+
+
+def _learn_with_prefect(settings: LearnSettings) -> Learned:
     prepare_environment()
     settings = settings.named()
     check_out(Path(str(settings.out)))

@@ -1,7 +1,7 @@
-"""`fedbnsl attack reconstruct`: what an honest but curious coordinator makes of the replies it sees, and what stops it.
+"""A reconstruction attack by an honest-but-curious coordinator on the replies it sees, and what stops it.
 
-Plays one round in this process, keeps a copy of everything that reaches the coordinator, and compares the attacker's
-guess at each silo's second moments with the truth, which only this demonstration knows.
+One round is run in this process, and everything that reaches the coordinator is copied. From the copy the attacker
+estimates each silo's second moments; only this demonstration knows the true ones, with which it compares them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ PRESET = {"preset": "paper", "rounds": "1"}
 
 @dataclass(frozen=True)
 class Attacked:
-    """By silo, the relative error of the attacker's guess, and of the best guess from what is public anyway."""
+    """By silo, the relative error of the attacker's estimate, and of the best one from what is public anyway."""
 
     protection: str
     error: dict[str, float]
@@ -36,7 +36,7 @@ class Attacked:
 
 
 def attack(data: FederatedData, epsilon: float) -> tuple[Attacked, ...]:
-    """Return how the attack fares on plain, masked and private replies. Raises `BadInput` for a single silo."""
+    """Return the attack's errors on plain, masked and private replies. Raises `BadInput` for a single silo."""
     if len(data.tables) < 2:
         raise BadInput("the attack compares a silo with the sum of all: give a data set of 2 silos or more")
     return (plain(data), masked(data), private(data, epsilon))
@@ -66,7 +66,7 @@ def masked(data: FederatedData) -> Attacked:
 
 
 def private(data: FederatedData, epsilon: float) -> Attacked:
-    """Look at what dp-covariance sends: each silo's second moments with enough noise."""
+    """Attack dp-covariance, which sends each silo's second moments with noise: the estimate is what was sent."""
     seen: dict[str, FloatArray] = {}
     algorithm = registry.build(registry.specify("dp-covariance", epsilon=epsilon))
     guesses: dict[str, FloatArray] = {}
@@ -80,7 +80,7 @@ def private(data: FederatedData, epsilon: float) -> Attacked:
 
 
 def lone_reply(silo: str, part: Any) -> Any:
-    """Return what the server would have got from one silo alone."""
+    """Return the replies that the server would have received from this one silo alone."""
     from fedbnsl.algorithms.core.protocol import Replies
 
     return Replies((silo,), total=part)
@@ -100,7 +100,7 @@ def federation(data: FederatedData) -> InProcessFederation:
 def tapped(
     algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, seen: dict[str, Any]
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """Return `algorithm`, with a copy of what each silo last sent put into `seen`: its B, or its summand."""
+    """Return `algorithm`, but with each silo's last reply, its B or its summand, copied into `seen`."""
 
     def open_silo(table: Any, schema: Any, silo: str, rng: Any) -> tuple[str, Any]:
         return silo, algorithm.open_silo(table, schema, silo, rng)
@@ -130,20 +130,20 @@ class Watched(InProcessFederation):
     """A federation that keeps a copy of every masked vector on its way to the coordinator."""
 
     def transport(self, usual: Transport) -> Transport:
-        """Put an ear to the line."""
+        """Return the usual transport, but one that copies the masked vectors into `seen`."""
         self.seen: dict[str, bytes] = {}
-        return Ear(usual, self.seen)
+        return Copying(usual, self.seen)
 
 
 @dataclass
-class Ear:
-    """A transport that hears what is answered in phase "mask"."""
+class Copying:
+    """A transport that copies the answers of the phase "mask", which are the masked vectors."""
 
     usual: Transport
     seen: dict[str, bytes]
 
     def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Pass the question on and keep the answers."""
+        """Pass the messages on, and copy the answers."""
         answers = self.usual.ask(phase, messages)
         if phase == "mask":
             self.seen.update(answers)
@@ -151,7 +151,7 @@ class Ear:
 
 
 def judged(protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray) -> Attacked:
-    """Return the errors of the guesses, and of taking everyone for the mean, which the result gives away anyway."""
+    """Return the errors of the estimates, and those of the mean of all silos, which any result reveals."""
     true = {silo: table.T @ table / len(table) for silo, table in data.tables.items()}
     return Attacked(
         protection,

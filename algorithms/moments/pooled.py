@@ -19,7 +19,6 @@ from .equal_variance import equal_variance
 from .searched import ges_from_moments, pc_from_moments
 
 Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc", "ges"]
-"""notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,7 @@ class PooledLearner:
     """How a structure is learned from second moments."""
 
     learner: Learner = "equal-variance"
+    """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
     price: float = 0.0
     """equal-variance: variance a parent must explain, in units of the least variance; 0: chosen by rows and noise"""
     most_parents: int = 12

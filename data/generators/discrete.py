@@ -5,6 +5,7 @@ from typing import Any
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
+from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
 from .draw import check_counts, draw, stream
 from .latent import hide
@@ -19,8 +20,8 @@ def discrete(
     silos: int,
     rows: int,
     seed: int,
-    degree: float = 2.0,
-    levels: Levels = (2, 5),
+    degree: float = DEGREE,
+    levels: Levels = LEVELS,
     concentration: float | None = None,
     latent: int = 0,
 ) -> FederatedData:

@@ -4,7 +4,7 @@ Source: Fassy El Fehri et al., Appendix B.1.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..defaults import GRAPH, NOISE, Graph, Noise
 from ..federated import FederatedData, continuous, silo_names
-from .sem import FloatArray, Noise, linear_sem
+from .sem import FloatArray, linear_sem
 
-Graph = Literal["ER", "SF"]
 WEIGHTS = (0.5, 2.0)
 """absolute values of the weights, drawn uniformly (Fassy El Fehri et al., B.1.1)"""
 
@@ -32,8 +32,8 @@ class LinearSettings:
     rows: int
     seed: int
     edges: int | None = None
-    graph: Graph = "ER"
-    noise: Noise = "gaussian"
+    graph: Graph = GRAPH
+    noise: Noise = NOISE
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
@@ -56,8 +56,8 @@ def homogeneous(
     rows: int,
     seed: int,
     edges: int | None = None,
-    graph: Graph = "ER",
-    noise: Noise = "gaussian",
+    graph: Graph = GRAPH,
+    noise: Noise = NOISE,
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one linear model on a random DAG (Fassy El Fehri et al., B.1.1).
 
@@ -75,10 +75,10 @@ def heterogeneous(
     silos: int,
     rows: int,
     seed: int,
+    weight_variance: float,
     edges: int | None = None,
-    graph: Graph = "ER",
-    noise: Noise = "gaussian",
-    weight_variance: float = 0.1,
+    graph: Graph = GRAPH,
+    noise: Noise = NOISE,
 ) -> FederatedData:
     """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`).
 
@@ -107,7 +107,7 @@ def heterogeneous(
     )
 
 
-def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = "ER") -> NDArray[np.bool_]:
+def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = GRAPH) -> NDArray[np.bool_]:
     """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
 
     "ER" (Erdős-Rényi): every pair is joined with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):

@@ -3,7 +3,7 @@
 Source: Fassy El Fehri et al., Eq. 1; Zheng et al. 2018.
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 
+from ..defaults import NOISE, Noise
+
 FloatArray = NDArray[np.float64]
-Noise = Literal["gaussian", "exponential", "gumbel"]
 
 
 def linear_sem(
     weights: FloatArray,
     rows: int,
     rng: np.random.Generator,
-    noise: Noise = "gaussian",
+    noise: Noise = NOISE,
     intercepts: FloatArray | None = None,
     deviations: FloatArray | None = None,
 ) -> FloatArray:

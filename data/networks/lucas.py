@@ -7,7 +7,7 @@ estimated by the shares of ones in the test files that the program of Wang, Ma &
 standard error at most 0.005).
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
+from ..defaults import Version
 from ..federated import FederatedData
 from ..generators.draw import draw
 
-Version = Literal["0", "1", "2"]
 TARGET = "Lung_Cancer"
 LEVELS = ("0", "1")
 
@@ -52,7 +52,7 @@ SET: dict[Version, dict[str, float]] = {
 """the variables that are set in each version, with their probability of 1"""
 
 
-def lucas(version: Version = "0", silos: int = 4, rows: int = 500, seed: int = 0) -> FederatedData:
+def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:
     """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables of levels 0 and 1.
 
     Wang, Ma & Wang 2023 train on 2000 rows.
@@ -72,7 +72,7 @@ def lucas(version: Version = "0", silos: int = 4, rows: int = 500, seed: int = 0
     return draw(lucas_network(version), silos, rows, seed, about)
 
 
-def lucas_network(version: Version = "0") -> DiscreteNetwork:
+def lucas_network(version: Version) -> DiscreteNetwork:
     """Return the network of LUCAS0, 1 or 2. Raises `BadInput` for another version."""
     if version not in get_args(Version):
         raise BadInput(f"version: {version!r} is not one of {', '.join(get_args(Version))}")

@@ -6,7 +6,7 @@ with disagree: `TRUTHS` names four, and says whose each is. Wang, Ma & Wang 2023
 from a published network.
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from ..defaults import TRANSFORM, TRUTH, Transform, Truth
 from ..federated import FederatedData, dealt, silo_names
 from ..folder.table import read_table
 from ..generators.draw import check_counts, draw, stream
@@ -22,9 +23,6 @@ from ..splitting.parts import equal
 from .carried import carried_file
 from .catalogue import DISCRETE
 from .published import discrete_network
-
-Truth = Literal["20", "18", "17", "17-fedc2sl"]
-Transform = Literal["none", "log"]
 
 FILE = "cdt/data/resources/cyto_full_data.csv"
 REMEDY = "pip install --no-deps cdt==0.6.0"
@@ -74,11 +72,11 @@ TRUTHS: dict[Truth, str] = {
 
 
 def sachs(
-    silos: int = 3,
-    seed: int = 0,
+    silos: int,
+    seed: int,
     by_condition: bool = False,
-    truth: Truth = "20",
-    transform: Transform = "none",
+    truth: Truth = TRUTH,
+    transform: Transform = TRANSFORM,
     center: bool = False,
 ) -> FederatedData:
     """Return the Sachs data among `silos` shuffled equal parts, or its nine conditions as nine silos.
@@ -119,7 +117,7 @@ def sachs(
     )
 
 
-def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedData:
+def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
     """Draw `rows` rows in all from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
 
     Three levels a protein; Wang, Ma & Wang 2023, §5.4 use 853 rows. All silos together hold the same rows whatever
@@ -139,7 +137,7 @@ def discrete_sachs(silos: int = 3, rows: int = 853, seed: int = 0) -> FederatedD
     return dealt(whole, dict(zip(silo_names(silos), parts, strict=True)), {})
 
 
-def sachs_truth(name: Truth = "20") -> Structure:
+def sachs_truth(name: Truth) -> Structure:
     """Return one of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
     if name not in EDGES:
         raise BadInput(f"truth: {name!r} is not one of {', '.join(EDGES)}")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
 
+from ..defaults import DEGREE, LEVELS
 from ..federated import LEAST_ROWS, FederatedData, dealt, silo_names
 from ..generators.discrete import Levels, about_generator, random_model
 from ..generators.draw import check_counts, draw, stream
@@ -27,10 +28,10 @@ def surrogate(
     silos: int,
     rows: int,
     seed: int,
-    parents: int = 5,
-    variables: int = 20,
-    degree: float = 2.0,
-    levels: Levels = (2, 5),
+    parents: int,
+    variables: int,
+    degree: float = DEGREE,
+    levels: Levels = LEVELS,
     concentration: float | None = None,
     latent: int = 0,
     network: str | None = None,

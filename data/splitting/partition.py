@@ -29,11 +29,11 @@ SKEW = 0.5
 
 def split_table(
     path: Path,
+    seed: int,
     silos: int | None = None,
     sizes: Sequence[int] | None = None,
     concentration: float | None = None,
     by: str | None = None,
-    seed: int = 0,
     skew: str | None = None,
     kind: Kind | None = None,
     truth: Path | None = None,

@@ -1,81 +1,35 @@
-"""`fedbnsl features`: the variables that tell all there is to know of a target, learned over the silos (003 §7.5)."""
+"""`fedbnsl features`: what predicts a variable."""
 
-import csv
-import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from rich.table import Table
+import typer
 
-from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
+from ..options.learn import FeaturesOptions
+from .from_model import taking
+from .learn import Engine, Verbose
 
-from ..options.learn import LearnSettings
-from ..terminal.listing import console
-from .learn import learned
-
-FILE = "features.csv"
+app = typer.Typer(add_completion=False)
 
 
-def features(folder: Path, target: str, given: dict[str, Any], *, engine: str, verbose: bool = False) -> None:
-    """Learn from `folder` with the settings `given`; print and write what is next to `target` in the graph found."""
+@app.command()
+@taking(FeaturesOptions, without=("parameters", "smoothing"))
+def features(
+    options: FeaturesOptions,
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
+    target: Annotated[str, typer.Option(metavar="Y", help="The variable that is to be predicted.")],
+    alpha: Annotated[
+        float | None,
+        typer.Option(metavar="A", help="Significance level of the independence tests; short for -p alpha=A."),
+    ] = None,
+    engine: Engine = "prefect",
+    verbose: Verbose = False,
+) -> None:
+    """Learn the features that predict a variable: its parents, children and spouses (its Markov blanket).
 
-    def check(settings: LearnSettings, data: Any) -> None:
-        if data is not None:
-            refuse(settings, data.schema, target)
+    They are printed, and written to features.csv in the folder of the results.
+    """
+    from ..terminal import features as terminal
 
-    finished = learned(folder, given, engine=engine, verbose=verbose, check=check)
-    blanket = markov_blanket(finished.result.structure, target)
-    write(finished.folder / FILE, blanket)
-    show(finished.result.structure.variables, target, blanket)
-    console().print(f"{finished.result.outcome} after {finished.result.metrics['rounds']} rounds", soft_wrap=True)
-    console().print(f"features: {finished.folder / FILE}", soft_wrap=True)
-    console().print(f"report: {finished.files['report.html']}", soft_wrap=True)
-
-
-def refuse(settings: LearnSettings, schema: Any, target: str) -> None:
-    """Raise `BadInput`, before anything is learned, for a target or an algorithm that can have no such features."""
-    algorithm = registry.build(settings.spec)
-    markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
-
-
-def with_alpha(algorithm: str, params: dict[str, str], alpha: float | None) -> dict[str, Any]:
-    """Return `params` with the level of the tests among them; raises `BadInput` where there are no tests."""
-    if alpha is None:
-        return dict(params)
-    if "alpha" not in registry.parameter_names(algorithm):
-        tests = [name for name in registry.ALGORITHMS if "alpha" in registry.parameter_names(name)]
-        raise BadInput(f"--alpha is {alpha:g}, but {algorithm} makes no tests; those that do: {', '.join(tests)}")
-    return {**params, "alpha": alpha}
-
-
-def rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
-    """Return the features with what each is to the target."""
-    roles = {
-        "parent": blanket.parents,
-        "child": blanket.children,
-        "parent or child": blanket.neighbours,
-        "spouse": blanket.spouses,
-    }
-    return [(name, role) for role, names in roles.items() for name in names]
-
-
-def write(path: Path, blanket: MarkovBlanket) -> None:
-    """Write the features as `variable,role`, all of the file or nothing."""
-    beside = path.with_name(f".{path.name}")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("variable", "role"))
-        writer.writerows(rows(blanket))
-    os.replace(beside, path)
-
-
-def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> None:
-    """Print the features."""
-    out = console()
-    out.print(f"{len(blanket.all)} of {len(variables) - 1} variables tell all there is to know of {target}:")
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, role in rows(blanket):
-        table.add_row(name, role)
-    out.print(table)
+    settings = terminal.with_alpha(options, alpha).on(str(folder))
+    terminal.features(settings, target, engine=engine, verbose=verbose)

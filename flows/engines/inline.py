@@ -18,6 +18,7 @@ from fedbnsl.tracking.result import RunResult
 from ..job.job import Job
 from ..job.run import Listener, run
 from ..job.session import Session
+from ..job.spec import spec_of
 from ..options.learn import LearnSettings
 
 
@@ -48,7 +49,7 @@ def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None 
     return Job(
         name=settings.name or "",
         run_id=run_id,
-        spec=settings.spec,
+        spec=spec_of(settings),
         secure=settings.secure,
         budget=settings.budget or math.inf,
         parameters=settings.parameters,

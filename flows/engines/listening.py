@@ -1,4 +1,4 @@
-"""Who else follows a run in this process: the command line's progress bar hears the rounds of a flow through this."""
+"""The listeners of a flow that runs in this process: how the command line's progress bar follows its rounds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 
 @contextmanager
 def listening(*listeners: Listener) -> Iterator[None]:
-    """Have `listeners` hear every round of the runs within the block."""
+    """Have `listeners` told of every round of the runs within the block."""
     token = _listeners.set((*_listeners.get(), *listeners))
     try:
         yield
@@ -20,5 +20,5 @@ def listening(*listeners: Listener) -> Iterator[None]:
 
 
 def listeners() -> tuple[Listener, ...]:
-    """Return who listens at this point."""
+    """Return the listeners at this point."""
     return _listeners.get()

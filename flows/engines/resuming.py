@@ -1,4 +1,4 @@
-"""What an interrupted run left in its folder, so that it can go on: its settings, and its last checkpoint."""
+"""What an interrupted run needs in its folder to be resumed: its settings, and its last checkpoint."""
 
 import json
 import os
@@ -11,7 +11,8 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.options.learn import LearnSettings, checked
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.model import checked
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 
 from ..job.job import Job
@@ -23,7 +24,7 @@ STARTED = "started.json"
 
 @dataclass(frozen=True)
 class Started:
-    """What is written before round 1: enough to go on with the run from any folder."""
+    """What is written before round 1, so that the run can be resumed from any working folder."""
 
     settings: LearnSettings
     run_id: str
@@ -44,20 +45,20 @@ def write_started(folder: Path, started: Started) -> None:
 
 
 def read_started(folder: Path) -> Started:
-    """Return how the run in `folder` began; raises `BadInput` if there is none that could go on."""
+    """Return how the run in `folder` began; raises `BadInput` if there is none that could be resumed."""
     path = folder / STARTED
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        settings = checked(LearnSettings, **content.pop("settings"))
+        settings = checked(LearnSettings, content.pop("settings"))
         return Started(settings=settings, **content)
     except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 
 
 def settings_of(folder: Path) -> LearnSettings:
-    """Return the settings with which the run in `folder` goes on."""
+    """Return the settings with which the run in `folder` is resumed."""
     return read_started(folder).settings.model_copy(update={"resume": True})
 
 
@@ -71,7 +72,7 @@ def resumed_from(folder: Path) -> Resumed | None:
 
 
 def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callable[[Progress], None]:
-    """Return a listener that checkpoints every round; `before` are the seconds of the run until it was interrupted."""
+    """Return a listener that checkpoints every round; `before` is its run time in seconds until now."""
     start = perf_counter() - before
 
     def keep(heard: Progress) -> None:

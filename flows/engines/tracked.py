@@ -1,4 +1,4 @@
-"""The MLflow run that belongs to a run: opened before round 1, failed if anything goes wrong."""
+"""The MLflow run of a run: opened before round 1, marked as failed if anything goes wrong."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

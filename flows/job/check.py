@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a job before its first round."""
+"""The checks of a job before its first round."""
 
 import math
 
@@ -12,7 +12,7 @@ from .score import check_truth
 
 
 def check(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for what the algorithm cannot use."""
+    """Raise `BadInput` for data, a truth or settings that the algorithm cannot use."""
     name, entry = job.spec.name, registry.entry(job.spec.name)
     if schema.kind not in entry.kinds:
         raise BadInput(f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
@@ -32,7 +32,7 @@ def check(job: Job, schema: Schema) -> None:
 
 
 def _check_levels_public(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for levels read off the rows: a label that one record alone has would tell of it, ε or not."""
+    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
     for name in sorted(set(schema.levels) - set(job.about.get("levels") or {})):
         raise BadInput(
             f"{job.dataset}: column '{name}': its levels are those that occur in the rows, which no ε covers: "

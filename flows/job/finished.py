@@ -1,4 +1,4 @@
-"""What a run leaves: its result, its folder with the files, and where it is tracked."""
+"""A finished run: its result, its folder with the files, and where it is tracked."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

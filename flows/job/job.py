@@ -1,4 +1,4 @@
-"""What one execution of `learn` is to do: everything parsed and typed, nothing begun."""
+"""The description of one execution of `learn`: everything is parsed and typed, and nothing has begun."""
 
 import math
 from dataclasses import dataclass, field

@@ -22,7 +22,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
     """Return the model of the run that ended with `last`, or why there is none.
 
     The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. The silos of a
-    private run are not asked: what they said would be a release that nobody paid for.
+    private run are not asked: their answers would be a release that the privacy budget does not cover.
     """
     if not job.parameters:
         return NO_PARAMETERS
@@ -39,7 +39,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
-    """Return what the releases of a private run give without any further one."""
+    """Return the model that follows from what a private run has released already."""
     if algorithm.residual_variances is None:
         return Parameters(None, "they would be one more release, which the run's ε does not pay for")
     variances = np.asarray(algorithm.residual_variances(server))
@@ -75,7 +75,7 @@ LOST = Parameters(None, "too few silos answered when they were asked for what th
 
 
 def _exchange(job: Job, session: Session, spec: AlgorithmSpec, start: Any) -> Any:
-    """Return the one round of `spec` from the server's state `start`; None if it came to nothing."""
+    """Run the one round of `spec` from the server's state `start` and return it; None if too many silos were lost."""
     federation = session.connect(job, spec, f"{job.run_id}-parameters")
     (only,) = rounds(session.wrap(registry.build(spec), federation), federation, resume=(0, start))
     return None if only.outcome == "silo lost" else only

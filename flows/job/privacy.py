@@ -1,4 +1,4 @@
-"""What a run has spent, read from the silos' ledgers: the only source of any ε that is shown."""
+"""The privacy budget that a run has spent, read from the silos' ledgers: the only source of any ε that is shown."""
 
 import math
 from collections import defaultdict

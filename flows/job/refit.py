@@ -30,9 +30,9 @@ def refit(job: Job, session: Session, structure: Structure) -> Server | None:
 
 
 def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, structure: Structure) -> bool:
-    """Say whether there are true weights to compare with, and the silos may be asked how far from them each is.
+    """Say whether there are true weights to compare with, and the silos may be asked for their errors.
 
-    Not where every answer must be paid for or hidden.
+    They may not in a private run, or in one whose replies are masked.
     """
     hidden = algorithm.private is not None or job.secure or algorithm.needs_secure_sum
     return structure.kind == "dag" and bool(true_weights(job)) and not hidden

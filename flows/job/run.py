@@ -1,6 +1,6 @@
-"""One execution of `learn` with either engine: run the rounds, follow them, score the result. Knows nothing of Prefect.
+"""One execution of `learn` with either engine: run the rounds, tell the listeners, score the result.
 
-An engine is a `Session`.
+Nothing here depends on Prefect: an engine is a `Session`.
 """
 
 import time
@@ -26,7 +26,7 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Progress:
-    """What a listener hears after every round; `row` is the row of `rounds.csv`."""
+    """What a listener is told after every round; `row` is the row of `rounds.csv`."""
 
     job: Job
     max_rounds: int
@@ -58,16 +58,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     algorithm = registry.build(job.spec)
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
-    rows = list(resumed.rows if resumed else ())
-    last: Round[Any] | None = None
-    for last in _rounds(session.wrap(algorithm, federation), federation, resumed):
-        if last.number > len(rows):
-            rows.append(row_of(algorithm, last))
-            structure = algorithm.structure(last.server)
-            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
-            for listener in listeners:
-                listener(progress)
-    assert last is not None
+    played = _rounds(session.wrap(algorithm, federation), federation, resumed)
+    last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
     fitted = None
@@ -102,6 +94,27 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     )
 
 
+def _follow(
+    job: Job,
+    algorithm: Algorithm,
+    rounds: Iterator[Round[Any]],
+    listeners: Iterable[Listener],
+    resumed: Resumed | None,
+) -> tuple[Round[Any], list[dict[str, float]]]:
+    """Run `rounds` and tell the listeners of each that is new; return the last, and a row of `rounds.csv` for each."""
+    rows = list(resumed.rows if resumed else ())
+    last: Round[Any] | None = None
+    for last in rounds:
+        if last.number > len(rows):
+            rows.append(row_of(algorithm, last))
+            structure = algorithm.structure(last.server)
+            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
+            for listener in listeners:
+                listener(progress)
+    assert last is not None
+    return last, rows
+
+
 def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
     """Run the rounds from the start or from where they stood; a run that had ended only gives its last state again."""
     if resumed is None:
@@ -127,7 +140,7 @@ def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
 
 
 COUNTED = ("tests", "tests_left_out", "families")
-"""measures of a round that count from the first one on: the last are those of the run"""
+"""measures that are cumulative over the rounds: their last values are those of the run"""
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
     """Return the scores of the final state `server`.
 
     A baseline that learns one structure a silo is scored by the mean over the silos, and shows the one its algorithm
-    takes for typical; one that lets them vote shows and is scored by the vote; one that picks by the truth shows the
+    considers typical; one that lets them vote shows and is scored by the vote; one that picks by the truth shows the
     structure with the lowest SHD, the first by name among equals.
     """
     truth, lenient = job.truth, job.allow_cyclic_truth
@@ -47,9 +47,9 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
 
 
 def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
-    """Return the scores of `structure`: None for those that need a truth, if there is none.
+    """Return the scores of `structure`; those that need a truth are None if there is none.
 
-    So, too, for a structure that no PAG stands for, where the truth is a PAG; `not_compared` then says why.
+    They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then says why.
     """
     found: Metrics
     if truth is not None:

@@ -1,98 +1,161 @@
-"""What the flow `learn` can be told: the form in the Prefect UI, and the checks of every value."""
+"""What `learn` can be told: the command line, the Python signature and Prefect's form are all made from this."""
 
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
-from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 
-Algorithm = Annotated[str, Field(json_schema_extra={"enum": sorted(registry.ALGORITHMS)})]
+from .model import OnCommandLine, Options
+
 Value = bool | int | float | str
 
 
-class LearnSettings(BaseModel):
-    """Learn the structure of a Bayesian network from the silos of a federated data set."""
+def _list_algorithms(schema: dict[str, Any]) -> None:
+    # Imported late: the registry brings numpy, which the command line's help does not need.
+    from fedbnsl.algorithms.registry import ALGORITHMS
 
-    model_config = ConfigDict(extra="forbid", title="Learn", use_attribute_docstrings=False)
+    schema["enum"] = sorted(ALGORITHMS)
+
+
+Algorithm = Annotated[
+    str,
+    Field(
+        title="Algorithm",
+        description="How to learn: one of those that `fedbnsl algorithms` lists.",
+        json_schema_extra=_list_algorithms,
+    ),
+    OnCommandLine(("--algorithm", "-a"), "NAME"),
+]
+
+
+class LearnOptions(Options):
+    """How to learn, whatever the data."""
+
+    algorithm: Algorithm = "fed-sparse"
+    params: Annotated[
+        dict[str, Value],
+        Field(
+            title="Parameters of the algorithm",
+            description="A parameter of the algorithm that is to differ from its default; "
+            "`fedbnsl algorithms NAME` explains them.",
+            examples=[{"rho1": 1000, "l1": 0.1}],
+        ),
+        OnCommandLine(("--param", "-p"), "KEY=VALUE"),
+    ] = Field(default_factory=dict)
+    epsilon: Annotated[
+        float | None,
+        Field(gt=0, title="ε", description="Privacy budget ε of this run; see `fedbnsl privacy plan`."),
+        OnCommandLine(value="E"),
+    ] = None
+    delta: Annotated[
+        float | None,
+        Field(
+            gt=0, lt=1, title="δ", description="Privacy parameter δ; default: 1/n², n the rows of the smallest silo."
+        ),
+        OnCommandLine(value="D"),
+    ] = None
+    budget: Annotated[
+        float | None,
+        Field(gt=0, title="Budget", description="The most ε that all runs on the same rows may spend together."),
+        OnCommandLine(value="E"),
+    ] = None
+    secure: Annotated[
+        bool,
+        Field(
+            title="Secure aggregation",
+            description="Mask the silos' replies, so that the coordinator sees only their sum.",
+        ),
+    ] = False
+    parameters: Annotated[
+        bool,
+        Field(
+            title="Parameters of the structure",
+            description="Also estimate the parameters of the learned structure, in one more exchange.",
+        ),
+    ] = True
+    smoothing: Annotated[
+        float,
+        Field(
+            gt=0,
+            title="Smoothing",
+            description="Equivalent sample size of the Dirichlet prior of probability tables, in rows.",
+        ),
+        OnCommandLine(value="ROWS"),
+    ] = 1.0
+    seed: Annotated[
+        int,
+        Field(ge=0, title="Seed", description="Same seed, same result, bit for bit; private noise has no seed."),
+        OnCommandLine(value="N"),
+    ] = 0
+    out: Annotated[
+        str | None,
+        Field(title="Output folder", description="New folder for the results; default: runs/<name>."),
+        OnCommandLine(value="DIR"),
+    ] = None
+    name: Annotated[
+        str | None,
+        Field(
+            title="Name",
+            pattern=r"^[^/\\\s.][^/\\]*$",
+            description="Name of the run; default: algorithm, data set, seed and time.",
+        ),
+        OnCommandLine(value="NAME"),
+    ] = None
+    dask_address: Annotated[
+        str | None,
+        Field(
+            title="Dask scheduler",
+            description="Dask scheduler to whose workers the silos belong; default: start workers on this machine.",
+            examples=["tcp://10.0.0.1:8786"],
+        ),
+        OnCommandLine(value="ADDRESS"),
+    ] = None
+    silo_patience: Annotated[
+        float,
+        Field(gt=0, title="Patience (s)", description="Seconds to wait for a silo whose worker died."),
+        OnCommandLine(value="SECONDS"),
+    ] = 60.0
+    allow_cyclic_truth: Annotated[
+        bool,
+        Field(title="Allow a cyclic truth", description="Compare with the true graph even if it has a directed cycle."),
+    ] = False
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        from fedbnsl.algorithms import registry
+
+        if name in registry.STEPS:
+            raise BadInput(f"algorithm '{name}' is a step of other runs: there are {', '.join(registry.ALGORITHMS)}")
+        registry.entry(name)
+        return name
+
+    def on(self, data: str) -> "LearnSettings":
+        """Return the settings of a run with these options on the federated data set `data`, a folder."""
+        return LearnSettings.model_validate({**dict(self), "data": data})
+
+
+class DataSet(Options):
+    """On which data to learn."""
 
     data: str = Field(
         title="Data set",
         description="Folder with one .csv or .parquet file a silo, all with the same columns; optional truth.csv.",
         examples=["example"],
     )
-    algorithm: Algorithm = Field(
-        default="fed-sparse", title="Algorithm", description="One of those that `fedbnsl algorithms` lists."
-    )
-    params: dict[str, Value] = Field(
-        default_factory=dict,
-        title="Parameters",
-        description="Settings of the algorithm that differ from its defaults, by name.",
-        examples=[{"rho1": 1000, "l1": 0.1}],
-    )
-    epsilon: float | None = Field(
-        default=None, gt=0, title="ε", description="Privacy budget of the run, for the algorithms that are private."
-    )
-    delta: float | None = Field(
-        default=None, gt=0, lt=1, title="δ", description="By default 1/n², n the rows of the smallest silo."
-    )
-    budget: float | None = Field(
-        default=None, gt=0, title="Budget", description="The most ε that all runs on the same rows may spend together."
-    )
-    secure: bool = Field(
-        default=False,
-        title="Secure aggregation",
-        description="Mask the silos' replies, so that the coordinator sees only their sum.",
-    )
-    parameters: bool = Field(
-        default=True,
-        title="Parameters",
-        description="Learn the parameters of the structure, too, in one more exchange of sums.",
-    )
-    smoothing: float = Field(
-        default=1.0, gt=0, title="Smoothing", description="Rows that the prior of a probability table counts for."
-    )
-    seed: int = Field(default=0, ge=0, title="Seed", description="Same seed, same result, bit for bit.")
-    name: str | None = Field(
-        default=None,
-        title="Name",
-        pattern=r"^[^/\\\s.][^/\\]*$",
-        description="Name of the run; by default algorithm, data set, seed and time.",
-    )
-    out: str | None = Field(
-        default=None, title="Output folder", description="Where the results are written; by default runs/<name>."
-    )
-    allow_cyclic_truth: bool = Field(
-        default=False, title="Allow a cyclic truth", description="Compare even if the true graph has a directed cycle."
-    )
-    dask_address: str | None = Field(
-        default=None,
-        title="Dask scheduler",
-        description="Address of a scheduler whose workers host the silos; by default workers start on this machine.",
-        examples=["tcp://10.0.0.1:8786"],
-    )
-    silo_patience: float = Field(
-        default=60, gt=0, title="Patience (s)", description="How long a silo whose worker died may stay away."
-    )
+
+
+class LearnSettings(LearnOptions, DataSet):
+    """Learn the structure of a Bayesian network from the silos of a federated data set."""
+
+    model_config = ConfigDict(title="Learn")
+
     resume: bool = Field(
         default=False, title="Resume", description="Continue the interrupted run whose output folder is given above."
     )
-
-    @field_validator("algorithm")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name in registry.STEPS:
-            raise BadInput(f"algorithm '{name}' is a step of other runs: there are {', '.join(registry.ALGORITHMS)}")
-        registry.entry(name)
-        return name
-
-    @property
-    def spec(self) -> AlgorithmSpec:
-        """The algorithm with its settings, the privacy budget among them. Raises `BadInput` for what it cannot be."""
-        return registry.specify(self.algorithm, self.params, self.epsilon, self.delta)
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
         """Return the same settings with the name and the output folder filled in."""
@@ -100,18 +163,13 @@ class LearnSettings(BaseModel):
         return self.model_copy(update={"name": name, "out": self.out or str(Path("runs") / name)})
 
 
+class FeaturesOptions(LearnOptions):
+    """How to learn if only the Markov blanket of one variable is wanted."""
+
+    algorithm: Algorithm = "fed-pc"
+    parameters: bool = False
+
+
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:
     """Return the name of a run: algorithm, data set, seed, time."""
     return f"{algorithm}-{Path(data).absolute().name}-seed{seed}-{when:%Y%m%d-%H%M%S}"
-
-
-def checked(model: type[BaseModel], **values: Any) -> Any:
-    """Return `model(**values)`; raises `BadInput` with one line, naming the first field that is wrong and its value."""
-    try:
-        return model(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        if isinstance(cause := first.get("ctx", {}).get("error"), BadInput):
-            raise cause from None
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{place} is '{first['input']}': {first['msg'][0].lower()}{first['msg'][1:]}") from None

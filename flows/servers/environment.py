@@ -1,6 +1,6 @@
-"""The settings of Prefect and MLflow that this project needs; to be called before either is imported.
+"""The settings of Prefect and MLflow that this project needs, to be made before either is imported.
 
-What the user has set stays: these are defaults.
+They are defaults: what the user has set stays.
 """
 
 import os
@@ -12,9 +12,8 @@ DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    # MLflow's server would start six workers of 250 MB each for jobs that nobody here gives it.
+    # MLflow's server would start six workers of 250 MB each, for jobs that this project does not use.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    # The tables and links of a run are worth keeping; the log line of every task run is not worth its cost.
     "PREFECT_CLI_PROMPT": "false",
     # One BLAS thread a process: the silos are what runs in parallel.
     "OMP_NUM_THREADS": "1",

@@ -16,9 +16,11 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .farewell import stop_services
+
 HOST = "127.0.0.1"
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
-"""how a program is started that must not outlive this process"""
+"""the first words of the command line of a program that must not outlive this process"""
 
 
 @contextmanager
@@ -69,11 +71,14 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
             answering(f"{url}/health", server, "the Prefect server", patience)
             return url
 
-        yield ready
+        try:
+            yield ready
+        finally:
+            stop_services()
 
 
 def users_server() -> str | None:
-    """Return the API the user works with, None if there is none: from Prefect, the environment, or his profile."""
+    """Return the URL of the user's own Prefect API from Prefect, the environment or a profile; None without one."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 

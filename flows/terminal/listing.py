@@ -1,70 +1,24 @@
-"""Tables for the terminal: the algorithms there are, and the scores of a structure."""
+"""Tables for the terminal: a structure and its scores."""
 
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 
 
 def console() -> Console:
     """Return a console for stdout: as wide as the terminal, 120 where there is none."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
-
-
-def parameters(entry: Entry) -> dict[str, Any]:
-    """Return the parameters of an algorithm with their defaults."""
-    return {
-        field.name: None if field.default is MISSING else field.default for field in fields(entry.config) if field.init
-    }
-
-
-def described(entry: Entry) -> dict[str, Any]:
-    """Return all there is to know of an algorithm, as JSON."""
-    return {
-        "summary": entry.summary,
-        "source": entry.source,
-        "leaves": entry.leaves,
-        "kinds": list(entry.kinds),
-        "pooled": entry.pooled,
-        "needs_truth": entry.needs_truth,
-        "parameters": parameters(entry),
-        "presets": list(entry.presets),
-    }
-
-
-def show_algorithms(*, as_json: bool) -> None:
-    """Print every algorithm: what it is, its parameters, and exactly what leaves a silo."""
-    if as_json:
-        print(json.dumps({name: described(entry) for name, entry in ALGORITHMS.items()}, indent=1))
-        return
-    table = Table("algorithm", "what it is", "what leaves a silo", "parameters", show_lines=True)
-    for name, entry in ALGORITHMS.items():
-        kinds = get_type_hints(entry.config)
-        values = "\n".join(f"{key}={value}{_choices(kinds[key])}" for key, value in parameters(entry).items())
-        presets = f"\npreset={' or '.join(entry.presets)}" if entry.presets else ""
-        table.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves, values + presets)
-    console().print(table)
-    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
-    for name, entry in STEPS.items():
-        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves)
-    console().print(steps)
-
-
-def _choices(kind: Any) -> str:
-    return f" ({', '.join(map(str, get_args(kind)))})" if get_origin(kind) is Literal else ""
 
 
 def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`fedbnsl privacy plan`: what a budget will buy on the rows of a folder, before anything is spent."""
+"""`fedbnsl privacy plan`: what a privacy budget is likely to find in a folder, before any of it is spent."""
 
 import math
 from collections.abc import Callable
@@ -26,12 +26,12 @@ from .listing import console
 MOST_SILOS = "two thirds of the silos, not the coordinator"
 # A χ² test of level 5 % finds, nine times in ten, what adds this much to a statistic of one degree of freedom.
 FOUND = 10.5
-# By how much noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
+# How much the noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
 EVEN = 4.0
 
 
 def show_plan(folder: Path, epsilon: float, delta: float) -> None:
-    """Print noise, what is likely to be found for each private algorithm, and which one to take."""
+    """Print the noise and what is likely to be found with each private algorithm, and recommend one."""
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
     cost = budget(epsilon, delta, ReplaceOne)
@@ -54,7 +54,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
 
 
 def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
-    """Print the table of the learners of continuous data; return the one to take."""
+    """Print the table of the algorithms for continuous data; return the recommended one, None if all refuse."""
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
     for name, plan, trusted in (
@@ -79,9 +79,9 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
 def forecast_of(
     name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
 ) -> Forecast | None:
-    """Return what to expect of a learner with its default settings; None where it would refuse the budget.
+    """Return what to expect of an algorithm with its default settings; None if it would refuse the budget.
 
-    `plan` says the noise of one that learns from second moments; any other one says it itself.
+    `plan` gives the noise of an algorithm that learns from second moments; any other one measures its own.
     """
     spec = registry.specify(name, epsilon=epsilon, delta=delta)
     settings, algorithm = spec.settings, registry.build(spec)
@@ -96,7 +96,7 @@ def forecast_of(
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
-    """Print the table of the learners of discrete data; return the one to take, None where dependence must be total."""
+    """Print the table of the algorithms for discrete data; return the recommended one, None if too little is found."""
     table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
     weakest = []
     for name, method in (("fed-pc", PC), ("fed-fci", FCI)):

@@ -17,14 +17,14 @@ from ..job.run import Progress as Round
 LEVEL = "conditioning_set_size"
 """what the rounds of a search by independence tests measure besides"""
 OPEN_ENDED = 1000
-"""so many rounds at most are no forecast: a search is over when nothing is left to ask"""
+"""a limit of so many rounds or more is no forecast: such a search ends when there is nothing left to test"""
 EVERY = 5.0
 """seconds between two lines where there is no terminal"""
 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Listener]:
-    """Yield a listener that shows every round it hears of."""
+    """Yield a listener that shows the progress after every round."""
     if sys.stderr.isatty():
         with _bar(name) as listener:
             yield listener

@@ -50,7 +50,7 @@ def show_result(finished: Finished) -> None:
 
 
 def privacy_line(privacy: PrivacySpent) -> str:
-    """Return what was spent, in one line; a promise that is broken says so first."""
+    """Return the spent privacy budget in one line, which begins with NOT PRIVATE if the promise is broken."""
     if privacy.broken:
         return f"NOT PRIVATE: {privacy.broken}"
     tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"

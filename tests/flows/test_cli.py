@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.cli.main import COMMANDS, main
 
 ROWS = "a,b,c\n1,2,3\n2,1,5\n3,5,1\n4,4,4\n"
 
@@ -176,3 +176,26 @@ def test_every_kind_of_data_can_be_prepared(capsys, folder, tmp_path, kind):
     assert code == 0, err
     assert "silos" in out
     assert list((tmp_path / kind).glob("*.csv"))
+
+
+def test_help_loads_neither_numbers_nor_servers():
+    slow = ("numpy", "scipy", "numba", "pandas", "prefect", "mlflow", "dask", "fedbnsl.algorithms.registry")
+    program = (
+        "import sys\n"
+        "from fedbnsl.flows.cli.main import COMMANDS, app, command\n"
+        f"def loaded(*more): return [name for name in {slow!r} + more if name in sys.modules]\n"
+        "print(loaded('pydantic'))\n"
+        "for name in COMMANDS: command(name)\n"
+        "print(loaded())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["[]", "[]"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_its_page(capsys, name):
+    code, out, _ = run(capsys, name, "--help")
+    assert code == 0
+    assert f"Usage: fedbnsl {name}" in out
+    code, out, _ = run(capsys, "--help")
+    assert name in out

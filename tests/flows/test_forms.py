@@ -6,7 +6,9 @@ import yaml
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
-from fedbnsl.flows.options.learn import LearnSettings, checked
+from fedbnsl.flows.make import make
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.model import checked
 from fedbnsl.flows.options.prepare import KINDS, recipe
 
 ROOT = Path(__file__).parents[2]
@@ -50,11 +52,11 @@ def test_the_deployments_point_at_flows_with_parameters_they_take(monkeypatch):
 
 def test_wrong_settings_are_one_line():
     with pytest.raises(BadInput, match="seed is '-1': input should be greater than or equal to 0"):
-        checked(LearnSettings, data="x", seed=-1)
+        checked(LearnSettings, {"data": "x", "seed": -1})
     with pytest.raises(BadInput, match="unknown algorithm 'magic'"):
-        checked(LearnSettings, data="x", algorithm="magic")
+        checked(LearnSettings, {"data": "x", "algorithm": "magic"})
     with pytest.raises(BadInput, match="speed is '9'"):
-        checked(LearnSettings, data="x", speed=9)
+        checked(LearnSettings, {"data": "x", "speed": 9})
     with pytest.raises(BadInput, match="there is no kind of data 'magic'"):
         recipe("magic")
 
@@ -68,7 +70,7 @@ def test_the_prepare_flow_writes_the_folder(server, tmp_path):
     assert prepare(data=options, out=str(out)) == str(out)
     made = read_folder(out)
     assert made.schema.silos == ("silo-1", "silo-2")
-    again = recipe(**options).make()
+    again = make(recipe(**options))
     assert made.tables["silo-1"].tobytes() == again.tables["silo-1"].tobytes()
 
 

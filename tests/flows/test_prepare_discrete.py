@@ -13,6 +13,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
 from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.make import make
 from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 from fedbnsl.tasks.silo.run_terms import RunTerms
@@ -175,7 +176,7 @@ def test_a_recipe_makes_what_the_command_line_makes(capsys, tmp_path):
     options = {"variables": 6, "silos": 3, "rows": 40, "seed": 5, "parents": 2}
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     assert run(capsys, "prepare", "surrogate", "made", *words)[0] == 0
-    made, again = read_folder(tmp_path / "made"), recipe("surrogate", **options).make()
+    made, again = read_folder(tmp_path / "made"), make(recipe("surrogate", **options))
     assert made.schema == again.schema
     assert all(np.array_equal(made.tables[silo], again.tables[silo]) for silo in again.tables)
 

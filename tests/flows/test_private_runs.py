@@ -157,11 +157,11 @@ def test_the_plan_spends_nothing_and_the_ledger_shows_what_was_spent(capsys, fou
     assert "epsilon is -2" in err
 
 
-def test_the_attack_lays_a_plain_silo_bare_and_gains_nothing_else(capsys, four):
+def test_the_attack_succeeds_on_plain_replies_and_fails_otherwise(capsys, four):
     code, out, _ = run(capsys, "attack", "reconstruct", four, "--epsilon", "3")
     assert code == 0
-    assert out.count("lays the silo bare") == 1
-    assert out.count("gains nothing") == 2
+    assert out.count("succeeds") == 1
+    assert out.count("fails") == 2
 
 
 def test_levels_that_are_read_off_the_rows_are_no_part_of_a_private_run(capsys, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.servers.schedule import check_schedule, deployed
+from fedbnsl.flows.schedule import check_schedule, deployed
 
 
 def runs_in(deployment, states):

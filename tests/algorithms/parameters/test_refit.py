@@ -18,7 +18,7 @@ def fitted(
 
 
 def test_with_the_right_structure_each_silo_finds_its_own_weights() -> None:
-    data = heterogeneous(6, 4, 4000, 1)
+    data = heterogeneous(6, 4, 4000, 1, weight_variance=0.1)
     assert data.truth is not None
     server = fitted(data.truth.weights, data.silo_weights, data.tables)
     assert set(server.refit) == set(data.tables)

@@ -76,7 +76,7 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, form):
 
 
 def test_the_files_of_a_folder(tmp_path):
-    write_folder(tmp_path / "new" / "set", heterogeneous(4, 2, 5, seed=1))
+    write_folder(tmp_path / "new" / "set", heterogeneous(4, 2, 5, seed=1, weight_variance=0.1))
     folder = tmp_path / "new" / "set"
     assert sorted(path.name for path in folder.iterdir()) == ["about.json", "silo-1.csv", "silo-2.csv", "truth.csv"]
     assert (folder / "silo-1.csv").read_text().splitlines()[0] == "x1,x2,x3,x4"

@@ -76,7 +76,7 @@ def test_the_means_and_pairs_are_those_of_another_draw(version):
 
 @pytest.mark.parametrize(("version", "edges"), [("0", 12), ("1", 6), ("2", 2)])
 def test_what_an_agent_sets_has_no_cause(version, edges):
-    data = lucas(version)
+    data = lucas(version, 4, 500, 0)
     assert data.schema.rows == {f"silo-{number}": 500 for number in range(1, 5)}
     assert data.schema.levels["Smoking"] == ("0", "1")
     assert data.truth.adjacency.sum() == edges
@@ -88,4 +88,4 @@ def test_what_an_agent_sets_has_no_cause(version, edges):
 
 def test_another_version_is_refused():
     with pytest.raises(BadInput, match="version: '3' is not one of 0, 1, 2"):
-        lucas("3")
+        lucas("3", 4, 500, 0)

@@ -37,7 +37,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data set
 
 @needs_cdt
 def test_three_silos_of_the_paper():
-    data = sachs()
+    data = sachs(3, 0)
     assert data.schema.rows == {"silo-1": 2489, "silo-2": 2489, "silo-3": 2488}
     assert data.schema.variables == ("Raf", "Mek", "Plcg", "PIP2", "PIP3", "Erk", "Akt", "PKA", "PKC", "P38", "Jnk")
     rows = np.concatenate(list(data.tables.values()))
@@ -45,13 +45,13 @@ def test_three_silos_of_the_paper():
     assert np.array_equal(rows[np.lexsort(rows.T)], table[np.lexsort(table.T)])
     assert data.truth.adjacency.sum() == 20
     assert data.about["parameters"] == {"silos": 3, "transform": "none", "center": False, "truth": "20"}
-    assert np.array_equal(sachs(seed=0).tables["silo-1"], data.tables["silo-1"])
-    assert not np.array_equal(sachs(seed=1).tables["silo-1"], data.tables["silo-1"])
+    assert np.array_equal(sachs(3, 0).tables["silo-1"], data.tables["silo-1"])
+    assert not np.array_equal(sachs(3, 1).tables["silo-1"], data.tables["silo-1"])
 
 
 @needs_cdt
 def test_nine_conditions_as_nine_silos():
-    data = sachs(by_condition=True)
+    data = sachs(3, 0, by_condition=True)
     assert data.schema.rows == {name: CONDITIONS[name] for name in sorted(CONDITIONS)}
     assert data.tables["cd3cd28"][0].tolist() == [26.4, 13.2, 8.82, 18.3, 58.8, 6.61, 17.0, 414.0, 17.0, 44.9, 40.0]
 
@@ -60,7 +60,7 @@ def test_nine_conditions_as_nine_silos():
 @needs_shared
 def test_the_conditions_are_those_of_the_public_table():
     frame = pd.read_csv(SHARED / "sachs_continuous_7466.csv.gz")
-    data = sachs(by_condition=True)
+    data = sachs(3, 0, by_condition=True)
     assert list(frame["condition"].unique()) == list(CONDITIONS)
     assert list(frame.columns[1:]) == list(data.schema.variables)
     assert np.array_equal(frame.to_numpy()[:, 1:].astype(float), sachs_table())
@@ -70,7 +70,7 @@ def test_the_conditions_are_those_of_the_public_table():
 
 @needs_cdt
 def test_transforms_happen_only_when_asked_and_are_recorded():
-    raw, logs = sachs(), sachs(transform="log", center=True)
+    raw, logs = sachs(3, 0), sachs(3, 0, transform="log", center=True)
     assert raw.tables["silo-1"].min() >= 1
     together = np.concatenate(list(logs.tables.values()))
     assert np.allclose(together.mean(axis=0), 0, atol=1e-12)
@@ -118,14 +118,14 @@ def test_what_is_unknown_is_refused():
         ({"seed": -1}, "seed: -1 is less than 0"),
     ):
         with pytest.raises(BadInput) as caught:
-            sachs(**wrong)
+            sachs(**{"silos": 3, "seed": 0} | wrong)
         assert str(caught.value) == message
 
 
 def test_a_table_that_is_not_installed_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr("fedbnsl.data.networks.carried.files", lambda package: [])
     with pytest.raises(BadInput) as caught:
-        sachs()
+        sachs(3, 0)
     assert str(caught.value) == (
         "cdt/data/resources/cyto_full_data.csv of the package cdt is not installed: pip install --no-deps cdt==0.6.0"
     )
@@ -138,7 +138,7 @@ def test_a_package_that_is_not_installed():
 
 def test_discrete_rows_are_those_of_the_published_network_for_any_number_of_silos():
     def rows(silos):
-        data = discrete_sachs(silos)
+        data = discrete_sachs(silos, 853, 0)
         sizes = list(data.schema.rows.values())
         assert len(sizes) == silos
         assert max(sizes) - min(sizes) <= 1
@@ -147,15 +147,15 @@ def test_discrete_rows_are_those_of_the_published_network_for_any_number_of_silo
 
     assert rows(2).shape == (853, 11)
     assert all(np.array_equal(rows(2), rows(silos)) for silos in (4, 8, 64))
-    data = discrete_sachs(3, seed=1)
+    data = discrete_sachs(3, 853, 1)
     assert set(data.truth.to_networkx().edges) == set(sachs_truth("17").to_networkx().edges)
     assert data.schema.levels["Akt"] == ("LOW", "AVG", "HIGH")
-    assert not np.array_equal(data.tables["silo-1"], discrete_sachs(3).tables["silo-1"])
+    assert not np.array_equal(data.tables["silo-1"], discrete_sachs(3, 853, 0).tables["silo-1"])
     with pytest.raises(BadInput, match="silos: 500 silos of at least 2 rows need 1000 rows, the table has 853"):
-        discrete_sachs(500)
+        discrete_sachs(500, 853, 0)
 
 
 @needs_shared
 def test_the_discrete_network_has_the_published_graph():
     published = json.loads((SHARED / "truth_17_bnlearn.json").read_text())
-    assert {tuple(edge) for edge in published["edges"]} == set(discrete_sachs().truth.to_networkx().edges)
+    assert {tuple(edge) for edge in published["edges"]} == set(discrete_sachs(3, 853, 0).truth.to_networkx().edges)

@@ -22,7 +22,7 @@ def sorted_rows(table):
 
 
 def test_a_surrogate_deals_the_same_rows_differently():
-    split, alike = surrogate(4, 2500, seed=3), discrete(20, 4, 2500, seed=3)
+    split, alike = surrogate(4, 2500, seed=3, parents=5, variables=20), discrete(20, 4, 2500, seed=3)
     assert np.array_equal(sorted_rows(together(split)), sorted_rows(together(alike)))
     assert np.array_equal(split.truth.weights, alike.truth.weights)
     assert split.schema.levels == alike.schema.levels
@@ -78,7 +78,7 @@ def test_every_configuration_of_the_parents_has_shares_of_its_own():
 
 
 def test_without_parents_the_silos_are_alike():
-    data = surrogate(4, 1000, seed=3, parents=0)
+    data = surrogate(4, 1000, seed=3, parents=0, variables=20)
     assert set(data.schema.rows.values()) == {1000}
     assert data.about["surrogate_parents"] == []
     owner = np.repeat(np.arange(4), 1000)
@@ -86,7 +86,7 @@ def test_without_parents_the_silos_are_alike():
 
 
 def test_a_surrogate_on_a_published_network():
-    data = surrogate(3, 500, seed=1, parents=2, network="asia")
+    data = surrogate(3, 500, seed=1, parents=2, variables=20, network="asia")
     assert data.schema.variables[:2] == ("asia", "tub")
     assert data.truth.adjacency.sum() == 8
     assert data.about["parameters"] == {"silos": 3, "rows": 500, "parents": 2, "concentration": None, "network": "asia"}
@@ -127,7 +127,7 @@ def test_a_silo_that_gets_too_few_rows_is_named():
 def test_what_cannot_be_drawn_is_refused(change, message):
     options = {"variables": 5, "silos": 2, "rows": 50, "seed": 0} | change
     with pytest.raises(BadInput) as caught:
-        surrogate(**options)
+        surrogate(**{"parents": 5} | options)
     assert str(caught.value).startswith(message)
     if not {"parents", "network"} & set(change):
         with pytest.raises(BadInput) as caught:

@@ -1,24 +1,22 @@
-"""Tables about privacy for the terminal: the ledgers of a folder, the attack."""
+"""`fedbnsl privacy ledger`: what the silos of a folder have spent."""
 
 from collections import Counter
 from pathlib import Path
-from statistics import median
 
 from rich.table import Table
 
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import spent
 from fedbnsl.algorithms.privacy.shares import delta_for
-from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
+from fedbnsl.data.folder.folder import read_schema, silo_files
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
 from fedbnsl.tracking.result import NOT_COVERED
 
-from ..attack import attack
 from .listing import console
 
 
 def show_ledger(folder: Path, delta: float) -> None:
-    """Print what every silo of `folder` has charged: by run, and all together."""
+    """Print the privacy budget that every silo of `folder` has spent, by run and in total."""
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
     ledgers = {silo: FileLedger(ledger_path(path, silo)).charges() for silo, path in silo_files(folder).items()}
@@ -42,21 +40,3 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
     epsilon = f"∞, NOT PRIVATE: {', '.join(sorted(broken))}" if broken else f"{spent(charges, delta):.4g}"
     rho = sum(charge.rho for charge in charges)
     table.add_row(silo, run, str(len(charges)), f"{rho:.5g}", epsilon, "" if last else what, end_section=last)
-
-
-def show_attack(folder: Path, epsilon: float) -> None:
-    """Print how close the attacker comes to each silo's second moments, under each protection."""
-    found = attack(read_folder(folder), epsilon)
-    out = console()
-    out.print(
-        "Relative error of the second moments that a curious coordinator works out for a silo, median over the silos; "
-        "beside it, that of taking the silo for the mean of all, which any result gives away."
-    )
-    table = Table("what the coordinator sees", "attacker's guess", "public guess", "the attack")
-    for one in found:
-        error, public = median(one.error.values()), median(one.public.values())
-        succeeds = error < public / 2
-        table.add_row(
-            one.protection, f"{error:.3g}", f"{public:.3g}", "lays the silo bare" if succeeds else "gains nothing"
-        )
-    out.print(table)

@@ -5,23 +5,19 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from ..options.learn import LearnSettings, checked
-from .environment import prepare_environment
-from .processes import prefect_server
+from .options.learn import LearnSettings
+from .servers.environment import prepare_environment
+from .servers.processes import prefect_server
+from .start import precheck
 
 
-def serve_learn(
-    folder: Path, given: dict[str, Any], name: str, *, cron: str | None = None, interval: float | None = None
-) -> None:
-    """Serve `learn` on `folder` with the settings `given`: by `cron`, every `interval` seconds, or on demand.
+def serve_learn(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> None:
+    """Serve `learn` with `settings` as the deployment `name`: by `cron`, every `interval` seconds, or on demand.
 
     Raises `BadInput` for settings, a schedule or data that cannot be used, before anything starts.
     """
-    settings: LearnSettings = checked(LearnSettings, data=str(folder.absolute()), **given)
     check_schedule(cron, interval)
     prepare_environment()
-    from ..cli.learn import precheck
-
     precheck(settings)
     with prefect_server() as url:
         print(f"Prefect: {url.removesuffix('/api')}", flush=True)
@@ -29,9 +25,10 @@ def serve_learn(
         from prefect.settings import PREFECT_API_URL, temporary_settings
 
         with temporary_settings({PREFECT_API_URL: url}):
-            deployment = deployed(settings, name, cron=cron, interval=interval)
+            anywhere = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
+            deployment = deployed(anywhere, name, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
-            print(f"serving learn/{name}: {settings.algorithm} on {folder}, {when}; Ctrl-C stops", flush=True)
+            print(f"serving learn/{name}: {settings.algorithm} on {settings.data}, {when}; Ctrl-C stops", flush=True)
             serve(deployment, print_starting_message=False)
 
 
@@ -39,7 +36,7 @@ def deployed(settings: LearnSettings, name: str, *, cron: str | None = None, int
     """Return the deployment of `learn` with `settings` as the parameters it starts from."""
     from prefect.types.entrypoint import EntrypointType
 
-    from ..learn import learn
+    from .learn import learn
 
     return learn.to_deployment(
         name=name,

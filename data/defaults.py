@@ -1,0 +1,26 @@
+"""The words in which data are asked for, and what is meant where nothing is said.
+
+Nothing is imported here, so that the command line can show the words and the defaults without loading numpy.
+"""
+
+from typing import Literal
+
+Graph = Literal["ER", "SF"]
+"""Erdős–Rényi or scale-free (Barabási–Albert)"""
+Noise = Literal["gaussian", "exponential", "gumbel"]
+"""the distributions of a linear model's errors (000 B.1.1)"""
+Version = Literal["0", "1", "2"]
+"""of LUCAS: as observed, with four or with six variables set"""
+Truth = Literal["20", "18", "17", "17-fedc2sl"]
+"""the graphs that people compare with on the Sachs data"""
+Transform = Literal["none", "log"]
+"""of the Sachs data"""
+
+GRAPH: Graph = "ER"
+NOISE: Noise = "gaussian"
+DEGREE = 2.0
+"""mean number of neighbours in the graph of a random discrete network"""
+LEVELS = (2, 5)
+"""fewest and most levels of a variable of a random discrete network"""
+TRUTH: Truth = "20"
+TRANSFORM: Transform = "none"

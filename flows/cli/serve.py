@@ -1,0 +1,33 @@
+"""`fedbnsl serve`: learn on a schedule."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options.learn import LearnOptions
+from .from_model import taking
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@taking(LearnOptions, without=("name", "out"))
+def serve(
+    options: LearnOptions,
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
+    cron: Annotated[
+        str | None, typer.Option(metavar="CRON", help='When to learn, e.g. "0 3 * * *": every night at three.')
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Instead of --cron: learn every so many seconds.")
+    ] = None,
+    deployment: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the deployment.")] = "scheduled",
+) -> None:
+    """Learn from FOLDER on a schedule, until Ctrl-C.
+
+    Every run writes to a folder of its own, runs/<name>. Runs can also be started from the Prefect UI.
+    """
+    from ..schedule import serve_learn
+
+    serve_learn(options.on(str(folder)), deployment, cron=cron, interval=interval)

@@ -1,0 +1,62 @@
+"""Make the data set that a recipe describes."""
+
+from pathlib import Path
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.data.networks.published import network
+from fedbnsl.data.networks.sachs import discrete_sachs, sachs
+from fedbnsl.data.networks.surrogate import surrogate
+from fedbnsl.data.splitting.partition import split_table
+
+from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Recipe, Sachs, Split, Surrogate
+
+DISCRETE_SACHS_ROWS = 853
+"""the rows of the table's first condition, as 003 §5.4 uses them"""
+
+
+def make(recipe: Recipe) -> FederatedData:
+    """Return the data set of `recipe`; raises `BadInput` for values that make no sense together."""
+    match recipe:
+        case Homogeneous():
+            return homogeneous(**recipe.model_dump(exclude={"kind"}))
+        case Heterogeneous():
+            return heterogeneous(**recipe.model_dump(exclude={"kind"}))
+        case Discrete():
+            return discrete(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
+        case Surrogate():
+            return surrogate(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
+        case Sachs():
+            return _sachs(recipe)
+        case Network():
+            return network(recipe.network, recipe.silos, recipe.rows, recipe.seed, recipe.latent)
+        case Lucas():
+            return lucas(recipe.version, recipe.silos, recipe.rows, recipe.seed)
+        case Split():
+            return _split(recipe)
+    raise TypeError(f"no way to make a {type(recipe).__name__}")
+
+
+def _range(levels: str) -> tuple[int, int]:
+    fewest, _, most = levels.partition("-")
+    return int(fewest), int(most or fewest)
+
+
+def _sachs(recipe: Sachs) -> FederatedData:
+    if not recipe.discrete:
+        if recipe.rows is not None:
+            raise BadInput(f"rows is '{recipe.rows}': only discrete data are drawn, the table has 7466 cells")
+        return sachs(**recipe.model_dump(exclude={"kind", "discrete", "rows"}))
+    for name in ("by_condition", "truth", "transform", "center"):
+        if getattr(recipe, name) != Sachs.model_fields[name].default:
+            raise BadInput(f"{name} is '{getattr(recipe, name)}': discrete data are drawn from one network of 17 edges")
+    return discrete_sachs(recipe.silos, recipe.rows or DISCRETE_SACHS_ROWS, recipe.seed)
+
+
+def _split(recipe: Split) -> FederatedData:
+    options = recipe.model_dump(exclude={"kind", "table", "data_kind", "truth"})
+    truth = Path(recipe.truth) if recipe.truth else None
+    return split_table(Path(recipe.table), **options, kind=recipe.data_kind, truth=truth)

@@ -1,0 +1,64 @@
+"""Start a run with either engine, after all checks that are possible beforehand."""
+
+from pathlib import Path
+from uuid import uuid4
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.tracking.outputs import write_outputs
+
+from .engines.inline import job_inline, run_inline
+from .job.check import check
+from .job.finished import Finished
+from .job.run import Listener
+from .job.spec import spec_of
+from .options.learn import LearnSettings
+
+
+def precheck(settings: LearnSettings) -> FederatedData | None:
+    """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
+    registry.build(spec_of(settings))
+    if settings.dask_address is not None:
+        return None
+    data = read_folder(Path(settings.data))
+    check(job_inline(settings, "", data), data.schema)
+    return data
+
+
+def check_inline(settings: LearnSettings) -> None:
+    """Raise `BadInput` for settings that the engine inline cannot follow."""
+    if settings.dask_address is not None:
+        raise BadInput("--dask-address needs the engine prefect")
+
+
+def check_out(folder: Path) -> None:
+    """Raise `BadInput` if the results could not be written to `folder`, or would be mixed with others."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder}: exists already; give a new or an empty folder")
+    parent = next(path for path in folder.absolute().parents if path.exists())
+    if not parent.is_dir():
+        raise BadInput(f"{parent}: not a folder")
+
+
+def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> Finished:
+    """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
+    files = silo_files(Path(settings.data))
+    result = run_inline(job_inline(settings, uuid4().hex), data, listeners, files)
+    folder = Path(str(settings.out))
+    return Finished(result, folder, write_outputs(result, folder))
+
+
+def learn_with_prefect(settings: LearnSettings, *listeners: Listener) -> Finished:
+    """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone."""
+    from .servers.processes import temporary_server
+
+    with temporary_server() as ready:
+        from prefect.settings import PREFECT_API_URL, temporary_settings
+
+        from .engines.listening import listening
+        from .learn import learn as learn_flow
+
+        with temporary_settings({PREFECT_API_URL: ready()}), listening(*listeners):
+            return learn_flow(settings)

@@ -1,0 +1,80 @@
+"""`fedbnsl algorithms`: the list of all, and the page of one."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from fedbnsl.algorithms.core.spec import Entry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
+
+from .listing import console
+from .parameters import parameters
+
+
+def described(entry: Entry) -> dict[str, Any]:
+    """Return all there is to know of an algorithm, as JSON."""
+    known = parameters(entry.config)
+    return {
+        "summary": entry.summary,
+        "source": entry.source,
+        "leaves": entry.leaves,
+        "kinds": list(entry.kinds),
+        "pooled": entry.pooled,
+        "needs_truth": entry.needs_truth,
+        "parameters": {one.name: one.default for one in known},
+        "types": {one.name: one.kind for one in known},
+        "meanings": {one.name: one.meaning for one in known},
+        "presets": list(entry.presets),
+    }
+
+
+def changed(entry: Entry, preset: str) -> dict[str, Any]:
+    """Return the parameters whose values in a preset differ from their defaults."""
+    settings = asdict(entry.presets[preset])
+    return {one.name: settings[one.name] for one in parameters(entry.config) if settings[one.name] != one.default}
+
+
+def show_algorithms(*, as_json: bool) -> None:
+    """Print every algorithm: what it is, the data it learns from, and exactly what leaves a silo."""
+    if as_json:
+        print(json.dumps({name: described(entry) for name, entry in ALGORITHMS.items()}, indent=1))
+        return
+    out = console()
+    table = Table("algorithm", "what it is", "data", "what leaves a silo", show_lines=True)
+    for name, entry in ALGORITHMS.items():
+        table.add_row(name, f"{entry.summary}\n{entry.source}", "\n".join(entry.kinds), entry.leaves)
+    out.print(table)
+    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
+    for name, entry in STEPS.items():
+        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.leaves)
+    out.print(steps)
+    out.print("`fedbnsl algorithms NAME` explains the parameters of one.")
+
+
+def show_algorithm(name: str, *, as_json: bool) -> None:
+    """Print the page of one algorithm; raises `BadInput` naming the algorithms if there is none of that name."""
+    if name not in ALGORITHMS:
+        raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
+    entry = ALGORITHMS[name]
+    if as_json:
+        print(json.dumps(described(entry), indent=1))
+        return
+    out = console()
+    page = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    page.add_row("what it is", entry.summary)
+    page.add_row("source", entry.source)
+    page.add_row("leaves a silo", entry.leaves)
+    page.add_row("data", " or ".join(entry.kinds) + (", all rows in one place" if entry.pooled else ""))
+    for preset in entry.presets:
+        values = " ".join(f"{key}={value}" for key, value in changed(entry, preset).items())
+        page.add_row(f"preset={preset}", values or "the defaults")
+    out.print(name, style="bold")
+    out.print(page)
+    table = Table("parameter", "type", "default", "meaning")
+    for one in parameters(entry.config):
+        table.add_row(one.name, one.kind, str(one.default), one.meaning)
+    out.print(table)
+    out.print(f"Change one with -p, as often as needed: fedbnsl learn FOLDER -a {name} -p KEY=VALUE")

@@ -1,0 +1,162 @@
+"""An option, its default and its meaning stand in one model; command line, Python, Prefect's form and README agree."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from fedbnsl import learn as learn_api
+from fedbnsl import prepare as prepare_api
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.generators.discrete import discrete, surrogate
+from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.networks.published import network
+from fedbnsl.data.networks.sachs import sachs
+from fedbnsl.data.splitting.partition import split_table
+from fedbnsl.flows.cli.main import command, main
+from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSettings
+from fedbnsl.flows.options.prepare import KINDS
+
+README = Path(__file__).parents[2] / "README.md"
+REQUIRED = {"network": {"network": "asia"}, "split": {"table": "t.csv"}}
+"""what has no default"""
+
+
+def defaults(model):
+    """Return the defaults of the fields of a model that have one."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if not field.is_required()
+    }
+
+
+class TakenError(BadInput):
+    """What a command was about to do, instead of doing it."""
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return a function: the first argument with which words of the command line call what does the work."""
+
+    def of(target, *words):
+        found = []
+
+        def take(*arguments, **options):
+            found.append(arguments[0])
+            raise TakenError("stop")
+
+        monkeypatch.setattr(target, take)
+        with pytest.raises(SystemExit):
+            main(list(words))
+        (only,) = found
+        return only
+
+    return of
+
+
+def test_the_commands_have_the_defaults_of_the_model(asked):
+    assert asked("fedbnsl.flows.terminal.learn.learn", "learn", "data") == LearnOptions()
+    assert asked("fedbnsl.flows.schedule.serve_learn", "serve", "data") == LearnSettings(data="data")
+    features = asked("fedbnsl.flows.terminal.features.features", "features", "data", "--target", "x")
+    assert features == FeaturesOptions().on("data")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recipe_is_the_same_from_the_command_line_and_from_python(asked, monkeypatch, kind):
+    required = REQUIRED.get(kind, {})
+    words = [word for name, value in required.items() for word in (f"--{name}", value)]
+    recipe = KINDS[kind](**required)
+    assert asked("fedbnsl.flows.make.make", "prepare", kind, "out", *words) == recipe
+    made = []
+    monkeypatch.setattr("fedbnsl.flows.api.make", made.append)
+    prepare_api(kind, **required)
+    assert made == [recipe]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "missing"),
+    [
+        ("learn", LearnOptions, set()),
+        ("features", FeaturesOptions, {"parameters", "smoothing"}),
+        ("serve", LearnOptions, {"name", "out"}),
+    ],
+)
+def test_a_command_has_an_option_for_every_field_with_its_meaning(name, model, missing):
+    options = {one.name: one for one in command(name).params}
+    for field in set(model.model_fields) - missing:
+        assert options[field].help.startswith(model.model_fields[field].description)
+        assert options[field].default in (defaults(model)[field], None), field
+    assert not missing & {one for one in options if one not in ("name",)}
+    assert {"-a", "-p"} <= {word for one in options.values() for word in one.opts}
+
+
+def test_the_python_signature_has_the_names_types_and_defaults_of_the_model():
+    parameters = inspect.signature(learn_api).parameters
+    own = {"data", "engine", "params"}
+    fields = {name: field for name, field in LearnOptions.model_fields.items() if name != "params"}
+    assert set(parameters) == set(fields) | own
+    assert parameters["params"].kind is inspect.Parameter.VAR_KEYWORD
+    for name, field in fields.items():
+        assert parameters[name].default == field.default, name
+        wider = str | Path | None if name == "out" else field.annotation
+        assert parameters[name].annotation == wider, name
+
+
+def test_the_forms_have_the_defaults_and_the_meanings_of_the_models():
+    from prefect.utilities.callables import parameter_schema
+
+    from fedbnsl.flows.learn import learn
+    from fedbnsl.flows.prepare import prepare
+
+    forms = [(parameter_schema(learn), {"LearnSettings": LearnSettings})]
+    forms.append((parameter_schema(prepare), {model.__name__: model for model in KINDS.values()}))
+    for form, models in forms:
+        for name, model in models.items():
+            shown = form.model_dump()["definitions"][name]["properties"]
+            assert set(shown) == set(model.model_fields)
+            known = {field: value for field, value in defaults(model).items() if field != "params"}
+            assert {field: shown[field]["default"] for field in known} == known
+            said = {field: one.description for field, one in model.model_fields.items() if field != "kind"}
+            assert {field: shown[field]["description"] for field in said} == said
+            assert all(said.values())
+
+
+def test_defaults_that_the_readme_states_are_those_of_the_model():
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    stated = re.findall(r"`--([a-z-]+)`[^`.;(]*\(([^()\s]+) by default\)", text)
+    assert stated, "the README states the default of --smoothing"
+    for name, value in stated:
+        default = LearnOptions.model_fields[name.replace("-", "_")].default
+        assert float(value) == default, name
+    assert "by default 1/n² of the smallest silo" in text
+    assert "default: 1/n², n the rows of the smallest silo" in LearnOptions.model_fields["delta"].description
+
+
+MADE_BY = {
+    "homogeneous": homogeneous,
+    "heterogeneous": heterogeneous,
+    "discrete": discrete,
+    "surrogate": surrogate,
+    "sachs": sachs,
+    "network": network,
+    "split": split_table,
+}
+
+
+@pytest.mark.parametrize("kind", MADE_BY)
+def test_what_a_generator_still_takes_for_granted_is_what_the_recipe_does(kind):
+    recipe = defaults(KINDS[kind])
+    for name, parameter in inspect.signature(MADE_BY[kind]).parameters.items():
+        if parameter.default is inspect.Parameter.empty or name == "kind":
+            continue
+        default = f"{parameter.default[0]}-{parameter.default[1]}" if name == "levels" else parameter.default
+        assert recipe[name] == default, name
+
+
+def test_heterogeneous_data_are_twenty_silos_of_fifty_rows(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["prepare", "heterogeneous", str(tmp_path / "made"), "--variables", "4"])
+    assert "20 silos, 1000 rows, 4 variables" in capsys.readouterr().out
+    assert set(prepare_api("heterogeneous", variables=4).schema.rows.values()) == {50}
