@@ -8,7 +8,7 @@ from typing import Literal
 Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""
 Noise = Literal["gaussian", "exponential", "gumbel"]
-"""the distributions of a linear model's errors (000 B.1.1)"""
+"""the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Version = Literal["0", "1", "2"]
 """of LUCAS: as observed, with four or with six variables set"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]

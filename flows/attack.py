@@ -20,6 +20,7 @@ from fedbnsl.algorithms.secure import ring
 from fedbnsl.algorithms.secure.exchange import Transport
 from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.secure.session import Phase
+from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
 
 ATTACKED = "notears-admm"
@@ -152,7 +153,7 @@ class Copying:
 
 def judged(protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray) -> Attacked:
     """Return the errors of the estimates, and those of the mean of all silos, which any result reveals."""
-    true = {silo: table.T @ table / len(table) for silo, table in data.tables.items()}
+    true = {silo: products(table) / len(table) for silo, table in data.tables.items()}
     return Attacked(
         protection,
         {silo: relative_error(guesses[silo], true[silo]) for silo in sorted(true)},

@@ -15,7 +15,7 @@ from fedbnsl.data.splitting.partition import split_table
 from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Recipe, Sachs, Split, Surrogate
 
 DISCRETE_SACHS_ROWS = 853
-"""the rows of the table's first condition, as 003 §5.4 uses them"""
+"""the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""
 
 
 def make(recipe: Recipe) -> FederatedData:

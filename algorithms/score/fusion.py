@@ -147,9 +147,10 @@ def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the minimal directed independence map of `dag` for `order`: the DAG covered-arc reversals lead to.
+    """Return the minimal directed independence map of `dag` for `order`.
 
-    It is unique. The parents of v are the variables w before v that are not d-separated from v by the others before
+    It is unique. Reversing covered arcs one by one leads to a DAG of that order which holds all its arcs, and now and
+    then more. The parents of v are the variables w before v that are not d-separated from v by the others before
     v (Peña 2011): those that v reaches in the moral graph of the ancestors of v and of all before it, through
     variables after v only (Lauritzen et al. 1990).
     """

@@ -18,7 +18,7 @@ from .session import Session
 
 
 def refit(job: Job, session: Session, structure: Structure) -> Server | None:
-    """Return the errors of the learned weights and of the silos' own (000 B.2.2); None where a silo is lost on the way.
+    """Return the errors of the learned weights and of the silos' own; None where a silo is lost on the way.
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """

@@ -1,4 +1,4 @@
-"""`fedbnsl features`: the Markov blanket of a target variable, learned over the silos (003 §7.5)."""
+"""`fedbnsl features`: the Markov blanket of a target variable, learned over the silos (Wang, Ma & Wang 2023, §7.5)."""
 
 import csv
 import os

@@ -58,14 +58,14 @@ class TestIndependenceMap:
 
     @CHECKED
     @given(graphs=dags(k=1), seed=st.integers(0, 10**6))
-    def test_covered_arc_reversals_lead_to_it(self, graphs, seed):
+    def test_covered_arc_reversals_lead_to_a_dag_that_holds_it(self, graphs, seed):
         (dag,) = graphs
         order = np.random.default_rng(seed).permutation(len(dag))
         rest, reversed_ = dag.copy(), np.zeros_like(dag)
         for v in order[::-1]:  # of the children that may come next, the first in the order: arcs added agree with it
             make_sink(rest, v, np.argsort(order))
             reversed_[:, v], rest[:, v] = rest[:, v], False
-        np.testing.assert_array_equal(reversed_, independence_map(dag, order))
+        assert (reversed_ >= independence_map(dag, order)).all()
 
     @CHECKED
     @given(graphs=dags())
