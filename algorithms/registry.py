@@ -326,14 +326,7 @@ def unpack(packed: bytes) -> AlgorithmSpec:
     settings of something else.
     """
     name, settings, wrappers = wire.decode(tuple, packed)
-    spec = AlgorithmSpec(name, _unpacked(entry(name).config, settings))
+    spec = AlgorithmSpec(name, wire.decode(entry(name).config, settings))
     for wrapper, its_settings in wrappers:
-        spec = spec.wrapped(wrapper, _unpacked(wrapper_entry(wrapper).config, its_settings))
+        spec = spec.wrapped(wrapper, wire.decode(wrapper_entry(wrapper).config, its_settings))
     return spec
-
-
-def _unpacked(config: type[Any], packed: bytes) -> Any:
-    settings = wire.decode(config, packed)
-    if not isinstance(settings, config):
-        raise ValueError(f"the bytes do not hold a {config.__name__}, they hold {settings!r}")
-    return settings

@@ -64,7 +64,9 @@ def _unpack(code: int, packed: bytes) -> NDArray[Any]:
 
 
 def _typed(kind: Any, plain: Any) -> Any:
-    if dataclasses.is_dataclass(kind) and isinstance(plain, dict):
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(plain, dict):
+            raise ValueError(f"the bytes do not hold a {kind}, they hold {plain!r}")
         hints = get_type_hints(kind)
         try:
             return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]

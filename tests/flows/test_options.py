@@ -9,10 +9,11 @@ import pytest
 from fedbnsl import learn as learn_api
 from fedbnsl import prepare as prepare_api
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.generators.discrete import discrete, surrogate
+from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import sachs
+from fedbnsl.data.networks.surrogate import surrogate
 from fedbnsl.data.splitting.partition import split_table
 from fedbnsl.flows.cli.main import command, main
 from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSettings

@@ -64,12 +64,12 @@ def section(title: str, *parts: str) -> str:
 
 def paragraph(text: str, kind: str = "") -> str:
     """Return a paragraph of `text`, of the style class `kind`."""
-    return f'<p class="{kind}">{shown(text)}</p>' if kind else f"<p>{shown(text)}</p>"
+    return f'<p class="{kind}">{as_html(text)}</p>' if kind else f"<p>{as_html(text)}</p>"
 
 
 def tiles(figures: Iterable[tuple[str, object]]) -> str:
     """Return the most important figures, in large print."""
-    each = (f'<div class="tile"><b>{shown(value)}</b><span>{escape(name)}</span></div>' for name, value in figures)
+    each = (f'<div class="tile"><b>{as_html(value)}</b><span>{escape(name)}</span></div>' for name, value in figures)
     return f'<div class="tiles">{"".join(each)}</div>'
 
 
@@ -80,7 +80,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], scrolling: bo
     kinds = [' class="number"' if is_number else "" for is_number in numeric]
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, header, strict=True))
     lines = (
-        "<tr>" + "".join(f"<td{kind}>{shown(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{kind}>{as_html(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
         for row in rows
     )
     whole = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
@@ -97,7 +97,7 @@ def figure(svg: str) -> str:
     return f'<div class="figure">{svg}</div>'
 
 
-def shown(value: object) -> str:
+def as_html(value: object) -> str:
     """Return `value` for reading, as HTML: numbers short, None a dash, text escaped."""
     if isinstance(value, Markup):
         return value

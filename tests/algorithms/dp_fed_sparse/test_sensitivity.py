@@ -81,7 +81,7 @@ def test_bucket_counts_reach_what_is_stated():
 
 @settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (ROWS, D), elements=extreme))
-def test_no_row_is_longer_than_the_norm_it_is_drawn_in_to(table):
+def test_no_row_is_longer_than_the_norm_it_is_clipped_to(table):
     bits = 12
     q = gram.clipped(table, gram.units(SCALES), gram.radius(SCALES, 0.6), bits)
     assert (q == np.trunc(q)).all()
@@ -119,10 +119,10 @@ def test_scales_are_found_also_under_noise(scale):
 
 
 @pytest.mark.parametrize(("deviation", "wrong"), [(0.99, 0.05), (2.0, 0.3)])
-def test_what_can_be_heard_is_mostly_right_and_what_cannot_is_refused(deviation, wrong):
+def test_a_sufficient_signal_is_mostly_right_and_a_lesser_one_is_refused(deviation, wrong):
     """Deviations of the noise relative to the greatest that is allowed: a scale is wrong when it is off by half."""
     rng, rows = np.random.default_rng(3), 2000
-    most = rows * np.linalg.norm(scales.profiles()[190]) / scales.HEARD
+    most = rows * np.linalg.norm(scales.profiles()[190]) / scales.LEAST_SIGNAL
     noise = np.rint(rng.normal(0, deviation * most, (400, scales.BUCKETS))).astype(np.int64)
     counts = scales.bucket_counts(rng.normal(size=(rows, 1))) + noise
     off = np.abs(np.log2(scales.CANDIDATES[(counts @ scales.profiles().T).argmax(axis=1)])) > 1
