@@ -1,6 +1,7 @@
 """Make the data set that a recipe describes."""
 
 from pathlib import Path
+from typing import assert_never
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
@@ -37,7 +38,7 @@ def make(recipe: Recipe) -> FederatedData:
             return lucas(recipe.version, recipe.silos, recipe.rows, recipe.seed)
         case Split():
             return _split(recipe)
-    raise TypeError(f"no way to make a {type(recipe).__name__}")
+    assert_never(recipe)
 
 
 def _range(levels: str) -> tuple[int, int]:

@@ -37,4 +37,4 @@ def test_every_module_is_in_the_wheel(wheel):
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_folder_with_modules_is_a_package(room):
     folders = {path.parent for path in (ROOT / room).rglob("*.py")}
-    assert all((folder / "__init__.py").exists() for folder in folders)
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []

@@ -1,6 +1,6 @@
 """What `prepare` can make: a recipe for each kind of data. Commands, Python API and Prefect's form come from these."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -76,11 +76,7 @@ Concentration = Annotated[
 ]
 
 
-class Recipe(Options):
-    """A data set that can be made."""
-
-
-class _Linear(Recipe):
+class _Linear(Options):
     variables: Variables = 20
     silos: Silos = 8
     rows: Rows = 5000
@@ -119,7 +115,7 @@ class Heterogeneous(_Linear):
     ] = 0.1
 
 
-class Discrete(Recipe):
+class Discrete(Options):
     """Draw every silo's rows from the same random network over discrete variables."""
 
     model_config = ConfigDict(title="discrete: one random network for all silos")
@@ -134,7 +130,7 @@ class Discrete(Recipe):
     latent: Latent = 0
 
 
-class Surrogate(Recipe):
+class Surrogate(Options):
     """Draw the rows of one discrete network; a hidden variable deals them to the silos, so that each is biased."""
 
     model_config = ConfigDict(title="surrogate: silos that a hidden variable tells apart")
@@ -175,7 +171,7 @@ class Surrogate(Recipe):
     latent: Latent = 0
 
 
-class Sachs(Recipe):
+class Sachs(Options):
     """Deal the Sachs data to silos: flow cytometry of 11 proteins in 7466 cells (Sachs et al. 2005)."""
 
     model_config = ConfigDict(title="sachs: 11 proteins, 7466 cells")
@@ -210,7 +206,7 @@ class Sachs(Recipe):
     seed: Seed = 0
 
 
-class Network(Recipe):
+class Network(Options):
     """Draw rows from a published network, or from a BIF file of yours."""
 
     model_config = ConfigDict(title="network: a published network")
@@ -231,7 +227,7 @@ class Network(Recipe):
     latent: Latent = 0
 
 
-class Lucas(Recipe):
+class Lucas(Options):
     """Draw rows of LUCAS, a made-up study of lung cancer in 12 variables, for feature selection (Guyon et al. 2008)."""
 
     model_config = ConfigDict(title="lucas: 12 variables, for causal feature selection")
@@ -246,7 +242,7 @@ class Lucas(Recipe):
     seed: Seed = 0
 
 
-class Split(Recipe):
+class Split(Options):
     """Deal a table of yours to silos: in equal parts, in skewed parts, in given sizes, or by a column."""
 
     model_config = ConfigDict(title="split: a table of yours")
@@ -300,19 +296,10 @@ class Split(Recipe):
     seed: Seed = 0
 
 
-AnyRecipe = Annotated[
-    Homogeneous | Heterogeneous | Discrete | Surrogate | Sachs | Network | Lucas | Split, Field(discriminator="kind")
-]
-KINDS: dict[str, type[Recipe]] = {
-    "homogeneous": Homogeneous,
-    "heterogeneous": Heterogeneous,
-    "discrete": Discrete,
-    "surrogate": Surrogate,
-    "sachs": Sachs,
-    "network": Network,
-    "lucas": Lucas,
-    "split": Split,
-}
+Recipe = Homogeneous | Heterogeneous | Discrete | Surrogate | Sachs | Network | Lucas | Split
+AnyRecipe = Annotated[Recipe, Field(discriminator="kind")]
+KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for model in get_args(Recipe)}
+"""the recipe of each kind of data"""
 
 
 def recipe(kind: str, **options: Any) -> Recipe:

@@ -9,6 +9,7 @@ import pytest
 from fedbnsl import learn as learn_api
 from fedbnsl import prepare as prepare_api
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.networks.published import network
@@ -133,6 +134,13 @@ def test_defaults_that_the_readme_states_are_those_of_the_model():
         assert float(value) == default, name
     assert "by default 1/n² of the smallest silo" in text
     assert "default: 1/n², n the rows of the smallest silo" in LearnOptions.model_fields["delta"].description
+
+
+def test_the_readme_names_every_algorithm_and_every_kind_of_data():
+    text = README.read_text(encoding="utf-8")
+    assert [name for name in ALGORITHMS if f"`{name}`" not in text] == []
+    (kinds,) = re.findall(r"`fedbnsl prepare (\S+) OUT`", text)
+    assert set(kinds.split("\\|")) == set(KINDS)
 
 
 MADE_BY = {

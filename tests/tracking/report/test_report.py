@@ -5,8 +5,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.report import report_html, warnings
+from fedbnsl.tracking.report.words import COUNTS, SCORES
 from fedbnsl.tracking.result import Parameters, PrivacySpent
 
 VOID = {"meta", "br"}
@@ -33,6 +35,11 @@ def parsed(html):
     parser.feed(html)
     assert parser.open == []
     return parser
+
+
+def test_every_figure_of_a_comparison_has_a_label():
+    one = Structure(("a", "b"), np.array([[0.0, 1.0], [0.0, 0.0]]))
+    assert set(compare(one, one)) - {*SCORES, *COUNTS} == set()
 
 
 def test_the_report_needs_nothing_else(chain):
