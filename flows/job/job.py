@@ -1,6 +1,5 @@
 """The description of one execution of `learn`: everything is parsed and typed, and nothing has begun."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +18,18 @@ class Job:
     seed: int
     engine: str
     dataset: str
+    allow_cyclic_truth: bool
+    secure: bool
+    budget: float
+    """the most ε that all runs on a silo's rows may spend together"""
+    parameters: bool
+    """whether to learn the parameters of the structure, too"""
+    smoothing: float
+    """equivalent sample size of the prior of probability tables"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
-    allow_cyclic_truth: bool = False
-    secure: bool = False
-    budget: float = math.inf
-    """the most ε that all runs on a silo's rows may spend together"""
-    parameters: bool = True
-    """whether to learn the parameters of the structure, too"""
-    smoothing: float = 1.0
-    """equivalent sample size of the prior of probability tables"""
 
     @property
     def center(self) -> bool:

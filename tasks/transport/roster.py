@@ -19,7 +19,7 @@ class Roster:
 
     transport: SiloTransport
     silos: tuple[str, ...]
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience
     gone: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -14,7 +14,7 @@ from .silo_transport import PendingAnswer, SiloTransport
 class Patience:
     """How long the coordinator waits, in seconds, before it gives a silo up."""
 
-    absent: float = 60.0
+    absent: float
     """for a worker that died to come back"""
     solve: float = 3600.0
     """for one answer of a worker that is there"""

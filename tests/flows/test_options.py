@@ -9,6 +9,7 @@ import pytest
 from fedbnsl import learn as learn_api
 from fedbnsl import prepare as prepare_api
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.tables import FamilyTables
 from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
@@ -134,6 +135,10 @@ def test_defaults_that_the_readme_states_are_those_of_the_model():
         assert float(value) == default, name
     assert "by default 1/n² of the smallest silo" in text
     assert "default: 1/n², n the rows of the smallest silo" in LearnOptions.model_fields["delta"].description
+
+
+def test_smoothing_is_that_of_the_exchange_that_learns_tables():
+    assert LearnOptions().smoothing == FamilyTables().ess
 
 
 def test_the_readme_names_every_algorithm_and_every_kind_of_data():

@@ -14,6 +14,7 @@ from fedbnsl.tasks.silo.secure_sums import Question
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 from fedbnsl.tasks.transport.roster import Roster
 from fedbnsl.tasks.transport.secure_exchange import SecureTransport
+from fedbnsl.tasks.transport.waiting import Patience
 
 SILOS = ("silo-1", "silo-2", "silo-3")
 
@@ -49,7 +50,7 @@ def exchange(owners, terms, silent=nobody):
     """Return the replies of round 1, and all that was answered on the way."""
     algorithm = terms.algorithm()
     broadcast = algorithm.broadcast(algorithm.open_server(terms.schema))
-    roster = Roster(InProcessTransport(owners.services), terms.schema.silos)
+    roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))
     line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, bears_loss=False), silent)
     session = masked.session_of("run", 1, masked.new_attempt(), terms.schema)
     return masked.masked_round(algorithm, session, line, broadcast, None)[0], line.seen

@@ -12,6 +12,7 @@ from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.waiting import Patience
 
 ALGORITHM = "notears-admm"
 
@@ -41,7 +42,7 @@ def broadcast(owners, algorithm):
 def test_it_gives_what_the_same_silos_give_in_process_also_after_a_crash(owners, terms, algorithm, crash_before):
     schema = owners.data.schema
     *_, expected = rounds(algorithm, InProcessFederation(schema, owners.data.tables, terms.seed))
-    federation = SiloFederation(Roster(InProcessTransport(owners.services), schema.silos), terms)
+    federation = SiloFederation(Roster(InProcessTransport(owners.services), schema.silos, Patience(absent=60.0)), terms)
     if 1 in crash_before:
         owners.restart()
     for found in rounds(algorithm, federation):

@@ -7,6 +7,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.waiting import Patience
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Crashing:
 def exchange(owners, times):
     terms = owners.terms("secure-sum")
     algorithm = terms.algorithm()
-    federation = SiloFederation(Roster(Crashing(owners, times), terms.schema.silos), terms)
+    federation = SiloFederation(Roster(Crashing(owners, times), terms.schema.silos, Patience(absent=60.0)), terms)
     return federation.exchange(algorithm, 1, algorithm.broadcast(algorithm.open_server(terms.schema)))
 
 

@@ -8,6 +8,7 @@ from fedbnsl.tasks.transport.roster import Roster
 from fedbnsl.tasks.transport.waiting import Patience, answer_of
 
 CALL = MethodCall("describe")
+PATIENT = Patience(absent=60.0)
 IMPATIENT = Patience(absent=0.0, solve=0.0)
 
 
@@ -47,20 +48,20 @@ class ScriptedAnswer:
 
 def test_a_silo_that_is_back_at_the_second_look_is_waited_for():
     transport = Scripted({"a": [None, None, None, "at last"]}, [(), ("a",), ()])
-    assert answer_of(transport, "a", CALL, Patience()) == "at last"
+    assert answer_of(transport, "a", CALL, PATIENT) == "at last"
     assert transport.released == ["a"]
 
 
 def test_a_silo_that_is_away_at_two_looks_is_lost():
     transport = Scripted({"a": [None, None, "too late"]}, [(), ()])
     with pytest.raises(SiloLost, match="a: its worker has been gone for 60 s"):
-        answer_of(transport, "a", CALL, Patience())
+        answer_of(transport, "a", CALL, PATIENT)
     assert transport.released == ["a"]
 
 
 def test_a_silo_that_is_there_and_takes_too_long_is_lost():
     with pytest.raises(SiloLost, match="a: no reply within 0 s"):
-        answer_of(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(solve=0.0))
+        answer_of(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(absent=60.0, solve=0.0))
 
 
 def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():
