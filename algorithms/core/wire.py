@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 _ARRAY = 1
+_LEAVES = frozenset({bytes, str, int, float, bool, type(None), np.ndarray})
+"""what travels as it is; most of a message is made of these"""
 
 
 def encode(value: object) -> bytes:
@@ -34,6 +36,8 @@ def decode(kind: type[T], packed: bytes) -> T:
 
 
 def _plain(value: object) -> object:
+    if type(value) in _LEAVES:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
