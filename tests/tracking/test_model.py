@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,28 +6,14 @@ import pytest
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif, why_no_bif
 from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.tracking.model import as_pgmpy, model_file, pgmpy_model, why_no_model
-from fedbnsl.tracking.result import Parameters
+
+from .labelled import discrete, of
 
 ODD = ("<5", "12+", "Asy/Patch", "two words", "é", "-1", "[x]")
-
-
-def discrete(levels, seed=0):
-    """Return a network with these labels, the second variable without the last, the third in another order."""
-    rng = np.random.default_rng(seed)
-    of = {"smoke": levels, "lung cancer": levels[:-1] if len(levels) > 2 else levels, "c-3": levels[::-1]}
-    parents = {"smoke": (), "lung cancer": ("smoke",), "c-3": ("smoke", "lung cancer")}
-    tables = {
-        name: rng.dirichlet(np.ones(len(of[name])), tuple(len(of[parent]) for parent in parents[name])) for name in of
-    }
-    return DiscreteNetwork(tuple(of), of, parents, tables)
-
-
-def of(chain, network):
-    return replace(chain, structure=network.structure, truth=None, parameters=Parameters(network, "counts"))
 
 
 def test_the_network_has_weights_intercepts_and_noise(chain):

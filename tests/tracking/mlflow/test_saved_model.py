@@ -1,30 +1,12 @@
 """Models as MLflow keeps them: they predict, and come back for pgmpy."""
 
-from dataclasses import replace
-
-import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
-from fedbnsl.tracking.result import Parameters
 
-
-def discrete(levels, seed=0):
-    """Return a network with these labels, the second variable without the last, the third in another order."""
-    rng = np.random.default_rng(seed)
-    of = {"smoke": levels, "lung cancer": levels[:-1] if len(levels) > 2 else levels, "c-3": levels[::-1]}
-    parents = {"smoke": (), "lung cancer": ("smoke",), "c-3": ("smoke", "lung cancer")}
-    tables = {
-        name: rng.dirichlet(np.ones(len(of[name])), tuple(len(of[parent]) for parent in parents[name])) for name in of
-    }
-    return DiscreteNetwork(tuple(of), of, parents, tables)
-
-
-def of(chain, network):
-    return replace(chain, structure=network.structure, truth=None, parameters=Parameters(network, "counts"))
+from ..labelled import discrete, of
 
 
 def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
