@@ -1,0 +1,76 @@
+"""The rooms stay ones that one can find one's way in: no circle of imports, few files at a door, short functions."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("algorithms", "data", "tasks", "flows", "tracking")
+
+
+def module_of(path):
+    """Return the dotted name of a file below the root; that of a folder for its `__init__.py`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+
+
+def imported(name):
+    """Return the modules of the project that `name` imports, at its top or within a function."""
+    package = name.split(".")[:-1] if MODULES[name].name != "__init__.py" else name.split(".")
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        if node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+        elif (node.module or "").startswith("fedbnsl."):
+            base = node.module.split(".")[1:]
+        else:
+            continue
+        base = ".".join(part for part in base if part)
+        found = {f"{base}.{one.name}" for one in node.names} & set(MODULES)
+        yield from found or {base} & set(MODULES)
+
+
+GRAPH = {name: set(imported(name)) for name in MODULES}
+
+
+def sorted_without_circles(graph):
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert sum(map(len, GRAPH.values())) > 500
+    sorted_without_circles(GRAPH)
+
+
+@pytest.mark.parametrize("within", ["", *ROOMS])
+def test_no_room_imports_itself_by_way_of_others(within):
+    """The rooms of the project, then those within each: a folder or a file directly below it."""
+    depth = 2 if within else 1
+    room = {name: ".".join(name.split(".")[:depth]) for name in MODULES if name.startswith(within) and name != within}
+    graph = {one: set() for one in room.values()}
+    for name in room:
+        graph[room[name]] |= {room[other] for other in GRAPH[name] if other in room} - {room[name]}
+    assert any(graph.values())
+    sorted_without_circles(graph)
+
+
+def test_there_are_few_files_at_the_door_of_flows():
+    assert len(list((ROOT / "flows").glob("*.py"))) <= 8
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_function_is_long(room):
+    for path in (ROOT / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = node.end_lineno - node.lineno + 1
+                assert length <= 50, f"{path.relative_to(ROOT)}: {node.name} has {length} lines"
