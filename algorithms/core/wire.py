@@ -70,7 +70,8 @@ def _unpack(code: int, packed: bytes) -> NDArray[Any]:
 def _typed(kind: Any, plain: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         if not isinstance(plain, dict):
-            raise ValueError(f"the bytes do not hold a {kind}, they hold {plain!r}")
+            # The value itself is not named: in a silo's journal it may be made of rows.
+            raise ValueError(f"the bytes do not hold a {kind}, but a value of type {type(plain).__name__}")
         hints = get_type_hints(kind)
         try:
             return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]
