@@ -16,14 +16,23 @@ class Schema:
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
+    `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
+    table: between stretches lies a gap, or another series begins; empty for data that are no time series.
     """
 
     variables: tuple[str, ...]
     rows: dict[str, int]
     kind: Kind = "continuous"
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def silos(self) -> tuple[str, ...]:
         """The names of the silos, sorted: the order in which anything is ever added up."""
         return tuple(sorted(self.rows))
+
+    def windows(self, lags: int) -> dict[str, int]:
+        """Return, by silo, how many rows have `lags` rows of the same stretch before them; with 0 lags all rows."""
+        if not lags:
+            return dict(self.rows)
+        return {silo: sum(max(length - lags, 0) for length in self.stretches[silo]) for silo in self.rows}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dag import find_cycle, is_acyclic
+from .lagged import lagged_name
 from .marks import Marks
 from .pag import directed_edges
 from .skeleton import directed_part
@@ -24,12 +25,18 @@ class Structure:
     at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`marks.py`). `kind` says how to read the matrix, not that the
     graph is acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before
     thresholding, where there are such, for AUROC and AUPR.
+
+    A dynamic structure has `lagged` edges, too, `[lags, n_variables, n_variables]`: `lagged[k - 1, i, j] != 0` means
+    that i at time t − k → j at time t. `weights` then are the edges within one time, W of Chen, Ma & Yue, and `lagged`
+    their A. There a variable may depend on its own past.
     """
 
     variables: tuple[str, ...]
     weights: NDArray[np.float64]
     kind: GraphKind = "dag"
     scores: NDArray[np.float64] | None = None
+    lagged: NDArray[np.float64] | None = None
+    lagged_scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a name that stands twice, a matrix that is not square in the variables, and an edge to itself."""
@@ -40,6 +47,9 @@ class Structure:
         for matrix in (self.weights, self.scores):
             if matrix is not None and matrix.shape != (d, d):
                 raise ValueError(f"{d} variables need a {d} x {d} matrix, not {matrix.shape}")
+        for lagged in (self.lagged, self.lagged_scores):
+            if lagged is not None and lagged.shape != (self.lags, d, d):
+                raise ValueError(f"{d} variables need {self.lags} x {d} x {d} lagged weights, not {lagged.shape}")
         if np.any(np.diag(self.weights)):
             raise ValueError(f"{self.variables[int(np.argmax(np.diag(self.weights) != 0))]} has an edge to itself")
 
@@ -47,6 +57,11 @@ class Structure:
     def adjacency(self) -> NDArray[np.bool_]:
         """Where the edges are, `[n_variables, n_variables]`."""
         return np.asarray(self.weights != 0)
+
+    @property
+    def lags(self) -> int:
+        """How far back the lagged edges reach; 0 for a structure that is not dynamic."""
+        return 0 if self.lagged is None else len(self.lagged)
 
     @property
     def acyclic(self) -> bool:
@@ -77,15 +92,26 @@ class Structure:
             raise ValueError(f"{', '.join(variables)} is not an order of {', '.join(self.variables)}")
         position = {name: v for v, name in enumerate(self.variables)}
         order = [position[name] for name in variables]
-        by_order = np.ix_(order, order)
-        scores = None if self.scores is None else self.scores[by_order]
-        return Structure(tuple(variables), self.weights[by_order], self.kind, scores)
+        matrices = (self.weights, self.scores, self.lagged, self.lagged_scores)
+        weights, scores, lagged, lagged_scores = (
+            None if matrix is None else matrix[..., order, :][..., order] for matrix in matrices
+        )
+        assert weights is not None
+        return Structure(tuple(variables), weights, self.kind, scores, lagged, lagged_scores)
 
     def to_networkx(self) -> "nx.DiGraph[str]":
-        """Return the structure as a directed networkx graph with edge attribute `weight`."""
+        """Return the structure as a directed networkx graph with edge attribute `weight`.
+
+        A dynamic one is unrolled: x at time t is the node "x", at time t − 1 the node "x[t-1]".
+        """
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(self.variables)
         graph.add_weighted_edges_from(
             (self.variables[i], self.variables[j], float(self.weights[i, j])) for i, j in np.argwhere(self.adjacency)
         )
+        if self.lagged is not None:
+            graph.add_weighted_edges_from(
+                (lagged_name(self.variables[i], k + 1), self.variables[j], float(self.lagged[k, i, j]))
+                for k, i, j in np.argwhere(self.lagged)
+            )
         return graph

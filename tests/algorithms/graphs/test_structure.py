@@ -44,3 +44,17 @@ def test_to_networkx_carries_names_and_weights():
     graph = Structure(("a", "b", "c"), np.array([[0, 0.5, 0], [0, 0, 0], [0, 0, 0.0]])).to_networkx()
     assert set(graph.nodes) == {"a", "b", "c"}
     assert list(graph.edges.data("weight")) == [("a", "b", 0.5)]
+
+
+def test_lagged_edges_move_with_the_names_and_are_drawn_from_earlier_times():
+    lagged = np.zeros((2, 2, 2))
+    lagged[0, 0, 0], lagged[1, 0, 1] = 0.5, -1.0
+    structure = Structure(("a", "b"), np.array([[0.0, 2.0], [0.0, 0.0]]), lagged=lagged, lagged_scores=abs(lagged))
+    assert structure.lags == 2
+    turned = structure.reordered(("b", "a"))
+    assert turned.lagged[0, 1, 1] == 0.5
+    assert turned.lagged[1, 1, 0] == -1.0
+    assert turned.lagged_scores[1, 1, 0] == 1.0
+    assert set(structure.to_networkx().edges) == {("a", "b"), ("a[t-1]", "a"), ("a[t-2]", "b")}
+    with pytest.raises(ValueError, match=r"2 variables need 2 x 2 x 2 lagged weights, not \(2, 3, 3\)"):
+        Structure(("a", "b"), np.zeros((2, 2)), lagged=lagged, lagged_scores=np.zeros((2, 3, 3)))
