@@ -199,7 +199,7 @@ def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
     """
     if len(reply.sizes):
         return reply.sizes if settings.smoothness == "histogram" else reply.weight * reply.sizes
-    change, packed = reply.B.put(np.zeros((reply.B.d, reply.B.d))), steps_packing(reply.B.d, settings)
+    change, packed = reply.B.put(np.zeros(reply.B.shape)), steps_packing(reply.B.shape[1], settings)
     if settings.settles_order:
         return reply.weight * packed.pack(change=change, moving=change != 0, spread=reply.spread)
     return packed.pack(change=change, gap=reply.gap)
