@@ -18,15 +18,16 @@ def consensus_of(
     *,
     l1_at_server: bool,
     lags: int = 0,
+    lagged_price: float = 1.0,
     loops: bool = False,
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """Return the algorithm whose silos solve their lasso with `solver`.
 
     `moments_of` says what a silo knows of its rows, by default the weighted second moments of them, or of their
-    windows of so many `lags`.
+    windows of so many `lags`, where λ is multiplied by `lagged_price`.
     """
     own = partial(weighted_moments, center=settings.center, lags=lags)
-    model = LinearModel(solver, moments_of or own, lags)
+    model = LinearModel(solver, moments_of or own, lags, lagged_price)
     if settings.any:
         return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
     return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)

@@ -48,6 +48,8 @@ class Terms:
     """what the penalties of each row are measured in, `[m]`; ones: plain numbers"""
     free: NDArray[np.bool_]
     """the entries that may differ from zero, `[m, d]`"""
+    prices: FloatArray
+    """what λ is multiplied by in each row, `[m]`"""
     acyclic: bool = False
     """whether the free entries cannot make a cycle: h is zero then, whatever W is"""
     hold: float = 0.0
@@ -60,8 +62,8 @@ class Terms:
 
     @property
     def l1_rows(self) -> FloatArray:
-        """λ in each row, λ·√(scale_i · min scale), `[m]`."""
-        return np.asarray(self.l1 * np.sqrt(self.scale * self.scale.min()))
+        """λ in each row, λ·price_i·√(scale_i · min scale), `[m]`."""
+        return np.asarray(self.l1 * self.prices * np.sqrt(self.scale * self.scale.min()))
 
     @property
     def least_change(self) -> FloatArray:
@@ -125,9 +127,10 @@ def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 
 
-def plain_terms(free: NDArray[np.bool_], rho2: float, l1: float) -> Terms:
-    """Return the papers' terms: penalties in plain numbers, every change sent."""
-    return Terms(rho2, l1, np.ones(len(free)), free)
+def plain_terms(model: Model, d: int, rho2: float, l1: float, *, loops: bool = False) -> Terms:
+    """Return the papers' terms: penalties in plain numbers, every edge possible, every change sent."""
+    possible, prices = model.possible(d), model.prices(d)
+    return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 
 def open_silo(problem: Problem, shape: tuple[int, int], settings: ConsensusSettings) -> Silo:
@@ -268,20 +271,15 @@ def consensus_admm(
     """
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
 
-    def terms_on(rho2: float, l1: float, d: int) -> Terms:
-        possible = model.possible(d)
-        return plain_terms(with_loops(possible) if loops else possible, rho2, l1)
-
     def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
         W = broadcast.W.put(silo.W)
-        terms = terms_on(broadcast.rho2, silo_l1, W.shape[1])
+        terms = plain_terms(model, W.shape[1], broadcast.rho2, silo_l1, loops=loops)
         beta, B = local_step(silo, W, terms)
         reply = Reply(change_between(np.zeros_like(B), B - silo.B), NOTHING, gap(silo, W, terms), NOTHING)
         return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2), reply
 
     def terms_of(server: Server) -> Terms:
-        # Without the diagonal, whatever B_p has there: W has no loops.
-        return plain_terms(model.possible(len(server.variables)), server.rho2, server_l1)
+        return plain_terms(model, len(server.variables), server.rho2, server_l1)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None

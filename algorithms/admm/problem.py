@@ -48,6 +48,10 @@ class Model(Protocol):
         """Return the parameters that may differ from zero where no order is known, `[m, d]`."""
         ...
 
+    def prices(self, d: int) -> FloatArray:
+        """Return what λ is multiplied by in each row, `[m]`: zero for parameters that are no weight of an edge."""
+        ...
+
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> Problem:
         """Return the problem of `silo`, whose rows are `table` `[n_rows, d]`."""
         ...
@@ -119,6 +123,8 @@ class LinearModel:
     solver: LassoSolver
     moments_of: MomentsOf
     lags: int = 0
+    lagged_price: float = 1.0
+    """λ of lagged edges over that of edges within one time: λ_A/λ_W of Chen, Ma & Yue"""
 
     def rows(self, d: int) -> int:
         """Return (lags + 1)·d (see `Model`)."""
@@ -127,6 +133,10 @@ class LinearModel:
     def possible(self, d: int) -> NDArray[np.bool_]:
         """Return all entries but those of a variable on itself at the same time (see `Model`)."""
         return ~np.eye(self.rows(d), d, dtype=bool)
+
+    def prices(self, d: int) -> FloatArray:
+        """Return 1 for the rows within one time and `lagged_price` for the others (see `Model`)."""
+        return np.repeat([1.0, self.lagged_price], [d, self.lags * d])
 
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> LinearProblem:
         """Return the problem of `silo`, whose rows are `table` (see `Model`)."""

@@ -74,9 +74,9 @@ def refined_admm(
         ),
         open_server=lambda schema: open_server(schema, model, settings),
         broadcast=lambda server: broadcast(server, settings),
-        local_solve=lambda silo, message: local_solve(silo, message, silo_l1, loops, settings),
+        local_solve=lambda silo, message: local_solve(silo, message, model, silo_l1, loops, settings),
         aggregate=lambda server, replies: aggregate(server, replies, model, server_l1, settings),
-        dual_update=lambda server: dual_update(server, settings),
+        dual_update=lambda server: dual_update(server, model, settings),
         converged=lambda server: converged(server, settings),
         structure=lambda server: consensus.structure(server, model.to_adjacency(server.W), settings),
         server_type=Server,
@@ -122,7 +122,7 @@ def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
 
 
 def local_solve(
-    silo: Silo, message: Broadcast, l1: float, loops: bool, settings: RefinedSettings
+    silo: Silo, message: Broadcast, model: LinearModel, l1: float, loops: bool, settings: RefinedSettings
 ) -> tuple[Silo, Reply]:
     """Take in what the server sent, do the papers' local step on these terms, and judge the moves proposed."""
     W = message.W.put(silo.W)
@@ -134,7 +134,8 @@ def local_solve(
     )
     free = free_entries(heard.place, heard.support)
     free = consensus.with_loops(free) if loops else free
-    terms = Terms(message.rho2, 0.0 if message.relax else l1, heard.scale, free, hold=settings.hold)
+    prices = model.prices(W.shape[1])
+    terms = Terms(message.rho2, 0.0 if message.relax else l1, heard.scale, free, prices, hold=settings.hold)
     beta, B = consensus.local_step(silo, W, terms)
     reply = Reply(
         B=change_between(np.zeros_like(B), B - silo.B),
@@ -162,11 +163,11 @@ def sparse(server: Server) -> Sparse | None:
     return reply_packing(server.W.shape, len(phase.moves)).sparse(change=change, gap=True, changes=True)
 
 
-def server_terms(server: Server, l1: float, settings: RefinedSettings) -> Terms:
+def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
     """Return the terms of the server's step."""
-    phase = server.phase
-    price = 0.0 if phase.stage is Stage.RELAXED else l1
-    return Terms(server.rho2, price, server.scale, phase.free, phase.ordered, settings.hold)
+    phase, prices = server.phase, model.prices(len(server.variables))
+    l1 = 0.0 if phase.stage is Stage.RELAXED else l1
+    return Terms(server.rho2, l1, server.scale, phase.free, prices, phase.ordered, settings.hold)
 
 
 def aggregate(
@@ -177,16 +178,16 @@ def aggregate(
     sent = reply_packing(server.W.shape, len(server.phase.moves)).unpack(replies.total)
     if server.number == 0 and settings.scaled:
         server = replace(server, scale=sent["scale"] / server.silos)
-    terms = server_terms(server, l1, settings)
+    terms = server_terms(server, model, l1, settings)
     stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, settings.w_steps, model.nearest)
     phase = replace(server.phase, rounds=server.phase.rounds + 1, judged=sent["changes"])
     return replace(stepped, phase=phase)
 
 
-def dual_update(server: Server, settings: RefinedSettings) -> Server:
+def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -> Server:
     """Return the state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
     phase = server.phase
-    updated = consensus.duals(server, server_terms(server, 0.0, settings))
+    updated = consensus.duals(server, server_terms(server, model, 0.0, settings))
     if phase.ordered:
         updated = replace(updated, rho2=min(server.rho2 * TIGHTEN, settings.rho2))
     else:

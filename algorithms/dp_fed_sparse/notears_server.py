@@ -45,7 +45,7 @@ def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
 def server_terms(server: Server, settings: DpFedSparse) -> Terms:
     """Return the terms of the server's step; λ acts at the silos."""
     scale = penalty_scale(server.scales, settings)
-    return Terms(server.admm.rho2, 0.0, scale, ~np.eye(len(scale), dtype=bool))
+    return Terms(server.admm.rho2, 0.0, scale, ~np.eye(len(scale), dtype=bool), np.ones(len(scale)))
 
 
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:

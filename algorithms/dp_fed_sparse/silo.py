@@ -168,7 +168,8 @@ def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
 def consensus_terms(message: Broadcast, settings: DpFedSparse) -> Terms:
     """Return the terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
     d = len(message.scales)
-    return Terms(settings.rho2, settings.l1, penalty_scale(message.scales, settings), forward(message.place, d))
+    scale = penalty_scale(message.scales, settings)
+    return Terms(settings.rho2, settings.l1, scale, forward(message.place, d), np.ones(d))
 
 
 def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
