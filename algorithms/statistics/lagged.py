@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
 
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
@@ -19,3 +20,14 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
         raise ValueError(f"stretches of {int(ends[-1])} rows for a table of {len(table)}")
     times = np.concatenate([np.arange(end - length + lags, end) for end, length in zip(ends, stretches, strict=True)])
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
+
+
+def check_lags(schema: Schema, lags: int) -> None:
+    """Raise `BadInput`, naming the silo, unless each has a stretch of `lags` + 2 rows, so of two windows, at least."""
+    for silo in schema.silos:
+        longest = max(schema.stretches.get(silo, ()), default=0)
+        if longest < lags + 2:
+            raise BadInput(
+                f"silo {silo}: fewer rows than lags + 2: its longest unbroken series has {longest} rows, "
+                f"lags = {lags} need at least {lags + 2}"
+            )
