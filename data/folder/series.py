@@ -23,7 +23,7 @@ from .times import FloatArray
 
 ROUNDING = 0.01
 """how far a time may be off, in steps: times are written rounded"""
-NO_SERIES = 'if these rows are no time series, say so in about.json: {"kind": "continuous"}'
+NO_SERIES = '; if these rows are no time series, say so in about.json: {"kind": "continuous"}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def read_series(path: Path, step: float | None = None) -> SeriesTable:
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do.
     """
     recording = read_recording(path)
-    found = cut(recording, step)
+    found = cut(recording, step, NO_SERIES)
     values = recording.values[found.rows]
     check_table(path, recording.variables, values)
     return SeriesTable(recording.variables, values, (), found.lengths, found.step)
@@ -68,13 +68,13 @@ def read_cut(path: Path, stretches: tuple[int, ...]) -> SeriesTable:
     return SeriesTable(recording.variables, values, (), stretches)
 
 
-def cut(recording: Recording, step: float | None = None) -> Cut:
-    """Return the unbroken stretches of `recording`.
+def cut(recording: Recording, step: float | None = None, remedy: str = "") -> Cut:
+    """Return the unbroken stretches of `recording`, whose times lie `step` apart, or as far as the nearest two.
 
     Raises `BadInput` for a time that stands twice in a series, for times that are not regular, and if no stretch has
-    two rows.
+    two rows; `remedy` ends the message about times.
     """
-    follows, step = _follows(recording, step)
+    follows, step = _follows(recording, step, remedy)
     rows = np.flatnonzero(recording.complete)
     together = (np.diff(rows) == 1) & follows[rows[:-1]]
     edges = np.concatenate([[0], np.flatnonzero(~together) + 1, [len(rows)]]) if rows.size else np.zeros(1, np.intp)
@@ -106,13 +106,13 @@ def keys_of(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
     return {SERIES: numbers, TIME: np.concatenate([np.arange(length) for length in stretches])}
 
 
-def _follows(recording: Recording, step: float | None) -> tuple[NDArray[np.bool_], float]:
+def _follows(recording: Recording, step: float | None, remedy: str) -> tuple[NDArray[np.bool_], float]:
     """Return whether each row but the first is one step after the row before, `[n_rows - 1]`, and what a step is."""
     within = np.diff(recording.series) == 0
     apart = np.diff(recording.times)
     twice = np.flatnonzero(within & (apart == 0))
     if twice.size:
-        raise BadInput(f"{_place(recording, twice[0] + 1)} stands in the series already; {NO_SERIES}")
+        raise BadInput(f"{_place(recording, twice[0] + 1)} stands in the series already{remedy}")
     if not within.any():
         return within, step or 1.0
     step = step or _step(apart[within])
@@ -121,7 +121,7 @@ def _follows(recording: Recording, step: float | None) -> tuple[NDArray[np.bool_
     if irregular.size:
         row = irregular[0] + 1
         far = f"{apart[row - 1]:g} after the time before, not a whole number of steps of {step:g}"
-        raise BadInput(f"{_place(recording, row)} is {far}; {NO_SERIES}")
+        raise BadInput(f"{_place(recording, row)} is {far}{remedy}")
     return within & (np.rint(steps) == 1), step
 
 
