@@ -100,6 +100,9 @@ def test_a_graph_of_what_drives_what_comes_as_json(table, tmp_path):
     path.write_text('{"nodes": ["x", "y"], "edges": [["x", "y"], ["y", "x"]]}')
     truth = series(table(), truth=path).truth
     assert truth.weights.tolist() == [[0, 1], [1, 0]]
+    path.write_text('{"edges": [["x", "y"]]}')
+    truth = series(table(), truth=path).truth
+    assert truth.weights.tolist() == [[0, 1], [0, 0]]
     assert truth.lagged is None
     for content, message in [
         ('{"edges": [["x", "z"]]}', "edge 1: 'z' is not a column of the data"),
