@@ -15,16 +15,13 @@ def require_lags(lags: Lags) -> None:
 
 
 def check_lags(schema: Schema, lags: int) -> None:
-    """Raise `BadInput` that names the silo whose longest unbroken stretch has fewer than `lags` + 2 rows.
-
-    Such a silo has at most one window, of which nothing can be learned.
-    """
+    """Raise `BadInput`, naming the silo, unless each has a stretch of `lags` + 2 rows, so of two windows, at least."""
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < lags + 2:
-            steps = f"{lags} lag{'s' * (lags > 1)} need"
             raise BadInput(
-                f"silo {silo}: its longest unbroken stretch has {longest} rows: {steps} {lags + 2} rows or more"
+                f"silo {silo}: fewer rows than lags + 2: its longest unbroken series has {longest} rows, "
+                f"lags = {lags} need at least {lags + 2}"
             )
 
 
