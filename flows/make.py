@@ -7,13 +7,14 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 from fedbnsl.data.networks.surrogate import surrogate
 from fedbnsl.data.splitting.partition import split_table
 
-from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Recipe, Sachs, Split, Surrogate
+from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Nonlinear, Recipe, Sachs, Split, Surrogate
 
 DISCRETE_SACHS_ROWS = 853
 """the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""
@@ -26,6 +27,8 @@ def make(recipe: Recipe) -> FederatedData:
             return homogeneous(**recipe.model_dump(exclude={"kind"}))
         case Heterogeneous():
             return heterogeneous(**recipe.model_dump(exclude={"kind"}))
+        case Nonlinear():
+            return nonlinear(**recipe.model_dump(exclude={"kind"}))
         case Discrete():
             return discrete(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
         case Surrogate():

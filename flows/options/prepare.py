@@ -76,7 +76,7 @@ Concentration = Annotated[
 ]
 
 
-class _Linear(Options):
+class _OnRandomGraph(Options):
     variables: Variables = 20
     silos: Silos = 8
     rows: Rows = 5000
@@ -87,6 +87,9 @@ class _Linear(Options):
         Field(title="Graph", description="Kind of random graph: Erdős–Rényi or scale-free."),
         OnCommandLine(value="NAME"),
     ] = GRAPH
+
+
+class _Linear(_OnRandomGraph):
     noise: Annotated[
         Noise,
         Field(title="Noise", description="Distribution of the errors of the linear model."),
@@ -113,6 +116,15 @@ class Heterogeneous(_Linear):
         Field(ge=0, title="Variance of the weights", description="Variance of each weight between the silos."),
         OnCommandLine(value="VAR"),
     ] = 0.1
+
+
+class Nonlinear(_OnRandomGraph):
+    """Draw every silo's rows from the same nonlinear model: each variable a random neural network of its parents."""
+
+    model_config = ConfigDict(title="nonlinear: one neural network a variable")
+    kind: Literal["nonlinear"] = "nonlinear"
+    silos: Silos = 10
+    rows: Rows = 50
 
 
 class Discrete(Options):
@@ -296,7 +308,7 @@ class Split(Options):
     seed: Seed = 0
 
 
-Recipe = Homogeneous | Heterogeneous | Discrete | Surrogate | Sachs | Network | Lucas | Split
+Recipe = Homogeneous | Heterogeneous | Nonlinear | Discrete | Surrogate | Sachs | Network | Lucas | Split
 AnyRecipe = Annotated[Recipe, Field(discriminator="kind")]
 KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for model in get_args(Recipe)}
 """the recipe of each kind of data"""
