@@ -1,5 +1,6 @@
 """Consensus ADMM for linear models, put together: the papers' loop, with what is added to it where something is."""
 
+from functools import partial
 from typing import Any
 
 from ..core.protocol import FederatedAlgorithm
@@ -16,13 +17,17 @@ def consensus_of(
     moments_of: MomentsOf | None = None,
     *,
     l1_at_server: bool,
+    lags: int = 0,
+    lagged_price: float = 1.0,
     loops: bool = False,
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """Return the algorithm whose silos solve their lasso with `solver`.
 
-    `moments_of` says what a silo knows of its rows, by default their weighted second moments.
+    `moments_of` says what a silo knows of its rows, by default the weighted second moments of them, or of their
+    windows of so many `lags`, where λ is multiplied by `lagged_price`.
     """
-    model = LinearModel(solver, moments_of or (lambda table, schema: weighted_moments(table, schema, settings.center)))
+    own = partial(weighted_moments, center=settings.center, lags=lags)
+    model = LinearModel(solver, moments_of or own, lags, lagged_price)
     if settings.any:
         return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
     return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)

@@ -14,6 +14,7 @@ with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The se
 sets other terms, and moves from phase to phase.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -44,9 +45,11 @@ class Terms:
     rho2: float
     l1: float
     scale: FloatArray
-    """what each variable's penalties are measured in, `[d]`; ones: plain numbers"""
+    """what the penalties of each row are measured in, `[m]`; ones: plain numbers"""
     free: NDArray[np.bool_]
-    """the entries that may be edges, `[d, d]`"""
+    """the entries that may differ from zero, `[m, d]`"""
+    prices: FloatArray
+    """what λ is multiplied by in each row, `[m]`"""
     acyclic: bool = False
     """whether the free entries cannot make a cycle: h is zero then, whatever W is"""
     hold: float = 0.0
@@ -54,21 +57,21 @@ class Terms:
 
     @property
     def r(self) -> FloatArray:
-        """ρ₂ in each row, `[d]`."""
+        """ρ₂ in each row, `[m]`."""
         return self.rho2 * self.scale
 
     @property
     def l1_rows(self) -> FloatArray:
-        """λ in each row, λ·√(scale_i · min scale), `[d]`."""
-        return np.asarray(self.l1 * np.sqrt(self.scale * self.scale.min()))
+        """λ in each row, λ·price_i·√(scale_i · min scale), `[m]`."""
+        return np.asarray(self.l1 * self.prices * np.sqrt(self.scale * self.scale.min()))
 
     @property
     def least_change(self) -> FloatArray:
-        """The least change worth sending in each row, hold·√(min scale / scale_i), `[d]`."""
+        """The least change worth sending in each row, hold·√(min scale / scale_i), `[m]`."""
         return np.asarray(self.hold * np.sqrt(self.scale.min() / self.scale))
 
     def norm(self, matrix: FloatArray) -> float:
-        """Return the norm of a `[d, d]` matrix with its rows in their scales."""
+        """Return the norm of a `[m, d]` matrix with its rows in their scales."""
         return float(np.sqrt(self.scale @ (matrix * matrix).sum(axis=1)))
 
 
@@ -81,6 +84,7 @@ class Server:
     number: int
     """rounds finished"""
     W: FloatArray
+    """the consensus, `[m, d]`"""
     W_known: FloatArray
     """W as the silos know it"""
     B_sum: FloatArray
@@ -96,6 +100,8 @@ class Server:
 
 
 State = TypeVar("State", bound=Server)
+Nearest = Callable[[FloatArray, FloatArray, FloatArray, float, float, int], tuple[FloatArray, float]]
+"""the server's problem, as a model solves it: see `Model.nearest`"""
 
 
 @dataclass(frozen=True)
@@ -113,22 +119,23 @@ class Silo:
 KEPT = ("rounds", "B", "beta", "W", "rho2")
 
 
-def off_diagonal(d: int, *, loops: bool = False) -> NDArray[np.bool_]:
-    """Return the entries that may be edges where no order is known, `[d, d]`; with `loops` those of the diagonal, too.
+def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return `free` `[m, d]` with the diagonal free, too.
 
-    With loops only the consensus with W, where the diagonal is zero, draws that of B_p to zero.
+    Only the consensus with W, where the diagonal is zero, then draws that of B_p to zero.
     """
-    return np.ones((d, d), dtype=bool) if loops else ~np.eye(d, dtype=bool)
+    return free | np.eye(len(free), free.shape[1], dtype=bool)
 
 
-def plain_terms(d: int, rho2: float, l1: float, *, loops: bool = False) -> Terms:
+def plain_terms(model: Model, d: int, rho2: float, l1: float, *, loops: bool = False) -> Terms:
     """Return the papers' terms: penalties in plain numbers, every edge possible, every change sent."""
-    return Terms(rho2, l1, np.ones(d), off_diagonal(d, loops=loops))
+    possible, prices = model.possible(d), model.prices(d)
+    return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 
-def open_silo(problem: Problem, d: int, settings: ConsensusSettings) -> Silo:
-    """Return a silo's state before round 1."""
-    zero = np.zeros((d, d))
+def open_silo(problem: Problem, shape: tuple[int, int], settings: ConsensusSettings) -> Silo:
+    """Return a silo's state before round 1, with parameters of this `shape`."""
+    zero = np.zeros(shape)
     return Silo(problem, 0, zero, zero, zero, settings.rho2)
 
 
@@ -150,10 +157,10 @@ def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
     return float(terms.scale @ (apart * apart).sum(axis=1))
 
 
-def open_server(schema: Schema, settings: ConsensusSettings) -> Server:
-    """Return the server's state before round 1: W = 0, no duals."""
-    d, P = len(schema.variables), len(schema.rows)
-    zero = np.zeros((d, d))
+def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
+    """Return the server's state before round 1: W = 0 `[m, d]`, no duals."""
+    P = len(schema.rows)
+    zero = np.zeros((m, len(schema.variables)))
     return Server(
         variables=schema.variables,
         silos=P,
@@ -176,7 +183,9 @@ def change_of_w(server: Server) -> Broadcast:
     return Broadcast(change_between(server.W_known, server.W), server.rho2)
 
 
-def step(server: State, change: FloatArray, gaps: float, terms: Terms, w_steps: int) -> State:
+def step(
+    server: State, change: FloatArray, gaps: float, terms: Terms, w_steps: int, nearest: Nearest = consensus_step
+) -> State:
     """Return the state with the new W, given the silos' summed `change` of B_p and summed ‖B_p − W‖²."""
     P = server.silos
     B_sum = server.B_sum + change
@@ -186,7 +195,7 @@ def step(server: State, change: FloatArray, gaps: float, terms: Terms, w_steps: 
     if terms.acyclic:
         W, h = target, 0.0
     else:
-        W, h = consensus_step(target, server.W, P * terms.r / terms.scale.min(), server.alpha, server.rho1, w_steps)
+        W, h = nearest(target, server.W, P * terms.r / terms.scale.min(), server.alpha, server.rho1, w_steps)
     W = np.where(terms.free, hold_back(server.W, W, terms.least_change), 0.0)
     size = max(terms.norm(W), float(np.sqrt(terms.scale.min())))
     return replace(
@@ -222,23 +231,35 @@ def converged(server: Server, settings: ConsensusSettings) -> bool:
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """Return the `graph` of W `[d, d]` without the entries of at most τ; `scores` are the weights before it."""
+    """Return the `graph` of W `[(lags + 1)·d, d]` without the entries of at most τ; `scores` are those before it."""
+    d = len(server.variables)
     weights = np.where(np.abs(graph) > settings.threshold, graph, 0.0)
-    if settings.repair:
-        weights, _ = break_cycles(weights)
-    return Structure(server.variables, weights, scores=np.abs(graph))
+    within = break_cycles(weights[:d])[0] if settings.repair else weights[:d]
+    if len(graph) == d:
+        return Structure(server.variables, within, scores=np.abs(graph))
+    lagged, lagged_scores = (below[d:].reshape(-1, d, d) for below in (weights, np.abs(graph)))
+    return Structure(server.variables, within, "dag", np.abs(graph[:d]), lagged, lagged_scores)
 
 
 def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:
     """Return what to follow: h, the relative residuals, edges above the threshold, ρ₁."""
+    d = len(server.variables)
+    edges = np.abs(graph) > settings.threshold
     return {
         "h": server.h,
         "primal": server.primal if np.isfinite(server.primal) else 1.0,
         "dual": server.dual,
-        "edges": float((np.abs(graph) > settings.threshold).sum()),
+        "edges": float(edges[:d].sum()),
+        **({"lagged_edges": float(edges[d:].sum())} if len(graph) > d else {}),
         "rho1": server.rho1,
         "phase": 1.0,
     }
+
+
+def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
+    """Return the shape of the parameters of `model` for the variables of `schema`, (m, d)."""
+    d = len(schema.variables)
+    return model.rows(d), d
 
 
 def consensus_admm(
@@ -252,18 +273,18 @@ def consensus_admm(
 
     def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
         W = broadcast.W.put(silo.W)
-        terms = plain_terms(len(W), broadcast.rho2, silo_l1, loops=loops)
+        terms = plain_terms(model, W.shape[1], broadcast.rho2, silo_l1, loops=loops)
         beta, B = local_step(silo, W, terms)
         reply = Reply(change_between(np.zeros_like(B), B - silo.B), NOTHING, gap(silo, W, terms), NOTHING)
         return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2), reply
 
     def terms_of(server: Server) -> Terms:
-        return plain_terms(len(server.variables), server.rho2, server_l1)
+        return plain_terms(model, len(server.variables), server.rho2, server_l1)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
-        sent = reply_packing(len(server.variables), 0).unpack(replies.total)
-        return step(server, sent["change"], float(sent["gap"]), terms_of(server), settings.w_steps)
+        sent = reply_packing(server.W.shape, 0).unpack(replies.total)
+        return step(server, sent["change"], float(sent["gap"]), terms_of(server), settings.w_steps, model.nearest)
 
     def dual_update(server: Server) -> Server:
         updated = duals(server, terms_of(server))
@@ -271,9 +292,9 @@ def consensus_admm(
 
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
-            model.problem(table, schema), len(schema.variables), settings
+            model.problem(table, schema, silo), shape_of(model, schema), settings
         ),
-        open_server=lambda schema: open_server(schema, settings),
+        open_server=lambda schema: open_server(schema, model.rows(len(schema.variables)), settings),
         broadcast=change_of_w,
         local_solve=local_solve,
         aggregate=aggregate,

@@ -20,16 +20,16 @@ NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 
 @dataclass(frozen=True)
 class Change:
-    """Entries of a `[d, d]` matrix: flat positions and values; with no positions, all d² values in row order."""
+    """Entries of a matrix of this `shape`: flat positions and values; with no positions, all values in row order."""
 
-    d: int
+    shape: tuple[int, int]
     positions: NDArray[np.unsignedinteger]
     values: FloatArray
 
     def put(self, matrix: FloatArray) -> FloatArray:
         """Return `matrix` with these entries in place of its own."""
-        if len(self.values) == self.d**2:
-            return self.values.reshape(self.d, self.d)
+        if len(self.values) == matrix.size:
+            return self.values.reshape(self.shape)
         changed = matrix.copy()
         changed.flat[self.positions.astype(np.intp)] = self.values
         return changed
@@ -37,7 +37,7 @@ class Change:
     @property
     def cost(self) -> int:
         """Bytes by the formula of Fassy El Fehri et al., B.2.1."""
-        return len(self.values) * (entry_bytes(self.d) if len(self.positions) else 8)
+        return len(self.values) * (entry_bytes(self.shape) if len(self.positions) else 8)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Broadcast:
     W: Change
     rho2: float
     scale: FloatArray = field(default_factory=lambda: NOTHING)
-    """what penalties are measured in, `[d]`, once it is known"""
+    """what penalties are measured in, `[m]`, once it is known"""
     place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
     """each variable's place in an order that has settled, `[d]`, when it is new"""
     moves: Moves = field(default_factory=lambda: NO_MOVES)
@@ -78,40 +78,39 @@ class Reply:
         return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
 
 
-def reply_packing(d: int, moves: int) -> Packing:
-    """Return how a reply is packed: all that the server needs of it is the sum over the silos."""
-    return packing(change=(d, d), scale=d, gap=(), changes=moves)
+def reply_packing(shape: tuple[int, int], moves: int) -> Packing:
+    """Return how a reply is packed: all that the server needs of it is the sum over the silos.
+
+    The parameters are a matrix of this `shape`.
+    """
+    return packing(change=shape, scale=shape[0], gap=(), changes=moves)
 
 
 def summand(reply: Reply) -> FloatArray:
     """Return `reply` as one vector to be added up."""
-    d = reply.B.d
-    return reply_packing(d, len(reply.changes)).pack(
-        change=reply.B.put(np.zeros((d, d))),
+    shape = reply.B.shape
+    return reply_packing(shape, len(reply.changes)).pack(
+        change=reply.B.put(np.zeros(shape)),
         scale=reply.scale if len(reply.scale) else None,
         gap=reply.gap,
         changes=reply.changes,
     )
 
 
-def entry_bytes(d: int) -> int:
-    """Return the bytes of one value with its position: 8 + ⌈log₂(d²)/8⌉ (Fassy El Fehri et al., B.2.1)."""
-    return 8 + int(np.ceil(2 * np.log2(max(d, 2)) / 8))
+def entry_bytes(shape: tuple[int, int]) -> int:
+    """Return the bytes of one value with its position: 8 + ⌈log₂(entries)/8⌉ (Fassy El Fehri et al., B.2.1)."""
+    return 8 + int(np.ceil(np.log2(max(shape[0] * shape[1], 4)) / 8))
 
 
 def change_between(old: FloatArray, new: FloatArray) -> Change:
     """Return the entries of `new` that differ from `old`: as a list, or as a whole matrix where that is shorter."""
-    d = len(new)
+    shape, small = (len(new), new.shape[1]), np.uint16 if new.size <= 1 << 16 else np.uint32
     positions = np.flatnonzero(new != old)
-    if len(positions) * entry_bytes(d) >= 8 * new.size:
-        return Change(d, np.empty(0, _position_type(d)), new.ravel().copy())
-    return Change(d, positions.astype(_position_type(d)), new.ravel()[positions])
+    if len(positions) * entry_bytes(shape) >= 8 * new.size:
+        return Change(shape, np.empty(0, small), new.ravel().copy())
+    return Change(shape, positions.astype(small), new.ravel()[positions])
 
 
 def hold_back(old: FloatArray, new: FloatArray, least: FloatArray) -> FloatArray:
     """Return `new`, but `old` in each entry of row i that moved by less than `least[i]`: not worth sending."""
     return np.where(np.abs(new - old) < least[:, None], old, new)
-
-
-def _position_type(d: int) -> type[np.unsignedinteger]:
-    return np.uint16 if d <= 256 else np.uint32

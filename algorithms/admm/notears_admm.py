@@ -41,31 +41,32 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """Return B = (S + R)⁻¹(S − linear), `[d, d]`, with only the allowed entries of each column free.
+    """Return B = (S + R)⁻¹(S − linear), `[m, d]`, with only the allowed entries of each column free.
 
-    Source: Ng & Zhang 2022, Eq. 8.
+    Source: Ng & Zhang 2022, Eq. 8; with lags the block system of Chen, Ma & Yue 2025, §7.4, by one factorisation.
     """
+    m, d = problem.start.shape
     A = problem.S + np.diag(problem.r)
-    right = problem.S - problem.linear
+    right = problem.S[:, :d] - problem.linear
     if loops:
         return np.asarray(cho_solve(cho_factor(A), right))
-    d = len(A)
-    if problem.allowed.sum() == d * (d - 1):
-        inverse = cho_solve(cho_factor(A), np.eye(d))
+    if problem.allowed.sum() == (m - 1) * d:
+        inverse = cho_solve(cho_factor(A), np.eye(m))
         B = inverse @ right
-        B -= inverse * (np.diag(B) / np.diag(inverse))
+        B -= inverse[:, :d] * (np.diag(B) / np.diag(inverse)[:d])
         np.fill_diagonal(B, 0.0)
         return np.asarray(B)
     return _ordered(A, right, problem.allowed)
 
 
 def _ordered(A: FloatArray, right: FloatArray, allowed: NDArray[np.bool_]) -> FloatArray:
-    """Solve each column over the variables before it: they are the leading block of A in the settled order."""
-    order = np.argsort(allowed.sum(axis=0), kind="stable")
+    """Solve each column over what is before it: the leading block of A, lags first and then in the settled order."""
+    m, d = right.shape
+    order = np.concatenate([np.arange(d, m), np.argsort(allowed[:d].sum(axis=0), kind="stable")])
     L = np.linalg.cholesky(A[np.ix_(order, order)])
     inverse = np.linalg.inv(L)  # its leading block is the inverse of the leading block of L
-    B = np.zeros_like(A)
-    for k in range(1, len(A)):
+    B = np.zeros_like(right)
+    for k in range(max(m - d, 1), m):
         before, j = order[:k], order[k]
         B[before, j] = inverse[:k, :k].T @ (inverse[:k, :k] @ right[before, j])
     return B

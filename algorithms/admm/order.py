@@ -32,6 +32,12 @@ def settled_order(strength: FloatArray) -> NDArray[np.int64]:
     return place
 
 
+def free_entries(place: NDArray[np.int64], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the entries of `support` `[m, d]` that an order allows: its first d rows forward, those of lags all."""
+    d = support.shape[1]
+    return np.vstack([forward(place, d) & support[:d], support[d:]])
+
+
 def forward(place: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
     """Return the entries `[d, d]` an order allows, from earlier to later; without one, all but the diagonal."""
     return ~np.eye(d, dtype=bool) if not len(place) else place[:, None] < place[None, :]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from .consensus import FIRST_ROUNDS
 from .messages import NO_MOVES, NO_ORDER, NOTHING, Moves
-from .order import forward, settled_order
+from .order import free_entries, settled_order
 from .order_moves import proposals, turned
 from .settings import RefinedSettings
 
@@ -44,7 +44,7 @@ class Phase:
 
     stage: Stage
     support: NDArray[np.bool_]
-    """entries that are not given up, `[d, d]`: all, until the lasso is relaxed"""
+    """entries that are not given up, `[m, d]`: all, until the lasso is relaxed"""
     rounds: int = 0
     """finished since the free entries last changed"""
     place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
@@ -58,8 +58,8 @@ class Phase:
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """The entries that may be edges, `[d, d]`."""
-        return forward(self.place, len(self.support)) & self.support
+        """The entries that may differ from zero, `[m, d]`."""
+        return free_entries(self.place, self.support)
 
     @property
     def ordered(self) -> bool:
@@ -77,21 +77,22 @@ class Phase:
         return {Stage.FREE: 1.0, Stage.RELAXED: 3.0}.get(self.stage, 2.0)
 
 
-def first_phase(d: int) -> Phase:
-    """Return the phase in which a run of d variables begins."""
-    return Phase(Stage.FREE, np.ones((d, d), dtype=bool))
+def first_phase(shape: tuple[int, int]) -> Phase:
+    """Return the phase in which a run with parameters of this `shape` begins."""
+    return Phase(Stage.FREE, np.ones(shape, dtype=bool))
 
 
 def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float) -> Phase:
-    """Return the phase that begins with the order of the strongest edges of `W` `[d, d]`."""
-    strength = np.abs(W) * np.sqrt(scale / scale.min())[:, None]
-    strength = np.where(np.abs(W) > WEAK * threshold, strength, 0.0)
+    """Return the phase that begins with the order of the strongest edges within one time of `W` `[m, d]`."""
+    within = np.abs(W[: W.shape[1]])
+    strength = within * np.sqrt(scale / scale.min())[: len(within), None]
+    strength = np.where(within > WEAK * threshold, strength, 0.0)
     return replace(phase, stage=Stage.ORDERED, place=settled_order(strength), rounds=0)
 
 
 def judging(phase: Phase, W: FloatArray, threshold: float) -> Phase:
     """Return the phase in which moves that would turn edges of `W` are judged; the same where it has no edge."""
-    moves = proposals(phase.place, np.abs(W) > WEAK * threshold)
+    moves = proposals(phase.place, np.abs(W[: W.shape[1]]) > WEAK * threshold)
     return replace(phase, stage=Stage.JUDGING, moves=moves) if len(moves) else phase
 
 

@@ -14,9 +14,9 @@ from .problem import Lasso
 
 
 def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
-    """Return the minimiser of `problem`, `[d, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
+    """Return the minimiser of `problem`, `[m, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
     B = problem.start.copy()
-    G = problem.S @ B - problem.S + problem.linear + problem.r[:, None] * B
+    G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
     M = np.diag(problem.S) + problem.r
     _descend(problem.S, B, np.asfortranarray(G), M, problem.r, problem.l1, problem.allowed, gamma, tolerance, steps)
     return B
@@ -40,7 +40,7 @@ def _best_in_column(j, B, G, M, l1, allowed):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    d = B.shape[0]
+    m, d = B.shape
     best, row = np.empty(d), np.empty(d, np.int64)
     for j in range(d):
         best[j], row[j] = _best_in_column(j, B, G, M, l1, allowed)
@@ -53,7 +53,7 @@ def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: igno
         moved = _prox(B[i, j] - size * G[i, j], size * l1[i])
         delta = moved - B[i, j]
         B[i, j] = moved
-        for k in range(d):
+        for k in range(m):
             G[k, j] += S[i, k] * delta
         G[i, j] += r[i] * delta
         best[j], row[j] = _best_in_column(j, B, G, M, l1, allowed)

@@ -20,7 +20,7 @@ from ..core.schema import FloatArray, Schema
 from . import consensus
 from .consensus import FIRST_ROUNDS, Terms
 from .messages import NO_ORDER, NOTHING, Broadcast, Moves, Reply, change_between, reply_packing, summand
-from .order import forward
+from .order import free_entries
 from .order_moves import variance_changes
 from .order_refinement import TIGHTEN, Phase, Stage, first_phase, next_phase
 from .problem import LinearModel, LinearProblem
@@ -34,7 +34,7 @@ class Server(consensus.Server):
     rows: int
     """of all silos"""
     scale: FloatArray
-    """what penalties are measured in, `[d]`; ones until the first replies"""
+    """what penalties are measured in, `[m]`; ones until the first replies"""
     phase: Phase
 
     @property
@@ -53,11 +53,11 @@ class Silo(consensus.Silo):
 
     problem: LinearProblem
     scale: FloatArray
-    """what penalties are measured in, `[d]`: this silo's own mean squares until the federation's are known"""
+    """what penalties are measured in, `[m]`: this silo's own mean squares until the federation's are known"""
     place: NDArray[np.int64]
     """each variable's place in the settled order; empty before"""
     support: NDArray[np.bool_]
-    """entries that are not given up, `[d, d]`"""
+    """entries that are not given up, `[m, d]`"""
 
 
 KEPT = (*consensus.KEPT, "scale", "place", "support")
@@ -69,12 +69,14 @@ def refined_admm(
     """Return consensus ADMM with the additions of `settings`; see `consensus.consensus_admm` for the rest."""
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_silo(model.problem(table, schema), settings),
-        open_server=lambda schema: open_server(schema, settings),
+        open_silo=lambda table, schema, silo, rng: open_silo(
+            model.problem(table, schema, silo), consensus.shape_of(model, schema), settings
+        ),
+        open_server=lambda schema: open_server(schema, model, settings),
         broadcast=lambda server: broadcast(server, settings),
-        local_solve=lambda silo, message: local_solve(silo, message, silo_l1, loops, settings),
-        aggregate=lambda server, replies: aggregate(server, replies, server_l1, settings),
-        dual_update=lambda server: dual_update(server, settings),
+        local_solve=lambda silo, message: local_solve(silo, message, model, silo_l1, loops, settings),
+        aggregate=lambda server, replies: aggregate(server, replies, model, server_l1, settings),
+        dual_update=lambda server: dual_update(server, model, settings),
         converged=lambda server: converged(server, settings),
         structure=lambda server: consensus.structure(server, model.to_adjacency(server.W), settings),
         server_type=Server,
@@ -92,18 +94,19 @@ def refined_admm(
     )
 
 
-def open_silo(problem: LinearProblem, settings: RefinedSettings) -> Silo:
-    """Return a silo's state before round 1."""
+def open_silo(problem: LinearProblem, shape: tuple[int, int], settings: RefinedSettings) -> Silo:
+    """Return a silo's state before round 1, with parameters of this `shape`."""
     S = problem.moments.S
-    opened = consensus.open_silo(problem, len(S), settings)
+    opened = consensus.open_silo(problem, shape, settings)
     scale = np.diag(S).copy() if settings.scaled else np.ones(len(S))
-    return Silo(problem, 0, opened.B, opened.beta, opened.W, opened.rho2, scale, NO_ORDER, np.ones(S.shape, bool))
+    return Silo(problem, 0, opened.B, opened.beta, opened.W, opened.rho2, scale, NO_ORDER, np.ones(shape, bool))
 
 
-def open_server(schema: Schema, settings: RefinedSettings) -> Server:
+def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
     """Return the server's state before round 1."""
-    plain, d = consensus.open_server(schema, settings), len(schema.variables)
-    return Server(**vars(plain), rows=sum(schema.rows.values()), scale=np.ones(d), phase=first_phase(d))
+    shape = consensus.shape_of(model, schema)
+    plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
+    return Server(**vars(plain), rows=rows, scale=np.ones(shape[0]), phase=first_phase(shape))
 
 
 def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
@@ -119,7 +122,7 @@ def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
 
 
 def local_solve(
-    silo: Silo, message: Broadcast, l1: float, loops: bool, settings: RefinedSettings
+    silo: Silo, message: Broadcast, model: LinearModel, l1: float, loops: bool, settings: RefinedSettings
 ) -> tuple[Silo, Reply]:
     """Take in what the server sent, do the papers' local step on these terms, and judge the moves proposed."""
     W = message.W.put(silo.W)
@@ -129,10 +132,10 @@ def local_solve(
         place=message.place if len(message.place) else silo.place,
         support=silo.support & (W != 0) if message.relax else silo.support,
     )
-    free = forward(heard.place, len(W)) & heard.support
-    if loops:
-        free = free | np.eye(len(W), dtype=bool)
-    terms = Terms(message.rho2, 0.0 if message.relax else l1, heard.scale, free, hold=settings.hold)
+    free = free_entries(heard.place, heard.support)
+    free = consensus.with_loops(free) if loops else free
+    prices = model.prices(W.shape[1])
+    terms = Terms(message.rho2, 0.0 if message.relax else l1, heard.scale, free, prices, hold=settings.hold)
     beta, B = consensus.local_step(silo, W, terms)
     reply = Reply(
         B=change_between(np.zeros_like(B), B - silo.B),
@@ -145,7 +148,7 @@ def local_solve(
 
 def judged(problem: LinearProblem, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """Return the change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
-    return variance_changes(problem.invertible, place, moves) if len(moves) else NOTHING
+    return variance_changes(problem.within(len(place)), place, moves) if len(moves) else NOTHING
 
 
 def sparse(server: Server) -> Sparse | None:
@@ -156,35 +159,35 @@ def sparse(server: Server) -> Sparse | None:
     phase = server.phase
     if not phase.ordered or phase.rounds == 0:
         return None
-    d = len(server.variables)
-    change = phase.free | np.eye(d, dtype=bool)
-    return reply_packing(d, len(phase.moves)).sparse(change=change, gap=True, changes=True)
+    change = consensus.with_loops(phase.free)
+    return reply_packing(server.W.shape, len(phase.moves)).sparse(change=change, gap=True, changes=True)
 
 
-def server_terms(server: Server, l1: float, settings: RefinedSettings) -> Terms:
+def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
     """Return the terms of the server's step."""
-    phase = server.phase
-    price = 0.0 if phase.stage is Stage.RELAXED else l1
-    return Terms(server.rho2, price, server.scale, phase.free, phase.ordered, settings.hold)
+    phase, prices = server.phase, model.prices(len(server.variables))
+    l1 = 0.0 if phase.stage is Stage.RELAXED else l1
+    return Terms(server.rho2, l1, server.scale, phase.free, prices, phase.ordered, settings.hold)
 
 
-def aggregate(server: Server, replies: Replies[Reply], l1: float, settings: RefinedSettings) -> Server:
+def aggregate(
+    server: Server, replies: Replies[Reply], model: LinearModel, l1: float, settings: RefinedSettings
+) -> Server:
     """Return the state with the new W: the papers' step, under an order without h."""
     assert replies.total is not None
-    sent = reply_packing(len(server.variables), len(server.phase.moves)).unpack(replies.total)
+    sent = reply_packing(server.W.shape, len(server.phase.moves)).unpack(replies.total)
     if server.number == 0 and settings.scaled:
         server = replace(server, scale=sent["scale"] / server.silos)
-    stepped = consensus.step(
-        server, sent["change"], float(sent["gap"]), server_terms(server, l1, settings), settings.w_steps
-    )
+    terms = server_terms(server, model, l1, settings)
+    stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, settings.w_steps, model.nearest)
     phase = replace(server.phase, rounds=server.phase.rounds + 1, judged=sent["changes"])
     return replace(stepped, phase=phase)
 
 
-def dual_update(server: Server, settings: RefinedSettings) -> Server:
+def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -> Server:
     """Return the state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
     phase = server.phase
-    updated = consensus.duals(server, server_terms(server, 0.0, settings))
+    updated = consensus.duals(server, server_terms(server, model, 0.0, settings))
     if phase.ordered:
         updated = replace(updated, rho2=min(server.rho2 * TIGHTEN, settings.rho2))
     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..admm import consensus
-from ..admm.consensus import Terms, off_diagonal
+from ..admm.consensus import Terms
 from ..admm.messages import change_between
 from ..admm.settings import ConsensusSettings
 from ..core.protocol import Replies
@@ -45,14 +45,14 @@ def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
 def server_terms(server: Server, settings: DpFedSparse) -> Terms:
     """Return the terms of the server's step; λ acts at the silos."""
     scale = penalty_scale(server.scales, settings)
-    return Terms(server.admm.rho2, 0.0, scale, off_diagonal(len(scale)))
+    return Terms(server.admm.rho2, 0.0, scale, ~np.eye(len(scale), dtype=bool), np.ones(len(scale)))
 
 
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     plan(settings, schema)
     rows = dict(sorted(schema.rows.items()))
-    admm = consensus.open_server(schema, consensus_settings(settings))
+    admm = consensus.open_server(schema, len(schema.variables), consensus_settings(settings))
     return Server(rows, 0, first_scales(settings, schema), admm)
 
 

@@ -168,7 +168,8 @@ def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
 def consensus_terms(message: Broadcast, settings: DpFedSparse) -> Terms:
     """Return the terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
     d = len(message.scales)
-    return Terms(settings.rho2, settings.l1, penalty_scale(message.scales, settings), forward(message.place, d))
+    scale = penalty_scale(message.scales, settings)
+    return Terms(settings.rho2, settings.l1, scale, forward(message.place, d), np.ones(d))
 
 
 def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
@@ -199,7 +200,7 @@ def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
     """
     if len(reply.sizes):
         return reply.sizes if settings.smoothness == "histogram" else reply.weight * reply.sizes
-    change, packed = reply.B.put(np.zeros((reply.B.d, reply.B.d))), steps_packing(reply.B.d, settings)
+    change, packed = reply.B.put(np.zeros(reply.B.shape)), steps_packing(reply.B.shape[1], settings)
     if settings.settles_order:
         return reply.weight * packed.pack(change=change, moving=change != 0, spread=reply.spread)
     return packed.pack(change=change, gap=reply.gap)

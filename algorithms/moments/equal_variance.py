@@ -24,22 +24,25 @@ COLLINEAR = 1e-3
 
 @dataclass(frozen=True)
 class Ordered:
-    """Weights `[d, d]` and the order they respect, `[d]`: first to last."""
+    """Weights `[m, d]` and the order they respect, `[d]`: first to last."""
 
     weights: FloatArray
     order: NDArray[np.int64]
 
 
-def equal_variance(S: FloatArray, price: float, most_parents: int, passes: int) -> Ordered:
-    """Return the weights and the order of the variables for second moments `S` `[d, d]`, positive definite.
+def equal_variance(S: FloatArray, price: float, most_parents: int, passes: int, d: int | None = None) -> Ordered:
+    """Return the weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
-    `price` is what a parent must explain, in units of the least variance; `passes` bounds the rounds of moves.
+    `price` is what a parent must explain, in units of the least variance; `passes` bounds the rounds of moves. The
+    first `d` variables, by default all, are put in order; the others come before them: lagged ones, of time series.
     """
-    least = price * float(np.diag(S).min())
+    d = len(S) if d is None else d
     most = min(most_parents, len(S) - 1)
-    order = _improved(S, _top_down(S, least, most), least, most, passes)
-    weights = np.zeros_like(S)
-    before = np.zeros(len(S), dtype=np.bool_)
+    first = np.arange(len(S)) >= d
+    least = price * float(np.diag(S)[:d].min())
+    order = _improved(S, first, _top_down(S, first, least, most), least, most, passes)
+    weights = np.zeros((len(S), d))
+    before = first.copy()
     for j in order:
         _, parents = _select(S, j, before, least, most)
         if len(parents):
@@ -109,11 +112,13 @@ def _score(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @njit(cache=True)
-def _top_down(S, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the order in which, each time, the variable of least variance given those before comes next."""
-    d = S.shape[0]
-    order, done = np.empty(d, np.int64), np.zeros(d, np.bool_)
+    d = len(first) - first.sum()
+    order, done = np.empty(d, np.int64), first.copy()
     variance = np.diag(S).copy()
+    for j in range(d if first.any() else 0):
+        variance[j] = _select(S, j, done, price, most)[0]
     for place in range(d):
         best = int(np.argmin(np.where(done, np.inf, variance)))
         order[place] = best
@@ -125,7 +130,7 @@ def _top_down(S, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @njit(cache=True)
-def _best_move(S, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the best new place for the variable at `place`, and by how much the total score then changes.
 
     The variable walks away from its place one step at a time; a step changes the possible parents of the neighbour that
@@ -135,7 +140,7 @@ def _best_move(S, order, score, place, price, most):  # type: ignore[no-untyped-
     mover = order[place]
     best, to = 0.0, place
     for step in (-1, 1):
-        before = np.zeros(d, np.bool_)
+        before = first.copy()
         before[order[:place]] = True
         passed = 0.0
         at = place + step
@@ -154,18 +159,18 @@ def _best_move(S, order, score, place, price, most):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def _improved(S, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _improved(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return `order` after moving each variable in turn to its best place, until none moves or `passes` are over."""
     d = len(order)
     for _ in range(passes):
         moved = False
         for mover in range(d):
-            score, before = np.empty(d), np.zeros(d, np.bool_)
+            score, before = np.empty(d), first.copy()
             for j in order:
                 score[j] = _score(S, j, before, price, most)
                 before[j] = True
             place = int(np.argmax(order == mover))
-            to = _best_move(S, order, score, place, price, most)
+            to = _best_move(S, first, order, score, place, price, most)
             if to != place:
                 moved = True
                 others = np.concatenate((order[:place], order[place + 1 :]))

@@ -78,7 +78,7 @@ def learn_from_moments(
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     kind, build = CONSENSUS[how.learner]
     settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
-    algorithm = build(settings, lambda table, schema: SecondMoments(table, rows))
+    algorithm = build(settings, lambda table, schema, silo: SecondMoments(table, rows))
     *_, last = rounds(algorithm, InProcessFederation(Schema(variables, {"pooled": rows}), {"pooled": S}))
     return algorithm.structure(last.server)
 

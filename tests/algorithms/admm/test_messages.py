@@ -16,7 +16,7 @@ def test_putting_a_change_on_the_old_matrix_gives_the_new_one(seed: int, d: int,
 
 @pytest.mark.parametrize(("d", "size"), [(2, 9), (16, 9), (17, 10), (20, 10), (200, 10), (256, 10), (257, 11)])
 def test_the_price_of_an_entry_is_the_papers(d: int, size: int) -> None:
-    assert entry_bytes(d) == size
+    assert entry_bytes((d, d)) == size
 
 
 def test_a_change_costs_the_cheaper_of_list_and_matrix() -> None:
