@@ -1,0 +1,98 @@
+"""NOTEARS-MLP on one table: the augmented Lagrangian of Zheng et al. 2020, §4.3, as their program runs it.
+
+    minimise  ½/n ‖X − X̂‖² + λ₁‖A‖₁ + ½λ₂(‖A‖² + ‖c‖²)   subject to  h(W) = tr exp(W∘W) − d = 0
+
+A is split into A⁺ − A⁻, both nonnegative, so that L-BFGS-B meets a smooth problem.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from ..core.schema import FloatArray
+from ..errors import require
+from ..graphs.structure import Structure
+from .network import Layout, acyclicity, ridged_loss
+from .settings import MlpSettings
+
+
+@dataclass(frozen=True)
+class NotearsMlp(MlpSettings):
+    """Settings of `notears-mlp`, on one table."""
+
+    rounds: int = 100
+    """updates of the multiplier α, at most"""
+    steps: int = 15_000
+    """L-BFGS-B steps for each value of α and ρ"""
+    h_tolerance: float = 1e-8
+    """h at which the graph counts as acyclic"""
+    rho_max: float = 1e16
+    """ρ, the weight of h², does not grow beyond this"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        for name in ("rounds", "steps"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        for name in ("h_tolerance", "rho_max"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+
+
+def notears_mlp(table: FloatArray, variables: tuple[str, ...], settings: NotearsMlp) -> Structure:
+    """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone; `scores` are the norms before the threshold."""
+    layout = Layout(len(variables), settings.units)
+    norms = layout.adjacency(trained(table, layout, settings))
+    return Structure(variables, np.where(norms > settings.threshold, norms, 0.0), scores=norms)
+
+
+def trained(table: FloatArray, layout: Layout, settings: NotearsMlp) -> FloatArray:
+    """Return θ `[m, d]`: ρ grows tenfold until a step makes h four times smaller, then α ← α + ρh."""
+    theta, rho, alpha, h = layout.start(settings.start), 1.0, 0.0, np.inf
+    for _ in range(settings.rounds):
+        while rho < settings.rho_max:
+            theta = minimised(theta, table, layout, settings, rho, alpha)
+            was, h = h, acyclicity(layout, theta)[0]
+            if h <= 0.25 * was:
+                break
+            rho, h = 10 * rho, was
+        alpha += rho * h
+        if h <= settings.h_tolerance or rho >= settings.rho_max:
+            break
+    return theta
+
+
+def minimised(
+    theta: FloatArray, table: FloatArray, layout: Layout, settings: NotearsMlp, rho: float, alpha: float
+) -> FloatArray:
+    """Return the θ that L-BFGS-B comes to from `theta`, for one ρ and α."""
+    size, first = theta.size, slice(layout.first)
+
+    def joined(z: FloatArray) -> FloatArray:
+        theta = z[:size].reshape(theta_shape).copy()
+        theta[first] -= z[size:].reshape(layout.first, layout.d)
+        return theta
+
+    def objective(z: FloatArray) -> tuple[float, FloatArray]:
+        theta = joined(z)
+        loss, gradient = ridged_loss(layout, theta, table, len(table), settings.l2)
+        h, slope = acyclicity(layout, theta)
+        gradient[first] += (alpha + rho * h) * slope
+        size_of_A = z[: layout.first * layout.d].sum() + z[size:].sum()
+        minus = settings.l1 - gradient[first]
+        gradient[first] += settings.l1
+        return loss + (alpha + 0.5 * rho * h) * h + settings.l1 * size_of_A, np.append(gradient, minus)
+
+    theta_shape = theta.shape
+    free = layout.free(~np.eye(layout.d, dtype=bool))
+    least = np.where(np.arange(layout.m) < layout.first, 0.0, -np.inf)[:, None] + np.zeros_like(theta)
+    most = np.where(free, np.inf, 0.0)
+    found = minimize(
+        objective,
+        np.append(np.maximum(theta, least), np.maximum(-theta[first], 0.0)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(np.append(least, np.zeros_like(theta[first])), np.append(most, most[first])),
+        options={"maxiter": settings.steps, "maxfun": 2 * settings.steps},
+    )
+    return joined(found.x)
