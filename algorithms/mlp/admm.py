@@ -20,6 +20,10 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     rho1_growth: float = 1.3
     rho2: float = 0.1
     l1: float = 0.01
+    l2: float = 0.003
+    threshold: float = 0.5
+    h_tolerance: float = 1e-3
+    tolerance: float = 0.2
     w_steps: int = 50
     steps: int = 20
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from ..admm.consensus_step import consensus_step
 from ..admm.problem import Pull
 from ..core.schema import FloatArray, Schema
-from .network import Layout, ridged_loss
+from .network import Layout, in_one_order, ridged_loss
 from .settings import MlpSettings
 
 
@@ -83,7 +83,7 @@ class MlpModel:
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> MlpProblem:
         """Return the problem of the silo whose rows are `table` `[n_rows, d]`."""
         mean_rows = sum(schema.rows.values()) / len(schema.rows)
-        return MlpProblem(self.layout(table.shape[1]), self.settings, self.steps, table, mean_rows)
+        return MlpProblem(self.layout(table.shape[1]), self.settings, self.steps, in_one_order(table), mean_rows)
 
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int

@@ -74,6 +74,14 @@ class Layout:
         return np.where(self.free(~np.eye(self.d, dtype=bool)), rng.uniform(-bound, bound, (self.m, self.d)), 0.0)
 
 
+def in_one_order(table: FloatArray) -> FloatArray:
+    """Return the rows of `table` sorted, so that their sums round alike however they come.
+
+    The loss has many minima: rounding alone decides which of two that are near a search ends in.
+    """
+    return np.ascontiguousarray(table[np.lexsort(table.T)])
+
+
 def squared_loss(layout: Layout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
     """Return ½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
 

@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, minimize
 from ..core.schema import FloatArray
 from ..errors import require
 from ..graphs.structure import Structure
-from .network import Layout, acyclicity, ridged_loss
+from .network import Layout, acyclicity, in_one_order, ridged_loss
 from .settings import MlpSettings
 
 
@@ -22,9 +22,11 @@ class NotearsMlp(MlpSettings):
     """Settings of `notears-mlp`, on one table."""
 
     rounds: int = 100
-    """updates of the multiplier α, at most"""
+    """minimisations, at most"""
     steps: int = 15_000
-    """L-BFGS-B steps for each value of α and ρ"""
+    """L-BFGS-B steps of each"""
+    tolerance: float = 1e-7
+    """relative decrease in a step at which a minimisation ends"""
     h_tolerance: float = 1e-8
     """h at which the graph counts as acyclic"""
     rho_max: float = 1e16
@@ -35,29 +37,28 @@ class NotearsMlp(MlpSettings):
         super().__post_init__()
         for name in ("rounds", "steps"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("h_tolerance", "rho_max"):
+        for name in ("tolerance", "h_tolerance", "rho_max"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
 
 
 def notears_mlp(table: FloatArray, variables: tuple[str, ...], settings: NotearsMlp) -> Structure:
     """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone; `scores` are the norms before the threshold."""
     layout = Layout(len(variables), settings.units)
-    norms = layout.adjacency(trained(table, layout, settings))
+    norms = layout.adjacency(trained(in_one_order(table), layout, settings))
     return Structure(variables, np.where(norms > settings.threshold, norms, 0.0), scores=norms)
 
 
 def trained(table: FloatArray, layout: Layout, settings: NotearsMlp) -> FloatArray:
-    """Return θ `[m, d]`: ρ grows tenfold until a step makes h four times smaller, then α ← α + ρh."""
+    """Return θ `[m, d]`: α grows by ρh where a round has made h four times smaller, else ρ grows tenfold."""
     theta, rho, alpha, h = layout.start(settings.start), 1.0, 0.0, np.inf
     for _ in range(settings.rounds):
-        while rho < settings.rho_max:
-            theta = minimised(theta, table, layout, settings, rho, alpha)
-            was, h = h, acyclicity(layout, theta)[0]
-            if h <= 0.25 * was:
-                break
-            rho, h = 10 * rho, was
-        alpha += rho * h
-        if h <= settings.h_tolerance or rho >= settings.rho_max:
+        theta = minimised(theta, table, layout, settings, rho, alpha)
+        reached = acyclicity(layout, theta)[0]
+        if reached > 0.25 * h:
+            rho *= 10
+        else:
+            h, alpha = reached, alpha + rho * reached
+        if reached <= settings.h_tolerance or rho >= settings.rho_max:
             break
     return theta
 
@@ -93,6 +94,6 @@ def minimised(
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(np.append(least, np.zeros_like(theta[first])), np.append(most, most[first])),
-        options={"maxiter": settings.steps, "maxfun": 2 * settings.steps},
+        options={"maxiter": settings.steps, "maxfun": 2 * settings.steps, "ftol": settings.tolerance},
     )
     return joined(found.x)
