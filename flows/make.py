@@ -14,7 +14,18 @@ from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 from fedbnsl.data.networks.surrogate import surrogate
 from fedbnsl.data.splitting.partition import split_table
 
-from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Nonlinear, Recipe, Sachs, Split, Surrogate
+from .options.prepare import (
+    Discrete,
+    Heterogeneous,
+    Homogeneous,
+    Lucas,
+    Network,
+    Nonlinear,
+    Recipe,
+    Sachs,
+    Split,
+    Surrogate,
+)
 
 DISCRETE_SACHS_ROWS = 853
 """the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""

@@ -16,7 +16,6 @@ from scipy.linalg import expm
 
 from ..core.schema import FloatArray
 
-
 BLOCK = 15_000
 """hidden values that are worked on at a time"""
 

@@ -66,9 +66,7 @@ def random_perceptrons(dag: NDArray[np.bool_], rng: np.random.Generator) -> Perc
     }
 
 
-def nonlinear_sem(
-    dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, rng: np.random.Generator
-) -> FloatArray:
+def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, rng: np.random.Generator) -> FloatArray:
     """Draw `rows` `[n_rows, n_variables]`: each variable is its perceptron of its parents, plus N(0, 1)."""
     values = draw_noise("gaussian", (rows, len(dag)), rng)
     for j in topological_order(dag):
