@@ -15,6 +15,8 @@ from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import fdbnl, pfdbnl, var
 from .errors import BadInput
+from .mlp import admm as mlp_admm
+from .mlp import pooled as mlp_pooled
 from .moments import dp_covariance, secure_sum
 from .parameters import refit, regressions, tables
 from .privacy.settings import PrivateSettings
@@ -119,14 +121,14 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, "medoid"),
+        build=lambda settings: local_notears.build(settings, notears.notears, "medoid"),
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
         source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, "vote"),
+        build=lambda settings: local_notears.build(settings, notears.notears, "vote"),
         vote=True,
     ),
     "notears-best": Entry(
@@ -134,7 +136,38 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, "medoid"),
+        build=lambda settings: local_notears.build(settings, notears.notears, "medoid"),
+        needs_truth=True,
+    ),
+    "notears-mlp-admm": Entry(
+        summary="consensus ADMM for nonlinear data: a small neural network for every variable (NOTEARS-MLP-ADMM)",
+        source="Ng, Zhang 2022, Section 5.2; Zheng et al. 2020: Learning Sparse Nonparametric DAGs",
+        leaves="the d·(d·u + 2u + 1) weights of its networks of u hidden units, and one residual, a round",
+        config=mlp_admm.NotearsMlpAdmm,
+        build=mlp_admm.build,
+    ),
+    "notears-mlp": Entry(
+        summary="baseline for nonlinear data: a small neural network for every variable, all rows in one place",
+        source="Zheng et al. 2020",
+        leaves="every row",
+        config=mlp_pooled.NotearsMlp,
+        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "medoid"),
+        pooled=True,
+    ),
+    "notears-mlp-voting": Entry(
+        summary="baseline: edges that more than half of the silos find by notears-mlp",
+        source="Ng, Zhang 2022, Section 6",
+        leaves=OWN_STRUCTURE,
+        config=mlp_pooled.NotearsMlp,
+        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "vote"),
+        vote=True,
+    ),
+    "notears-mlp-best": Entry(
+        summary="baseline: the best of the silos' own structures by notears-mlp, by the truth",
+        source="Ng, Zhang 2022, Section 6",
+        leaves=OWN_STRUCTURE,
+        config=mlp_pooled.NotearsMlp,
+        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "medoid"),
         needs_truth=True,
     ),
     "fed-pc": Entry(

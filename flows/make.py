@@ -8,6 +8,7 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs
@@ -15,7 +16,18 @@ from fedbnsl.data.networks.surrogate import surrogate
 from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 
-from .options.prepare import Discrete, Heterogeneous, Homogeneous, Lucas, Network, Recipe, Sachs, Split, Surrogate
+from .options.prepare import (
+    Discrete,
+    Heterogeneous,
+    Homogeneous,
+    Lucas,
+    Network,
+    Nonlinear,
+    Recipe,
+    Sachs,
+    Split,
+    Surrogate,
+)
 from .options.time_series import Dynamic, Series
 
 DISCRETE_SACHS_ROWS = 853
@@ -29,6 +41,8 @@ def make(recipe: Recipe) -> FederatedData:
             return homogeneous(**recipe.model_dump(exclude={"kind"}))
         case Heterogeneous():
             return heterogeneous(**recipe.model_dump(exclude={"kind"}))
+        case Nonlinear():
+            return nonlinear(**recipe.model_dump(exclude={"kind"}))
         case Discrete():
             return discrete(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
         case Surrogate():

@@ -7,17 +7,21 @@ What leaves a silo: the weights of its own structure, once. `notears-local` repo
 structure with the least SHD, which takes the truth to know: a mark for benchmarks, nothing a user can run.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from ..admm.notears import Notears, notears
 from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.compare import compare
 from ..graphs.structure import Structure
+
+Settings = TypeVar("Settings")
+Learner = Callable[[FloatArray, tuple[str, ...], Settings], Structure]
+"""(table, variables, settings) -> what one silo learns alone, with its weights before the threshold as scores"""
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,12 @@ class Server:
 
 
 def build(
-    settings: Notears, choose: Literal["medoid", "vote"]
+    settings: Settings, learner: Learner[Settings], choose: Literal["medoid", "vote"]
 ) -> FederatedAlgorithm[Server, OwnStructure, Broadcast, OwnStructure]:
     """Return the baseline whose structure is the silos' medoid or their vote; `local_structures` has all of them."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
-        own = notears(table, schema.variables, settings)
+        own = learner(table, schema.variables, settings)
         assert own.scores is not None
         return OwnStructure(own.weights, own.scores)
 

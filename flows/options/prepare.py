@@ -35,7 +35,7 @@ from .model import OnCommandLine, Options, checked
 from .time_series import Dynamic, Series
 
 
-class _Linear(Options):
+class _OnRandomGraph(Options):
     variables: Variables = 20
     silos: Silos = 8
     rows: Rows = 5000
@@ -46,6 +46,9 @@ class _Linear(Options):
         Field(title="Graph", description="Kind of random graph: Erdős–Rényi or scale-free."),
         OnCommandLine(value="NAME"),
     ] = GRAPH
+
+
+class _Linear(_OnRandomGraph):
     noise: Noisy = NOISE
 
 
@@ -68,6 +71,15 @@ class Heterogeneous(_Linear):
         Field(ge=0, title="Variance of the weights", description="Variance of each weight between the silos."),
         OnCommandLine(value="VAR"),
     ] = 0.1
+
+
+class Nonlinear(_OnRandomGraph):
+    """Draw every silo's rows from the same nonlinear model: each variable a random neural network of its parents."""
+
+    model_config = ConfigDict(title="nonlinear: one neural network a variable")
+    kind: Literal["nonlinear"] = "nonlinear"
+    silos: Silos = 10
+    rows: Rows = 50
 
 
 class Discrete(Options):
@@ -251,7 +263,9 @@ class Split(Options):
     seed: Seed = 0
 
 
-Recipe = Homogeneous | Heterogeneous | Discrete | Surrogate | Sachs | Network | Lucas | Split | Dynamic | Series
+Recipe = (
+    Homogeneous | Heterogeneous | Nonlinear | Discrete | Surrogate | Sachs | Network | Lucas | Split | Dynamic | Series
+)
 AnyRecipe = Annotated[Recipe, Field(discriminator="kind")]
 KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for model in get_args(Recipe)}
 """the recipe of each kind of data"""

@@ -33,8 +33,12 @@ ALSO = {
 }
 # They learn from discrete data alone.
 DISCRETE = ("fed-pc, private", "fed-fci, private")
-# So few rows that little noise drowns them.
-LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}
+# So few rows that little noise drowns them; networks so small that they are soon trained.
+LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}} | {
+    f"notears-mlp{kind}": {"units": 3, "steps": 20} for kind in ("", "-admm", "-best", "-voting")
+}
+# They send a network a variable: of five inputs and three hidden units, so many weights.
+NETWORKS = {"notears-mlp-admm": 5 * 3 + 3 + 3 + 1}
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO]
 
 
@@ -48,6 +52,13 @@ def params_of(case: str) -> tuple[str, dict[str, Any]]:
 def algorithm_of(case: str, **other: Any) -> Algorithm:
     name, params = params_of(case)
     return registry.build(registry.specify(name, params | other))
+
+
+def most_numbers(case: str) -> int:
+    """Return how many numbers an array that travels may have: of five variables, their pairs or so."""
+    if case in NETWORKS:
+        return 5 * NETWORKS[case]
+    return 5 * BUCKETS if algorithm_of(case).private else 5 * 5
 
 
 everyone = pytest.mark.parametrize("name", NAMES)
@@ -150,7 +161,7 @@ class TestEveryAlgorithm:
         if "cit-voting" in name or name in DISCRETE:  # it asks as many tests as the data call for
             assert max(shapes) <= 10 * 2**3 * 27  # 10 pairs, the subsets of the other 3, 27 numbers or 5 a test
         else:
-            assert shapes[0] == shapes[1] <= (5 * BUCKETS if algorithm_of(name).private else 5 * 5)
+            assert shapes[0] == shapes[1] <= most_numbers(name)
 
     def test_the_order_of_the_rows_does_not_matter(self, name: str) -> None:
         given = tables()
@@ -309,11 +320,12 @@ class TestConsensus:
             pytest.skip("runs on one silo, or never gets to the bottom of its problem")
         alone = list(rounds(algorithm, federation_of(name, {"a": table})))[-1].server
         three = list(rounds(algorithm, federation_of(name, {"a": table, "b": table, "c": table})))[-1].server
-        np.testing.assert_allclose(algorithm.structure(three).weights, algorithm.structure(alone).weights, atol=0.02)
+        alike = 0.1 if name in NETWORKS else 0.02  # a network's loss is flat around its many minima
+        np.testing.assert_allclose(algorithm.structure(three).weights, algorithm.structure(alone).weights, atol=alike)
 
     def test_twice_the_unit_changes_no_edge(self, name: str) -> None:
         """Where penalties are scaled, a federation that measures in millimetres learns what it learns in metres."""
-        if not registry.specify(name).settings.scaled:
+        if not getattr(registry.specify(name).settings, "scaled", False):
             pytest.skip("penalties in the papers' absolute terms")
         algorithm = registry.build(registry.specify(name, {}))
         given = tables(rows=400)

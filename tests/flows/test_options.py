@@ -14,6 +14,7 @@ from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import DynamicSettings
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import sachs
 from fedbnsl.data.networks.surrogate import surrogate
@@ -153,6 +154,7 @@ def test_the_readme_names_every_algorithm_and_every_kind_of_data():
 MADE_BY = {
     "homogeneous": homogeneous,
     "heterogeneous": heterogeneous,
+    "nonlinear": nonlinear,
     "discrete": discrete,
     "surrogate": surrogate,
     "sachs": sachs,

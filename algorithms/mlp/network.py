@@ -1,0 +1,141 @@
+"""The model of NOTEARS-MLP: for every variable a perceptron of all others with one hidden layer of sigmoid units.
+
+Source: Zheng et al. 2020, §3.2 and §4.3.
+
+    x̂_j = σ(X A_j + a_j) c_j + b_j,   W_ij = ‖A_ij·‖₂
+
+All parameters are one matrix θ `[m, d]`, a column for every variable j, m = (d + 2)·units + 1; its rows are, from
+above, A (input by input, in each of them unit by unit), a, c and b. A variable does not explain itself: A_jj = 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import expm
+
+from ..core.schema import FloatArray
+
+BLOCK = 15_000
+"""hidden values that are worked on at a time"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parameters of `d` perceptrons with `units` hidden units each stand in θ `[m, d]`."""
+
+    d: int
+    units: int
+
+    @property
+    def first(self) -> int:
+        """Rows of A."""
+        return self.d * self.units
+
+    @property
+    def m(self) -> int:
+        """Rows of θ."""
+        return self.first + 2 * self.units + 1
+
+    @property
+    def weights(self) -> NDArray[np.bool_]:
+        """Which rows of θ are weights, not biases: λ₂ is their price, `[m]`."""
+        weights = np.ones(self.m, dtype=bool)
+        weights[self.first : self.first + self.units] = weights[-1] = False
+        return weights
+
+    def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return A `[d, units, d]` (input, unit, variable), a and c `[units, d]`, b `[d]`: views of θ."""
+        a, c = self.first + self.units, self.first + 2 * self.units
+        A = theta[: self.first].reshape(self.d, self.units, self.d)
+        return A, theta[self.first : a], theta[a:c], theta[c]
+
+    def adjacency(self, theta: FloatArray) -> FloatArray:
+        """Return W `[d, d]`, the norms of the first-layer weights (Zheng et al. 2020, Eq. 12)."""
+        A = self.split(theta)[0]
+        return np.asarray(np.sqrt((A * A).sum(axis=1)))
+
+    def free(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which parameters `[m, d]` there are, if only `edges` `[d, d]` may be edges."""
+        free = np.ones((self.m, self.d), dtype=bool)
+        free[: self.first] = np.repeat(edges, self.units, axis=0)
+        return free
+
+    def start(self, seed: int) -> FloatArray:
+        """Return small random parameters: with all of them zero the units would be alike and A have no gradient.
+
+        As the authors' program draws them: A and a within ±1/√d, c and b within ±1/√units.
+        """
+        rng = np.random.default_rng(seed)
+        first, second = 1 / np.sqrt(self.d), 1 / np.sqrt(self.units)
+        bound = np.full((self.m, 1), second)
+        bound[: self.first + self.units] = first
+        return np.where(self.free(~np.eye(self.d, dtype=bool)), rng.uniform(-bound, bound, (self.m, self.d)), 0.0)
+
+
+def in_one_order(table: FloatArray) -> FloatArray:
+    """Return the rows of `table` sorted, so that their sums round alike however they come.
+
+    The loss has many minima: rounding alone decides which of two that are near a search ends in.
+    """
+    return np.ascontiguousarray(table[np.lexsort(table.T)])
+
+
+def squared_loss(layout: Layout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
+    """Return ½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
+
+    Rows are taken a few at a time, so that their hidden units stay in the processor's cache.
+    """
+    few = max(BLOCK // (layout.units * layout.d), 8)
+    loss, gradient = 0.0, np.zeros_like(theta)
+    for at in range(0, len(table), few):
+        loss += _add_block(layout, theta, table[at : at + few], gradient)
+    itself = np.arange(layout.d)
+    layout.split(gradient)[0][itself, :, itself] = 0.0
+    gradient /= rows
+    return 0.5 * loss / rows, gradient
+
+
+def ridged_loss(
+    layout: Layout, theta: FloatArray, table: FloatArray, rows: float, l2: float
+) -> tuple[float, FloatArray]:
+    """Return the squared loss plus ½λ₂(‖A‖² + ‖c‖²), and its gradient in θ `[m, d]`."""
+    loss, gradient = squared_loss(layout, theta, table, rows)
+    shrunk = l2 * layout.weights[:, None] * theta
+    return loss + 0.5 * float(np.vdot(shrunk, theta)), gradient + shrunk
+
+
+def acyclicity(layout: Layout, theta: FloatArray) -> tuple[float, FloatArray]:
+    """Return h = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
+    A = layout.split(theta)[0]
+    exponential = expm((A * A).sum(axis=1))
+    slope = 2 * A * exponential.T[:, None, :]
+    return float(np.trace(exponential)) - layout.d, slope.reshape(layout.first, layout.d)
+
+
+def _add_block(layout: Layout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
+    """Return ‖X − X̂‖² of a block of rows, and add the gradient of half of it to `gradient`."""
+    A, a, c, b = layout.split(theta)
+    to_A, to_a, to_c, to_b = layout.split(gradient)
+    n, d, units = len(table), layout.d, layout.units
+    hidden = table @ A.reshape(d, units * d)
+    hidden += a.reshape(-1)
+    _sigmoid(hidden)
+    cube = hidden.reshape(n, units, d)
+    residual = np.einsum("nud,ud->nd", cube, c) + b - table
+    to_c += np.einsum("nud,nd->ud", cube, residual)
+    to_b += residual.sum(axis=0)
+    cube *= 1.0 - cube
+    cube *= residual[:, None, :]
+    cube *= c
+    to_a += cube.sum(axis=0)
+    to_A += (table.T @ hidden).reshape(A.shape)
+    return float(np.vdot(residual, residual))
+
+
+def _sigmoid(z: FloatArray) -> None:
+    """Replace `z` by 1/(1 + e^(−z)) = ½ + ½·tanh(z/2)."""
+    z *= 0.5
+    np.tanh(z, out=z)
+    z *= 0.5
+    z += 0.5

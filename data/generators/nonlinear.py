@@ -1,0 +1,81 @@
+"""Synthetic nonlinear federated data: every variable is a random multilayer perceptron of its parents, plus noise.
+
+Source: Zheng et al. 2020, §5 (the `mlp` model of their program); Ng & Zhang 2022, §6.
+"""
+
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..defaults import GRAPH, Graph
+from ..federated import FederatedData, continuous, silo_names
+from .linear import LinearSettings, random_dag, random_weights, variable_names
+from .sem import FloatArray, draw_noise
+
+HIDDEN = 100
+"""sigmoid units of each variable's perceptron"""
+
+Perceptrons = dict[int, tuple[FloatArray, FloatArray]]
+"""of each variable with parents, the weights of its units `[n_parents, HIDDEN]` and of its output `[HIDDEN]`"""
+
+
+def nonlinear(
+    variables: int, silos: int, rows: int, seed: int, edges: int | None = None, graph: Graph = GRAPH
+) -> FederatedData:
+    """Draw silos of `rows` rows each from one nonlinear model on a random DAG.
+
+    x_j = σ(x_pa(j)ᵀ W₁) w₂ + z with 100 sigmoid units, W₁ and w₂ uniform in [−2, −0.5] ∪ [0.5, 2], z ~ N(0, 1). The
+    columns are in a random order. The model depends on the seed, `variables`, `edges` (expected; None: as many as
+    variables) and `graph` alone, and each silo has a random stream of its own: more rows or more silos leave the rest
+    as it was. The edges of the truth weigh 1. Raises `BadInput` as `LinearSettings` does.
+    """
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph)
+    rng = _stream(seed, 0)
+    dag = random_dag(variables, plan.expected_edges, rng, graph)
+    perceptrons = random_perceptrons(dag, rng)
+    tables = {
+        silo: nonlinear_sem(dag, perceptrons, rows, _stream(seed, 1, number))
+        for number, silo in enumerate(silo_names(silos))
+    }
+    names = variable_names(variables)
+    asked = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise")}
+    about = {
+        "kind": "continuous",
+        "generator": "nonlinear",
+        "source": "Zheng et al. 2020, §5; Ng & Zhang 2022, §6",
+        "parameters": asked | {"edges": plan.expected_edges},
+        "seed": seed,
+    }
+    return FederatedData(continuous(tables, names), tables, Structure(names, dag.astype(float)), {}, about)
+
+
+def random_perceptrons(dag: NDArray[np.bool_], rng: np.random.Generator) -> Perceptrons:
+    """Draw the perceptron of every variable of `dag` `[n_variables, n_variables]` that has parents."""
+    return {
+        j: (
+            random_weights(np.ones((count, HIDDEN), dtype=bool), rng),
+            random_weights(np.ones(HIDDEN, dtype=bool), rng),
+        )
+        for j, count in enumerate(dag.sum(axis=0))
+        if count
+    }
+
+
+def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, rng: np.random.Generator) -> FloatArray:
+    """Draw `rows` `[n_rows, n_variables]`: each variable is its perceptron of its parents, plus N(0, 1)."""
+    values = draw_noise("gaussian", (rows, len(dag)), rng)
+    for j in topological_order(dag):
+        if j in perceptrons:
+            inner, outer = perceptrons[j]
+            values[:, j] += expit(values[:, dag[:, j]] @ inner) @ outer
+    return values
+
+
+def _stream(seed: int, *key: int) -> np.random.Generator:
+    """Return the random stream of one purpose: (0,) the model, (1, silo) its rows."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
