@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from .admm import fed_sparse, frank_wolfe, notears, notears_admm
-from .baselines import local_notears, pooled_search, pooled_tests, vote_on_graphs, vote_on_tests
+from .baselines import local, pooled_search, pooled_tests, vote_on_graphs, vote_on_tests
 from .constraint import fed_pc
 from .constraint.settings import ConstraintSettings
 from .core import wire
@@ -13,7 +13,7 @@ from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .dp_fed_sparse import algorithm as dp_fed_sparse
-from .dynamic import fdbnl, pfdbnl, var
+from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
 from .errors import BadInput
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
@@ -32,6 +32,7 @@ SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
 COUNTS = "sums only: counts over sets of variables that the search asks about; of continuous data moments, once"
+OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 ALGORITHMS: dict[str, Entry] = {
@@ -90,6 +91,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=fdbnl.build,
         presets=fdbnl.PRESETS,
         kinds=SERIES,
+        lags_before=True,
     ),
     "pfdbnl": Entry(
         summary="a dynamic network of each silo's own, near one that all agree on (PFDBNL)",
@@ -99,6 +101,37 @@ ALGORITHMS: dict[str, Entry] = {
         build=pfdbnl.build,
         presets=pfdbnl.PRESETS,
         kinds=SERIES,
+        lags_before=True,
+    ),
+    "dynotears": Entry(
+        summary="baseline: dynamic networks from all series in one place",
+        source="Pamfil et al. 2020: DYNOTEARS",
+        leaves="every row",
+        config=dynotears.Dynotears,
+        build=fdbnl.build,
+        kinds=SERIES,
+        lags_before=True,
+        pooled=True,
+    ),
+    "dynotears-average": Entry(
+        summary="baseline: the mean of the dynamic networks that the silos find by themselves",
+        source="Chen, Ma, Yue 2025, Section 4 (Ave)",
+        leaves=OWN_DYNAMIC,
+        config=dynotears.Dynotears,
+        build=lambda settings: local.build(settings, dynotears.dynotears, "average"),
+        kinds=SERIES,
+        lags_before=True,
+        vote=True,
+    ),
+    "dynotears-best": Entry(
+        summary="baseline: the best of the silos' own dynamic networks, by the truth",
+        source="Chen, Ma, Yue 2025, Section 4 (Best)",
+        leaves=OWN_DYNAMIC,
+        config=dynotears.Dynotears,
+        build=lambda settings: local.build(settings, dynotears.dynotears, "medoid"),
+        kinds=SERIES,
+        lags_before=True,
+        needs_truth=True,
     ),
     "var": Entry(
         summary="baseline: a ridge vector autoregression, lagged edges alone, from one sum",
@@ -121,14 +154,14 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, notears.notears, "medoid"),
+        build=lambda settings: local.build(settings, notears.notears, "medoid"),
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
         source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, notears.notears, "vote"),
+        build=lambda settings: local.build(settings, notears.notears, "vote"),
         vote=True,
     ),
     "notears-best": Entry(
@@ -136,7 +169,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
-        build=lambda settings: local_notears.build(settings, notears.notears, "medoid"),
+        build=lambda settings: local.build(settings, notears.notears, "medoid"),
         needs_truth=True,
     ),
     "notears-mlp-admm": Entry(
@@ -151,7 +184,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Zheng et al. 2020",
         leaves="every row",
         config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "medoid"),
+        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
         pooled=True,
     ),
     "notears-mlp-voting": Entry(
@@ -159,7 +192,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "vote"),
+        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "vote"),
         vote=True,
     ),
     "notears-mlp-best": Entry(
@@ -167,7 +200,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
         config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local_notears.build(settings, mlp_pooled.notears_mlp, "medoid"),
+        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
         needs_truth=True,
     ),
     "fed-pc": Entry(
@@ -301,6 +334,14 @@ ALGORITHMS: dict[str, Entry] = {
 
 
 STEPS: dict[str, Entry] = {
+    "lag-order": Entry(
+        summary="before a run on time series with lags=auto: the lag order of least BIC",
+        source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
+        leaves="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
+        config=lag_order.LagOrder,
+        build=lag_order.build,
+        kinds=SERIES,
+    ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",

@@ -28,12 +28,9 @@ class Notears(FedSparse):
     rounds: int = 200
 
 
-def notears(table: NDArray[np.float64], variables: tuple[str, ...], settings: Notears) -> Structure:
-    """Return what NOTEARS learns from `table` `[n_rows, n_variables]` alone."""
+def notears(table: NDArray[np.float64], schema: Schema, settings: Notears) -> Structure:
+    """Return what NOTEARS learns from `table` `[n_rows, n_variables]` alone, whose `schema` is that of its one silo."""
     algorithm = build(settings)
-    schema = Schema(variables, {"alone": len(table)})
-    last = None
-    for last in rounds(algorithm, InProcessFederation(schema, {"alone": table})):  # noqa: B007 - the last one counts
-        pass
-    assert last is not None
+    (silo,) = schema.silos
+    *_, last = rounds(algorithm, InProcessFederation(schema, {silo: table}))
     return algorithm.structure(last.server)

@@ -55,6 +55,8 @@ class Entry:
     """a baseline that picks by the truth: for benchmarks only"""
     vote: bool = False
     """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
+    lags_before: bool = False
+    """whether a lag order that is to be chosen must be known before the first round"""
 
 
 @dataclass(frozen=True)

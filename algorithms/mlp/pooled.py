@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import break_cycles, topological_order
 from ..graphs.structure import Structure
@@ -43,11 +43,11 @@ class NotearsMlp(MlpSettings):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
 
 
-def notears_mlp(table: FloatArray, variables: tuple[str, ...], settings: NotearsMlp) -> Structure:
-    """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone."""
-    layout = Layout(len(variables), settings.units)
+def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
+    """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
+    layout = Layout(len(schema.variables), settings.units)
     theta = trained(in_one_order(table), layout, settings)
-    return thresholded(layout, theta, variables, settings.threshold)
+    return thresholded(layout, theta, schema.variables, settings.threshold)
 
 
 def thresholded(layout: Layout, theta: FloatArray, variables: tuple[str, ...], threshold: float) -> Structure:

@@ -17,6 +17,7 @@ from fedbnsl.tracking.result import RunResult
 
 from .check import check
 from .job import Job
+from .lag_order import with_lags
 from .parameters import parameters
 from .privacy import figures, privacy_spent
 from .refit import errors, may_refit, refit
@@ -55,6 +56,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
     """
     check(job, session.schema)
+    job = with_lags(job, session)
     algorithm = registry.build(job.spec)
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)

@@ -1,0 +1,109 @@
+"""Baselines that learn one structure a silo, in one exchange: local, voting, average, best.
+
+Source: Ng & Zhang 2022, §6; Na and Yang 2010; Chen, Ma & Yue 2025, §4.
+
+What leaves a silo: the weights of its own structure, once. `notears-local` reports each silo's by itself; those that
+vote keep the edges that more than half of the silos found, cycles and all; those that average threshold the mean of the
+weights, cycles and all; the best is the silo structure with the least SHD, which takes the truth to know: a mark for
+benchmarks, nothing a user can run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+
+from ..core.one_exchange import Broadcast, once
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.compare import compare
+from ..graphs.structure import Structure, below, stacked
+
+
+class Thresholded(Protocol):
+    """Settings with a threshold."""
+
+    @property
+    def threshold(self) -> float:
+        """τ: weights not above it are no edges."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=Thresholded)
+Learner = Callable[[FloatArray, Schema, Settings], Structure]
+"""(table, schema of its silo alone, settings) -> what a silo learns alone; scores are weights before the threshold"""
+Choice = Literal["medoid", "vote", "average"]
+
+
+@dataclass(frozen=True)
+class OwnStructure:
+    """A silo's own structure, all it keeps and all it sends: weights after the threshold, and before as scores."""
+
+    weights: FloatArray
+    """`[d, d]`; of a dynamic structure `[(lags + 1)·d, d]`, as `below` has them"""
+    scores: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """Every silo's structure, `[n_silos, m, d]`, in the order of `silos`."""
+
+    variables: tuple[str, ...]
+    silos: tuple[str, ...]
+    weights: FloatArray
+    scores: FloatArray
+
+
+def build(
+    settings: Settings, learner: Learner[Settings], choose: Choice
+) -> FederatedAlgorithm[Server, OwnStructure, Broadcast, OwnStructure]:
+    """Return the baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
+        return OwnStructure(*below(learner(table, alone(schema, silo), settings)))
+
+    def open_server(schema: Schema) -> Server:
+        return Server(schema.variables, (), np.empty(0), np.empty(0))
+
+    def aggregate(server: Server, replies: Replies[OwnStructure]) -> Server:
+        weights = np.stack([reply.weights for reply in replies.each])
+        return Server(server.variables, replies.silos, weights, np.stack([reply.scores for reply in replies.each]))
+
+    def structure(server: Server) -> Structure:
+        if choose == "vote":
+            return vote(server)
+        if choose == "average":
+            return average(server, settings.threshold)
+        each = list(local_structures(server).values())
+        return min(each, key=lambda one: sum(compare(one, other)["shd"] or 0 for other in each if other.acyclic))
+
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, OwnStructure), local_structures=local_structures
+    )
+
+
+def alone(schema: Schema, silo: str) -> Schema:
+    """Return what is public of `silo` alone."""
+    stretches = {silo: schema.stretches[silo]} if silo in schema.stretches else {}
+    return replace(schema, rows={silo: schema.rows[silo]}, stretches=stretches)
+
+
+def vote(server: Server) -> Structure:
+    """Return the edges found by more than half of the silos, with the mean weight of those that found them."""
+    found = server.weights != 0
+    votes = found.sum(axis=0)
+    mean = server.weights.sum(axis=0) / np.maximum(votes, 1)
+    elected = np.where(votes * 2 > len(server.silos), mean, 0.0)
+    return stacked(server.variables, elected, votes / len(server.silos))
+
+
+def average(server: Server, threshold: float) -> Structure:
+    """Return the mean of the silos' weights, without those of at most `threshold`."""
+    mean = server.weights.mean(axis=0)
+    return stacked(server.variables, np.where(np.abs(mean) > threshold, mean, 0.0), np.abs(mean))
+
+
+def local_structures(server: Server) -> dict[str, Structure]:
+    """Return each silo's own structure."""
+    return {silo: stacked(server.variables, server.weights[k], server.scores[k]) for k, silo in enumerate(server.silos)}
