@@ -15,7 +15,7 @@ from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .errors import BadInput
 from .moments import dp_covariance, secure_sum
-from .parameters import refit, regressions, tables
+from .parameters import lagged_regressions, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
@@ -259,6 +259,15 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+    ),
+    "lagged-regressions": Entry(
+        summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
+        source="ours; Lütkepohl 2005 for the reduced form",
+        leaves="means, and lagged second moments of the pairs that share a family or the error of one forecast, once; "
+        "masked with --secure",
+        config=lagged_regressions.LaggedRegressions,
+        build=lagged_regressions.build,
+        kinds=("time-series",),
     ),
 }
 """Exchanges that belong to a run without being an algorithm one would choose."""
