@@ -97,9 +97,19 @@ class RunResult:
     metrics: dict[str, Metric]
     local_structures: dict[str, Structure] = field(default_factory=dict)
     silo_scores: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    averaged: bool = False
+    """whether the scores in `metrics` are means over the silos"""
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
     parameters: Parameters = NO_PARAMETERS
     privacy: PrivacySpent | None = None
     """None for a run without noise"""
     secure: bool = False
     """whether the coordinator saw only sums"""
+
+
+def explosive(result: RunResult) -> str | None:
+    """Return a warning if the model of time series lets shocks stay or grow without bound, None if it does not."""
+    radius = result.metrics.get("spectral_radius")
+    if not isinstance(radius, float) or radius < 1:
+        return None
+    return f"Explosive: the spectral radius is {radius:.3f}, not below 1, so forecasts far ahead grow without bound."

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .edge_classes import Category, Edge
-from .edge_text import SYMBOLS
 from .lagged import lagged_name
 from .marks import ARROW, TAIL
 from .structure import Structure
@@ -27,9 +26,9 @@ class LaggedEdge(Edge):
         return self.source == self.target
 
     @property
-    def text(self) -> str:
-        """The edge in one line."""
-        return f"{lagged_name(self.source, self.lag)} {SYMBOLS[TAIL, ARROW]} {self.target}"
+    def cause(self) -> str:
+        """What its source is called at that time."""
+        return lagged_name(self.source, self.lag)
 
 
 def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:

@@ -88,6 +88,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         | figures(privacy, job),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
+        averaged=scored.averaged,
         refit=fitted.refit if fitted else {},
         parameters=model,
         privacy=privacy,

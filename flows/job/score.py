@@ -26,6 +26,8 @@ class Scored:
     local_structures: dict[str, Structure] = field(default_factory=dict)
     silo_scores: dict[str, Metrics] = field(default_factory=dict)
     """by silo, those of its own structure against its own truth, or against everyone's"""
+    averaged: bool = False
+    """whether the scores are means over the silos"""
 
 
 def check_truth(job: Job, schema: Schema) -> None:
@@ -56,17 +58,21 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
         best = min(sorted(local), key=lambda silo: _distance(_of_all(local[silo], job)))
         structure = local[best]
     elif local and not entry.vote:
-        return Scored(structure, mean(list(each.values())), local, scored)
-    return Scored(structure, _of_all(structure, job), local, scored)
+        return Scored(structure, mean(list(each.values())), local, scored, averaged=True)
+    return Scored(structure, _of_all(structure, job), local, scored, averaged=_truths_differ(job))
 
 
 def _of_all(structure: Structure, job: Job) -> Metrics:
     """Return the scores of one structure for all silos: means over their truths, where these have different edges."""
-    own, lenient = own_truths(job), job.allow_cyclic_truth
-    supports = {(job.silo_weights[silo] != 0).tobytes() for silo in own}
-    if len(supports) < 2:
+    lenient = job.allow_cyclic_truth
+    if not _truths_differ(job):
         return against(structure, job.truth, lenient)
-    return mean([against(structure, own[silo], lenient) for silo in sorted(own)])
+    return mean([against(structure, own, lenient) for _, own in sorted(own_truths(job).items())])
+
+
+def _truths_differ(job: Job) -> bool:
+    """Say whether the silos have truths of their own with different edges."""
+    return len({(job.silo_weights[silo] != 0).tobytes() for silo in own_truths(job)}) > 1
 
 
 def own_truths(job: Job) -> dict[str, Structure]:

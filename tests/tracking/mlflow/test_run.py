@@ -12,7 +12,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.run import adjacency_image, open_run, reopen_run
+from fedbnsl.tracking.mlflow.round_structure import adjacency_image
+from fedbnsl.tracking.mlflow.run import open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
 from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
 from fedbnsl.tracking.model import pgmpy_model
