@@ -43,7 +43,7 @@ def pgmpy_dynamic(structure: Structure) -> Any:
     from pgmpy.models import DynamicBayesianNetwork
 
     if structure.lagged is None or structure.lags != 1:
-        raise ValueError(f"a network of two time slices has edges from one step before: lags are {structure.lags}")
+        raise ValueError(f"a network of two time slices looks back over one step, not {structure.lags}")
     if structure.kind != "dag" or not structure.acyclic:
         raise ValueError("a dynamic Bayesian network needs a directed acyclic graph within one time")
     names = structure.variables

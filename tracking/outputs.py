@@ -20,7 +20,7 @@ from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
-from .pictures.picture import as_png, draw_matrices, draw_structure
+from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
 from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult
 
@@ -28,7 +28,7 @@ MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 FURTHER = ("matrices.png", "silo_structures.csv", "silos.csv")
-"""of dynamic structures, and of runs in which each silo has a structure of its own, without and with a truth"""
+"""of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
@@ -76,7 +76,7 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
     """Return the files that only some runs have: those among `FURTHER`."""
     found: dict[str, str | bytes] = {}
-    if result.structure.lags:
+    if result.structure.lags and len(result.structure.variables) <= UNROLLED_UP_TO:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
     if result.local_structures:
         found["silo_structures.csv"] = silo_structures_csv(result.local_structures)

@@ -18,8 +18,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 
 def console() -> Console:
-    """Return a console for stdout: as wide as the terminal, 120 where there is none."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
+    """Return a console for stdout, as wide as the terminal, else 120; brackets are printed as they are."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
 
 
 def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from ..pictures.picture import UNROLLED_UP_TO, as_svg, draw_matrices, draw_structure
 from ..result import RunResult
 from .page import figure, paragraph, section, table
-from .words import NO_TRUTH
+from .words import NO_TRUTH, READING
 
 DRAWING = (
     "Every column is a moment in time. An arrow from an earlier column says that the past of one variable acts on "
@@ -16,6 +16,7 @@ MATRICES = (
     "A coloured cell in row X and column Y is the edge from X to Y: blue where Y rises with X, red where it falls. "
     "The diagonal of A is each variable's own past."
 )
+COMMON = "Shown is one structure for all silos; those of the single silos are in silo_structures.csv."
 FORECASTS = (
     "How far a forecast of the next row misses, as a mean square: that of the model, from the past alone, and that of "
     "“as it was”, which says that nothing changes. Both are over the data that the model was fitted to, so on new data "
@@ -29,6 +30,8 @@ def dynamic_structure(result: RunResult) -> str:
     about = result.about.get("truth")
     against = f"Held against the truth{f' ({about})' if about else ''}." if truth else NO_TRUTH
     parts = [paragraph(against, "soft")]
+    parts += [paragraph(READING[structure.kind], "soft")] if structure.kind in READING else []
+    parts += [paragraph(COMMON, "soft")] if result.local_structures else []
     if len(structure.variables) <= UNROLLED_UP_TO:
         parts += [paragraph(DRAWING, "soft"), figure(as_svg(draw_structure(structure, truth), "structure"))]
     parts += [paragraph(MATRICES, "soft"), figure(as_svg(draw_matrices(structure, truth), "matrices"))]

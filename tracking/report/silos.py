@@ -1,6 +1,7 @@
 """What the report says of each silo: its rows, its own structure and how near that is to the truth."""
 
 from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 
 from ..result import RunResult
 from .page import paragraph, section, table
@@ -10,16 +11,17 @@ def silo_section(result: RunResult) -> str:
     """Return the section on the silos: their rows, and what is known of their own structures and weights."""
     figures = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
     local = bool(result.local_structures)
+    counted = (classify, classify_lagged) if result.structure.lags else (classify,)
     rows = []
     for silo in result.schema.silos:
         own = result.local_structures.get(silo)
-        edges = [len(classify(own, None)) if own else None] if local else []
+        edges = [len(of(own, None)) if own else None for of in counted] if local else []
         refit = [result.refit.get(silo, {}).get(name) for name in figures]
         rows.append((silo, result.schema.rows[silo], *edges, *refit))
     names = (
         "silo",
         "rows",
-        *(["edges of its own structure"] if local else []),
+        *(("edges of its own structure", "lagged edges")[: len(counted)] if local else ()),
         *(n.replace("_", " ") for n in figures),
     )
     explained = (
