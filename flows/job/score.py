@@ -33,10 +33,13 @@ class Scored:
 def check_truth(job: Job, schema: Schema) -> None:
     """Raise `BadInput`, before anything is learned, for a truth that cannot be compared with.
 
-    The truth of time series may say only who drives whom, at whatever lag: then it may have cycles.
+    The truth of time series may say only who drives whom, at whatever lag: then it may have cycles. Where the silos
+    have truths with different edges, these are compared with, and what they have together may have cycles, too.
     """
-    truth = job.truth
-    if truth is not None:
+    if job.truth is None:
+        return
+    truths = list(own_truths(job).values()) if _truths_differ(job) else [job.truth]
+    for truth in truths:
         only_who = schema.kind == "time-series" and truth.lagged is None
         compare(truth, truth, allow_cyclic_truth=job.allow_cyclic_truth or only_who)
 

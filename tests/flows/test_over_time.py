@@ -147,6 +147,15 @@ def test_a_truth_that_says_only_who_drives_whom_may_have_cycles(ran):
         check(replace(job, truth=replace(WHO, lagged=np.zeros((1, 3, 3)))), SCHEMA)
 
 
+def test_what_the_truths_of_the_silos_have_together_may_have_cycles(ran):
+    turned = dynamic([(1, 0)], [(1, 0, 0), (1, 1, 2)])
+    together = dynamic([(0, 1), (1, 0)], [(1, 0, 0), (1, 1, 2)])
+    result, _ = ran(TRUE, truth=together, silo_weights={"s1": slices(TRUE), "s2": slices(turned)})
+    assert (result.metrics["shd"], result.metrics["reversed"], result.averaged) == (0.5, 0.5, True)
+    with pytest.raises(BadInput, match="truth has the cycle"):
+        ran(TRUE, truth=together, silo_weights={"s1": slices(TRUE), "s2": slices(together)})
+
+
 def test_the_model_forecasts_better_than_as_it_was_and_is_stable(ran):
     result, _ = ran(TRUE)
     metrics = result.metrics
