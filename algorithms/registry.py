@@ -18,7 +18,7 @@ from .errors import BadInput
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
 from .moments import dp_covariance, secure_sum
-from .parameters import refit, regressions, tables
+from .parameters import lagged_regressions, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
@@ -363,6 +363,15 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+    ),
+    "lagged-regressions": Entry(
+        summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
+        source="ours; Lütkepohl 2005 for the reduced form",
+        leaves="means, and lagged second moments of the pairs that share a family or the error of one forecast, once; "
+        "masked with --secure",
+        config=lagged_regressions.LaggedRegressions,
+        build=lagged_regressions.build,
+        kinds=("time-series",),
     ),
 }
 """Exchanges that belong to a run without being an algorithm one would choose."""

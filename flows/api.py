@@ -43,14 +43,21 @@ class Learned:
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":
-        """The structure as a directed networkx graph with edge attribute `weight`."""
+        """The structure as a directed networkx graph with edge attribute `weight`; a dynamic one is unrolled."""
         return self.result.structure.to_networkx()
 
     @cached_property
     def weights(self) -> pd.DataFrame:
-        """The weights: row i, column j is the weight of i → j."""
+        """The weights: row i, column j is the weight of i → j. Of a dynamic structure those within one time."""
         names = list(self.result.structure.variables)
         return pd.DataFrame(self.result.structure.weights, index=names, columns=names)
+
+    @cached_property
+    def lagged(self) -> tuple[pd.DataFrame, ...]:
+        """The weights of the edges across time, lag by lag, in the same form; none where the structure has no lags."""
+        names = list(self.result.structure.variables)
+        lagged = self.result.structure.lagged
+        return () if lagged is None else tuple(pd.DataFrame(one, index=names, columns=names) for one in lagged)
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -73,11 +80,22 @@ class Learned:
     def model(self) -> Any:
         """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
 
+        That of a dynamic structure is over several times, with nodes such as "x" and "x[t-1]".
         Raises `ValueError` that says why, if there is none.
         """
         from fedbnsl.tracking.model import pgmpy_model
 
         return pgmpy_model(self.result)
+
+    @cached_property
+    def dynamic(self) -> Any:
+        """A structure with edges from one step before as a pgmpy `DynamicBayesianNetwork`, without parameters.
+
+        Raises `ValueError` that says why, if it is none.
+        """
+        from fedbnsl.tracking.model import pgmpy_dynamic
+
+        return pgmpy_dynamic(self.result.structure)
 
 
 DEFAULTS = LearnOptions()

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif, why_no_bif
 from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.algorithms.parameters.networks import GaussianNetwork, Network
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Network
 
 from .result import RunResult
 
@@ -27,22 +28,43 @@ def network_of(result: RunResult) -> Network:
 def pgmpy_model(result: RunResult) -> Any:
     """Return the network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
-    Raises `ValueError` that says why, if there is none.
+    A dynamic one is over several times, with nodes such as "x" and "x[t-1]". Raises `ValueError` that says why, if
+    there is none.
     """
     return as_pgmpy(as_json(network_of(result)))
+
+
+def pgmpy_dynamic(structure: Structure) -> Any:
+    """Return a dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
+
+    It has no parameters, as pgmpy takes only discrete ones there. Raises `ValueError` unless the structure is an
+    acyclic graph with edges from exactly one step before.
+    """
+    from pgmpy.models import DynamicBayesianNetwork
+
+    if structure.lagged is None or structure.lags != 1:
+        raise ValueError(f"a network of two time slices looks back over one step, not {structure.lags}")
+    if structure.kind != "dag" or not structure.acyclic:
+        raise ValueError("a dynamic Bayesian network needs a directed acyclic graph within one time")
+    names = structure.variables
+    model = DynamicBayesianNetwork()
+    model.add_nodes_from(names)
+    for lag, weights in enumerate((structure.weights, structure.lagged[0])):
+        model.add_edges_from(((names[i], 0), (names[j], lag)) for i, j in np.argwhere(weights))
+    return model
 
 
 def model_file(result: RunResult) -> dict[str, str]:
     """Return the file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
 
-    None if there is no network, or BIF has no words for its labels.
+    Empty if there is no network, or BIF has no words for its labels.
     """
     network = result.parameters.network
-    if isinstance(network, GaussianNetwork):
-        return {"model.json": json.dumps(as_json(network), indent=1, ensure_ascii=False) + "\n"}
-    if network is None or why_no_bif(network):
+    if network is None:
         return {}
-    return {"model.bif": format_bif(network)}
+    if not isinstance(network, DiscreteNetwork):
+        return {"model.json": json.dumps(as_json(network), indent=1, ensure_ascii=False) + "\n"}
+    return {} if why_no_bif(network) else {"model.bif": format_bif(network)}
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:

@@ -16,16 +16,19 @@ from uuid import uuid4
 
 from fedbnsl.algorithms.graphs.edge_text import typed_edges
 from fedbnsl.algorithms.graphs.edges import edge_count
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
-from .pictures.picture import as_png, draw_structure
+from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
 from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult
 
 MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
+FURTHER = ("matrices.png", "silo_structures.csv", "silos.csv")
+"""of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
@@ -67,17 +70,56 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
         as_png(draw_structure(result.structure, result.truth, title)),
         report_html(result),
     )
-    return {**dict(zip(OUTPUTS, contents, strict=True)), **model_file(result)}
+    return {**dict(zip(OUTPUTS, contents, strict=True)), **_further(result, title), **model_file(result)}
+
+
+def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
+    """Return the files that only some runs have: those among `FURTHER`."""
+    found: dict[str, str | bytes] = {}
+    if result.structure.lags and len(result.structure.variables) <= UNROLLED_UP_TO:
+        found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
+    if result.local_structures:
+        found["silo_structures.csv"] = silo_structures_csv(result.local_structures)
+    if result.silo_scores:
+        found["silos.csv"] = silos_csv(result.silo_scores)
+    return found
 
 
 def structure_csv(structure: Structure) -> str:
-    """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG."""
+    """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
+
+    A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before.
+    """
+    return _csv(*_structure_rows(structure))
+
+
+def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
+    """Return one line per edge of every silo's own structure: the silo, then as in `structure_csv`."""
+    tables = {silo: _structure_rows(structures[silo]) for silo in sorted(structures)}
+    columns = max((header for header, _ in tables.values()), key=len)
+    named = [(silo, dict(zip(header, row, strict=True))) for silo, (header, rows) in tables.items() for row in rows]
+    return _csv(("silo", *columns), ([silo, *(row.get(name, "") for name in columns)] for silo, row in named))
+
+
+def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
+    """Return one line per silo: the scores of its own structure, empty where one is not known."""
+    columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
+    rows = ([silo, *(scores[silo].get(name) for name in columns)] for silo in sorted(scores))
+    return _csv(("silo", *columns), rows)
+
+
+def _structure_rows(structure: Structure) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     names, weight, mixed = structure.variables, structure.kind != "pag", structure.kind != "dag"
-    rows = [
-        (names[i], names[j], *[float(structure.weights[i, j])] * weight, *[type_] * mixed)
+    dynamic = structure.lagged is not None
+    rows: list[tuple[Any, ...]] = [
+        (names[i], names[j], *[float(structure.weights[i, j])] * weight, *[type_] * mixed, *[0] * dynamic)
         for i, j, type_ in typed_edges(structure)
     ]
-    return _csv(("source", "target", *["weight"] * weight, *["type"] * mixed), rows)
+    rows += [
+        (edge.source, edge.target, edge.weight, *["directed"] * mixed, edge.lag)
+        for edge in classify_lagged(structure, None)
+    ]
+    return ("source", "target", *["weight"] * weight, *["type"] * mixed, *["lag"] * dynamic), rows
 
 
 def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:

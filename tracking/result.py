@@ -7,6 +7,7 @@ from typing import Any
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network
 
 Metric = float | int | bool | str | None
@@ -61,6 +62,8 @@ class Parameters:
     """where the parameters come from, or why there are none"""
     bytes_sent: int = 0
     """what it took, besides the rounds"""
+    forecasts: Forecasts | None = None
+    """how well a dynamic model forecasts the data it was fitted to, where the silos' sums tell"""
 
 
 NO_PARAMETERS = Parameters(None, "parameters were not asked for")
@@ -74,7 +77,8 @@ class RunResult:
     `bytes_down`, `formula_bytes`, all of that round alone. `metrics` is flat: scores against the truth (None without
     one), rounds, converged, acyclic, seconds, bytes of the whole run, privacy spent. `refit` has, per silo, the
     normalised MSE of the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al.,
-    B.2.2), where the truth has weights.
+    B.2.2), where the truth has weights. `silo_scores` has, per silo, the scores of its own structure against its own
+    truth, or against the common one, for what learns a structure for each silo.
     """
 
     name: str
@@ -92,9 +96,20 @@ class RunResult:
     rounds: tuple[dict[str, float], ...]
     metrics: dict[str, Metric]
     local_structures: dict[str, Structure] = field(default_factory=dict)
+    silo_scores: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    averaged: bool = False
+    """whether the scores in `metrics` are means over the silos"""
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
     parameters: Parameters = NO_PARAMETERS
     privacy: PrivacySpent | None = None
     """None for a run without noise"""
     secure: bool = False
     """whether the coordinator saw only sums"""
+
+
+def explosive(result: RunResult) -> str | None:
+    """Return a warning if the model of time series lets shocks stay or grow without bound, None if it does not."""
+    radius = result.metrics.get("spectral_radius")
+    if not isinstance(radius, float) or radius < 1:
+        return None
+    return f"Explosive: the spectral radius is {radius:.3f}, not below 1, so forecasts far ahead grow without bound."

@@ -22,6 +22,7 @@ from ..core.lags import Lags, check_lags, fixed, require_lags
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
+from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
 from ..secure.ring import FRACTION_BITS
 from ..statistics.lagged import windows
@@ -163,7 +164,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         dual_update=lambda server: dual_update(server, settings),
         converged=lambda server: converged(server, settings),
-        structure=lambda server: thresholded(server.variables, server.B, settings),
+        structure=lambda server: common(server, settings),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -290,6 +291,12 @@ def converged(server: Server, settings: Pfdbnl) -> bool:
 def measures(server: Server) -> dict[str, float]:
     """Return what to follow: mean h of the silos, how far the consensus moved, ρ₁."""
     return {"h": server.h, "dual": server.moved if np.isfinite(server.moved) else 1.0, "rho1": server.rho1}
+
+
+def common(server: Server, settings: Pfdbnl) -> Structure:
+    """Return the common structure, without the weakest edges of its cycles: a mean of acyclic W_k may have some."""
+    found = thresholded(server.variables, server.B, settings)
+    return replace(found, weights=break_cycles(found.weights)[0])
 
 
 def thresholded(variables: tuple[str, ...], weights: FloatArray, settings: Pfdbnl) -> Structure:

@@ -8,6 +8,7 @@ used in Fassy El Fehri et al., §6, Ng & Zhang 2022, §6 and Chen, Ma & Yue, §7
 import numpy as np
 
 from ..errors import BadInput
+from .compare_lagged import compare_lagged
 from .edge_classes import differing_pairs
 from .edge_counts import Metrics, counts, distances
 from .edges import edges_of
@@ -15,12 +16,15 @@ from .ranking import auroc, average_precision
 from .same_kind import as_cpdag, of_same_kind
 from .skeleton import moral_graph, v_structures
 from .structure import Structure
+from .summary import summary
 
 NOT_DEFINED = ("shd_cpdag", "smhd", "v_structures", "v_structures_true", "v_structures_correct", "auroc", "aupr")
 """the figures that PAGs do not have"""
 
 
-def compare(learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = False) -> Metrics:
+def compare(
+    learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = False, own_lags: bool = False
+) -> Metrics:
     """Return how `learned` differs from `truth`: flat, None where a figure is not defined. Variables go by name.
 
     If one of the two is a CPDAG and the other an acyclic DAG, the DAG is first replaced by its CPDAG: `shd` and all
@@ -46,10 +50,23 @@ def compare(learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = 
     two marks, those of `reversed` ones are exchanged, and `half_directed` are those that differ in another way, such as
     o→ against →. `shd` counts all that are not correct. What is not defined for PAGs (`NOT_DEFINED`) is None.
 
+    Of two dynamic structures all of this compares W, the edges within one time, and `compare_lagged` adds the figures
+    of the lagged edges, named `lagged_...`; with `own_lags` its AUROC and AUPR rank a variable's own past, too. If the
+    truth has no lagged edges, it says only who drives whom: then the `summary` of a dynamic `learned` is compared with
+    it, and it may have cycles.
+
     Raises BadInput if the variables differ, if the truth has a directed cycle and `allow_cyclic_truth` is not set, if a
     score is NaN, and for a DAG or CPDAG compared with a PAG that stands for no class of DAGs.
     """
     truth = _aligned(truth, learned.variables)
+    if truth.lagged is not None:
+        within = _compare_within(learned, truth, allow_cyclic_truth)
+        return {**within, **compare_lagged(learned, truth, own_lags=own_lags)}
+    return _compare_within(summary(learned), truth, allow_cyclic_truth or learned.lagged is not None)
+
+
+def _compare_within(learned: Structure, truth: Structure, allow_cyclic_truth: bool) -> Metrics:
+    """Return the figures of the edges within one time, the only ones that most structures have."""
     cycle = truth.cycle
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])

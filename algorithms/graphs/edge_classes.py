@@ -88,9 +88,14 @@ class Edge:
         return self.at_target == ARROW != self.at_source
 
     @property
+    def cause(self) -> str:
+        """What its source is called in lists."""
+        return self.source
+
+    @property
     def text(self) -> str:
         """The edge in one line."""
-        return f"{self.source} {SYMBOLS[self.at_source, self.at_target]} {self.target}"
+        return f"{self.cause} {SYMBOLS[self.at_source, self.at_target]} {self.target}"
 
 
 def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:

@@ -27,7 +27,8 @@ def edge_count(structure: Structure) -> int:
 
 def weighted(structure: Structure) -> bool:
     """Say whether the edges have weights: the numbers of a PAG are marks, and many other graphs have only ones."""
-    return structure.kind != "pag" and not np.isin(structure.weights, (0.0, 1.0)).all()
+    matrices = [structure.weights] if structure.lagged is None else [structure.weights, *structure.lagged]
+    return structure.kind != "pag" and not all(np.isin(matrix, (0.0, 1.0)).all() for matrix in matrices)
 
 
 def _arrows_and_lines(structure: Structure) -> Edges:

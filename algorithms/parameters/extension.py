@@ -33,7 +33,8 @@ def extension(structure: Structure) -> Extension:
         return Extension(structure.adjacency)
     dag = extend(structure.adjacency)
     if dag is not None:
-        return Extension(dag, "of a DAG of the CPDAG's class: all of them fit the data equally well")
+        alike = ": all of them fit the data equally well" * (not structure.lags)
+        return Extension(dag, f"of a DAG of the CPDAG's class{alike}")
     dag = nearest_dag(structure.adjacency)
     differ = cpdag(dag) != structure.adjacency
     changed = int(np.triu(differ | differ.T).sum())

@@ -6,14 +6,19 @@ import numpy as np
 
 from ..errors import BadInput
 from ..graphs.structure import Structure
-from .networks import DiscreteNetwork, GaussianNetwork, Network
+from .networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork, Network
+from .unrolled import unrolled
 
 
 def as_json(network: Network) -> dict[str, Any]:
     """Return a Gaussian network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`, or a discrete one.
 
-    The latter has `levels`, `parents` and `tables` by variable, as in `DiscreteNetwork`.
+    The latter has `levels`, `parents` and `tables` by variable, as in `DiscreteNetwork`. A dynamic network is written
+    as the Gaussian one over several times that it is (`unrolled.py`), and beside it its `variables` and `lags`.
     """
+    if isinstance(network, DynamicGaussianNetwork):
+        over_time = {"variables": list(network.structure.variables), "lags": network.structure.lags}
+        return {**as_json(unrolled(network)), **over_time}
     if isinstance(network, DiscreteNetwork):
         return {
             "nodes": list(network.variables),

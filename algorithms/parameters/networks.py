@@ -1,4 +1,4 @@
-"""Bayesian networks with their parameters: over discrete variables, and linear Gaussian ones."""
+"""Bayesian networks with their parameters: over discrete variables, and linear Gaussian ones, also over time."""
 
 from dataclasses import dataclass
 
@@ -47,4 +47,30 @@ class GaussianNetwork:
     variances: FloatArray
 
 
-Network = DiscreteNetwork | GaussianNetwork
+@dataclass(frozen=True, eq=False)
+class DynamicGaussianNetwork:
+    """A linear Gaussian network over time: x_t = intercepts + x_t W + Σ_k x_{t−k} A_k + u_t, u_tj ~ N(0, variance_j).
+
+    `structure` has W as `weights` and the A_k as `lagged` (Chen, Ma & Yue, §2). `means` and `spreads` `[d]` are the
+    mean and the variance of each variable whatever was before it: all that is said of the times before the first.
+    """
+
+    structure: Structure
+    intercepts: FloatArray
+    variances: FloatArray
+    means: FloatArray
+    spreads: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse a structure without lags: a mistake of the program, not of the user."""
+        if not self.structure.lags:
+            raise ValueError("a dynamic network needs a structure with lags")
+
+    @property
+    def lagged(self) -> FloatArray:
+        """The weights A of the lagged edges, `[lags, d, d]`."""
+        assert self.structure.lagged is not None
+        return self.structure.lagged
+
+
+Network = DiscreteNetwork | GaussianNetwork | DynamicGaussianNetwork

@@ -119,15 +119,19 @@ def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
     return np.argwhere(np.triu(together)).astype(np.int32)
 
 
-def network(server: Server, settings: Regressions) -> GaussianNetwork:
-    """Return the network of the server's final state: least squares about the means of all rows."""
-    d, which = len(server.variables), pairs(server.dag)
-    sums = reply_packing(d, len(which)).unpack(server.moments / server.moments[0])
+def pooled(moments: FloatArray, which: NDArray[np.int32], d: int, *, center: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the means `[d]` over all rows, and the covariance `[d, d]` where `which` asked for it, zero elsewhere."""
+    sums = reply_packing(d, len(which)).unpack(moments / moments[0])
     means, covariance = sums["means"], np.zeros((d, d))
     covariance[which[:, 0], which[:, 1]] = sums["products"]
-    if not settings.center:
+    if not center:
         covariance[which[:, 0], which[:, 1]] -= means[which[:, 0]] * means[which[:, 1]]
-    covariance += np.triu(covariance, 1).T
+    return means, covariance + np.triu(covariance, 1).T
+
+
+def network(server: Server, settings: Regressions) -> GaussianNetwork:
+    """Return the network of the server's final state: least squares about the means of all rows."""
+    means, covariance = pooled(server.moments, pairs(server.dag), len(server.variables), center=settings.center)
     weights = refit(covariance, server.dag)
     variances = residual_variances(covariance, weights)
     return GaussianNetwork(Structure(server.variables, weights), means - means @ weights, variances)

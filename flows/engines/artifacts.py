@@ -15,6 +15,7 @@ from prefect.client.orchestration import get_client
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
 from fedbnsl.algorithms.graphs.edges import weighted
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.job.run import Progress
 
@@ -49,9 +50,9 @@ def publish(finished: Finished) -> None:
     scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
     create_table_artifact(table=scores, key="scores", description=f"{result.algorithm} on {result.dataset}")
     edges = [
-        {"source": edge.source, "edge": SYMBOLS[edge.at_source, edge.at_target], "target": edge.target}
+        {"source": edge.cause, "edge": SYMBOLS[edge.at_source, edge.at_target], "target": edge.target}
         | ({"weight": round(edge.weight or 0.0, 4)} if weighted(result.structure) else {})
-        for edge in classify(result.structure, None)
+        for edge in (*classify(result.structure, None), *classify_lagged(result.structure, None))
     ]
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     if finished.tracking_url:

@@ -59,5 +59,6 @@ def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None 
         dataset=Path(settings.data).absolute().name,
         about=data.about if data else {},
         truth=data.truth if data else None,
+        silo_weights=data.silo_weights if data else {},
         allow_cyclic_truth=settings.allow_cyclic_truth,
     )

@@ -27,8 +27,7 @@ def check(job: Job, schema: Schema) -> None:
         _check_levels_public(job, schema)
     elif job.budget < math.inf:
         raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
-    if job.truth is not None:
-        check_truth(job.truth, job.allow_cyclic_truth)
+    check_truth(job, schema)
 
 
 def _check_levels_public(job: Job, schema: Schema) -> None:

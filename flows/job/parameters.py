@@ -1,5 +1,6 @@
 """After a run: one more exchange, of sums over all silos, for the parameters of the learned structure."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round, rounds
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import regressions, tables
-from fedbnsl.algorithms.parameters.extension import extension
-from fedbnsl.algorithms.parameters.networks import GaussianNetwork
-from fedbnsl.tracking.result import NO_PARAMETERS, Parameters
+from fedbnsl.algorithms.parameters import lagged_regressions, regressions, tables
+from fedbnsl.algorithms.parameters.extension import Extension, extension
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.reduced_form import spectral_radius
+from fedbnsl.algorithms.parameters.unrolled import unrolled_names
+from fedbnsl.tracking.result import NO_PARAMETERS, Metric, Parameters
 
 from .job import Job
 from .session import Session
@@ -35,6 +38,8 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
         return Parameters(None, "a silo was lost before the run had ended")
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
+    if structure.lags:
+        return _lagged_regressions(job, session, algorithm, structure, chosen)
     return _regressions(job, session, algorithm, chosen.dag, chosen.how)
 
 
@@ -45,6 +50,9 @@ def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Para
     variances = np.asarray(algorithm.residual_variances(server))
     nothing = np.zeros(len(variances))
     said = "from the private moments that were released, so it costs no privacy; no mean was, so every intercept is 0"
+    if structure.lags:
+        said += ", and the first values spread like the noise"
+        return Parameters(DynamicGaussianNetwork(structure, nothing, variances, nothing, variances), said)
     return Parameters(GaussianNetwork(structure, nothing, variances), said)
 
 
@@ -69,6 +77,39 @@ def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[
         return LOST
     fitted = f"each variable regressed on its parents over {regressions.rows_behind(last.server):,} rows"
     return _learned(regressions.network(last.server, settings), (fitted, how), last)
+
+
+def _lagged_regressions(
+    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension
+) -> Parameters:
+    names = unrolled_names(structure.variables, structure.lags)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        return Parameters(None, f"a variable is called {twice}, the name that another one has at an earlier time")
+    assert chosen.dag is not None
+    masked = algorithm.needs_secure_sum
+    settings = lagged_regressions.LaggedRegressions(job.center, masked, structure.lags)
+    start = lagged_regressions.start(session.schema, chosen.dag, structure)
+    last = _exchange(job, session, AlgorithmSpec("lagged-regressions", settings), start)
+    if last is None:
+        return LOST
+    windows = regressions.rows_behind(last.server)
+    fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
+    network, forecasts = lagged_regressions.network(last.server, settings)
+    return replace(_learned(network, (fitted, chosen.how), last), forecasts=forecasts)
+
+
+def dynamics(model: Parameters) -> dict[str, Metric]:
+    """Return the figures of the model of time series: whether it explodes, and the errors of its forecasts.
+
+    The errors are means over the variables, on the data that the model was fitted to; None where there is no model.
+    """
+    network, forecasts = model.network, model.forecasts
+    return {
+        "spectral_radius": spectral_radius(network) if isinstance(network, DynamicGaussianNetwork) else None,
+        "forecast_mse": float(forecasts.model.mean()) if forecasts else None,
+        "persistence_mse": float(forecasts.persistence.mean()) if forecasts else None,
+    }
 
 
 LOST = Parameters(None, "too few silos answered when they were asked for what the parameters need")

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
-from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, learned
@@ -29,11 +29,16 @@ def refit(job: Job, session: Session, structure: Structure) -> Server | None:
     return None if only.lost else only.server
 
 
-def may_refit(algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, structure: Structure) -> bool:
+def may_refit(
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, schema: Schema, structure: Structure
+) -> bool:
     """Say whether there are true weights to compare with, and the silos may be asked for their errors.
 
-    They may not in a private run, or in one whose replies are masked.
+    They may not in a private run, or in one whose replies are masked. The refit is one of rows that do not depend on
+    each other, so there is none of time series.
     """
+    if schema.kind == "time-series":
+        return False
     hidden = algorithm.private is not None or job.secure or algorithm.needs_secure_sum
     return structure.kind == "dag" and bool(true_weights(job)) and not hidden
 

@@ -18,7 +18,7 @@ from fedbnsl.tracking.result import RunResult
 from .check import check
 from .job import Job
 from .lag_order import with_lags
-from .parameters import parameters
+from .parameters import dynamics, parameters
 from .privacy import figures, privacy_spent
 from .refit import errors, may_refit, refit
 from .score import Scored, score
@@ -65,7 +65,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
     fitted = None
-    if may_refit(algorithm, job, scored.structure) and not last.lost:
+    if may_refit(algorithm, job, session.schema, scored.structure) and not last.lost:
         fitted = refit(job, session, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
     privacy = privacy_spent(job, algorithm, federation)
@@ -84,11 +84,13 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         lost=last.lost,
         rounds=tuple(rows),
         metrics=scored.metrics
-        | errors(fitted)
+        | (dynamics(model) if session.schema.kind == "time-series" else errors(fitted))
         | _totals(last, rows, seconds)
         | {"parameter_bytes": model.bytes_sent}
         | figures(privacy, job),
         local_structures=scored.local_structures,
+        silo_scores=scored.silo_scores,
+        averaged=scored.averaged,
         refit=fitted.refit if fitted else {},
         parameters=model,
         privacy=privacy,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
@@ -12,6 +13,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from .job import Job
 
 Metrics = dict[str, float | int | bool | str | None]
+COUNTED = ("edges", "v_structures", "lagged_edges")
+"""scores that need no truth"""
 
 
 @dataclass(frozen=True)
@@ -21,29 +24,76 @@ class Scored:
     structure: Structure
     metrics: Metrics
     local_structures: dict[str, Structure] = field(default_factory=dict)
+    silo_scores: dict[str, Metrics] = field(default_factory=dict)
+    """by silo, those of its own structure against its own truth, or against everyone's"""
+    averaged: bool = False
+    """whether the scores are means over the silos"""
 
 
-def check_truth(truth: Structure, allow_cyclic: bool) -> None:
-    """Raise `BadInput`, before anything is learned, for a truth that cannot be compared with."""
-    compare(truth, truth, allow_cyclic_truth=allow_cyclic)
+def check_truth(job: Job, schema: Schema) -> None:
+    """Raise `BadInput`, before anything is learned, for a truth that cannot be compared with.
+
+    The truth of time series may say only who drives whom, at whatever lag: then it may have cycles. Where the silos
+    have truths with different edges, these are compared with, and what they have together may have cycles, too.
+    """
+    if job.truth is None:
+        return
+    truths = list(own_truths(job).values()) if _truths_differ(job) else [job.truth]
+    for truth in truths:
+        only_who = schema.kind == "time-series" and truth.lagged is None
+        compare(truth, truth, allow_cyclic_truth=job.allow_cyclic_truth or only_who)
 
 
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """Return the scores of the final state `server`.
 
-    A baseline that learns one structure a silo is scored by the mean over the silos, and shows the one its algorithm
-    considers typical; one that lets them vote shows and is scored by the vote; one that picks by the truth shows the
-    structure with the lowest SHD, the first by name among equals.
+    What learns one structure a silo is scored by the mean over the silos, each held against its silo's own truth where
+    the silos have such (mSHD of Chen, Ma & Yue, §4), and shows the one its algorithm considers typical. A baseline that
+    lets the silos vote shows and is scored by the vote; one that picks by the truth shows the structure with the lowest
+    SHD, lagged edges included, the first by name among equals.
     """
-    truth, lenient = job.truth, job.allow_cyclic_truth
     structure = algorithm.structure(server)
     local = algorithm.local_structures(server) if algorithm.local_structures else {}
-    if entry.needs_truth and truth is not None:
-        ordered = [local[silo] for silo in sorted(local)]
-        structure = min(ordered, key=lambda one: compare(one, truth, allow_cyclic_truth=lenient)["shd"] or 0.0)
+    own, lenient = own_truths(job), job.allow_cyclic_truth
+    each = {silo: against(one, own.get(silo, job.truth), lenient) for silo, one in local.items()}
+    scored = each if job.truth is not None else {}
+    if entry.needs_truth and job.truth is not None:
+        best = min(sorted(local), key=lambda silo: _distance(_of_all(local[silo], job)))
+        structure = local[best]
     elif local and not entry.vote:
-        return Scored(structure, mean([against(one, truth, lenient) for one in local.values()]), local)
-    return Scored(structure, against(structure, truth, lenient), local)
+        return Scored(structure, mean(list(each.values())), local, scored, averaged=True)
+    return Scored(structure, _of_all(structure, job), local, scored, averaged=_truths_differ(job))
+
+
+def _of_all(structure: Structure, job: Job) -> Metrics:
+    """Return the scores of one structure for all silos: means over their truths, where these have different edges."""
+    lenient = job.allow_cyclic_truth
+    if not _truths_differ(job):
+        return against(structure, job.truth, lenient)
+    return mean([against(structure, own, lenient) for _, own in sorted(own_truths(job).items())])
+
+
+def _truths_differ(job: Job) -> bool:
+    """Say whether the silos have truths of their own with different edges."""
+    return len({(job.silo_weights[silo] != 0).tobytes() for silo in own_truths(job)}) > 1
+
+
+def own_truths(job: Job) -> dict[str, Structure]:
+    """Return, by silo, the truth of time series that were made with weights for each silo; empty for other data."""
+    if job.truth is None:
+        return {}
+    names = job.truth.variables
+    return {silo: _dynamic(names, each) for silo, each in job.silo_weights.items() if each.ndim == 3}
+
+
+def _dynamic(variables: tuple[str, ...], slices: FloatArray) -> Structure:
+    """Return the dynamic structure with these weights, `[lags + 1, d, d]`: within one time, then lag by lag."""
+    return Structure(variables, slices[0], lagged=slices[1:])
+
+
+def _distance(found: Metrics) -> float:
+    """Return how far a structure is from the truth, its lagged edges included."""
+    return float(found["shd"] or 0.0) + float(found.get("lagged_shd") or 0.0)
 
 
 def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
@@ -59,7 +109,7 @@ def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: b
             found = {**against(structure, None), "not_compared": str(error)}
     else:
         itself = compare(structure, structure, allow_cyclic_truth=True)
-        found = {key: value if key in ("edges", "v_structures") else None for key, value in itself.items()}
+        found = {key: value if key in COUNTED else None for key, value in itself.items()}
     return found | {"acyclic": structure.acyclic}
 
 

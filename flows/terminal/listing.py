@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,19 @@ from rich.console import Console
 from rich.table import Table
 
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
 from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
 from fedbnsl.algorithms.graphs.edges import weighted
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 
 def console() -> Console:
-    """Return a console for stdout: as wide as the terminal, 120 where there is none."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
+    """Return a console for stdout, as wide as the terminal, else 120; brackets are printed as they are."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
 
 
-def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, as_json: bool) -> None:
+def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
     """Print the scores of the structure in one file against the truth in another.
 
     The variables are those that either file names: one without any edge makes no difference to the counts.
@@ -30,7 +31,7 @@ def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, a
 
     named = dict.fromkeys((*read_structure(truth).variables, *read_structure(structure).variables))
     learned, true = (read_structure(path, tuple(named)) for path in (structure, truth))
-    scores = compare(learned, true, allow_cyclic_truth=allow_cyclic_truth)
+    scores = compare(learned, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
     if as_json:
         print(json.dumps(scores, indent=1))
         return
@@ -47,12 +48,22 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_structure(structure: Structure, most: int = 40) -> None:
-    """Print the edges, those with the largest weights first, no more than `most` of them."""
-    edges = sorted(classify(structure, None), key=lambda edge: -abs(edge.weight or 0.0))
+    """Print the edges, those with the largest weights first, no more than `most` of them.
+
+    Those of a dynamic structure are printed apart, within one time and across time.
+    """
+    within = " within one time step" * bool(structure.lags)
+    _show_edges(classify(structure, None), within, most, weighted=weighted(structure))
+    if structure.lags:
+        _show_edges(classify_lagged(structure, None), " across time", most, weighted=weighted(structure))
+
+
+def _show_edges(edges: Sequence[Edge], where: str, most: int, *, weighted: bool) -> None:
+    edges = sorted(edges, key=lambda edge: -abs(edge.weight or 0.0))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for edge in edges[:most]:
-        weight = [f"{edge.weight:+.3f}"] if weighted(structure) and edge.weight is not None else []
-        table.add_row(edge.source, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight)
-    which = "strongest" if weighted(structure) else "first"
-    console().print(f"{len(edges)} edges" + (f", the {most} {which}:" if len(edges) > most else ":"))
+        weight = [f"{edge.weight:+.3f}"] if weighted and edge.weight is not None else []
+        table.add_row(edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight)
+    which = "strongest" if weighted else "first"
+    console().print(f"{len(edges)} edges{where}" + (f", the {most} {which}:" if len(edges) > most else ":"))
     console().print(table)

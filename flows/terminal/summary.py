@@ -1,13 +1,16 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
 from fedbnsl.tracking.outputs import MODELS
-from fedbnsl.tracking.result import PrivacySpent
+from fedbnsl.tracking.result import PrivacySpent, RunResult, explosive
 
 from ..job.finished import Finished
 from .listing import console, show_scores, show_structure
 from .progress import readable
 
-SHOWN = ("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic")
+SHOWN = (
+    *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
+    *("lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
+)
 
 
 def show_result(finished: Finished) -> None:
@@ -16,6 +19,8 @@ def show_result(finished: Finished) -> None:
     show_structure(result.structure)
     out = console()
     out.print()
+    if result.averaged:
+        out.print("scores, means over the silos:")
     show_scores({key: metrics.get(key) for key in SHOWN})
     out.print()
     sent = readable(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
@@ -33,6 +38,8 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
+    for line in forecast_lines(result):
+        out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
     elif result.secure:
@@ -47,6 +54,18 @@ def show_result(finished: Finished) -> None:
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+
+
+def forecast_lines(result: RunResult) -> list[str]:
+    """Return what the model of time series says of the future, and a warning if it explodes."""
+    model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
+    lines = [said] if (said := explosive(result)) else []
+    if model is not None and same is not None:
+        lines.append(
+            f"forecast of the next row: mean squared error {model:.4g}, that of 'as it was' {same:.4g}, "
+            "on the data of the fit"
+        )
+    return lines
 
 
 def privacy_line(privacy: PrivacySpent) -> str:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import GaussianNetwork
+from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.tracking.result import Parameters, RunResult
 
 
@@ -58,6 +60,38 @@ def cyclic(chain: RunResult) -> RunResult:
         metrics={},
         about={},
         parameters=Parameters(None, "a cycle is left: a → b → c → a"),
+    )
+
+
+@pytest.fixture(scope="session")
+def over_time(chain: RunResult) -> RunResult:
+    """A finished run on time series: every variable keeps half of its past, a[t-2] → c, and a → b within one time.
+
+    The truth has b → c besides, and no a[t-2] → c.
+    """
+    names, W, A = ("a", "b", "c"), np.zeros((3, 3)), np.zeros((2, 3, 3))
+    W[0, 1], A[0], A[1, 0, 2] = 2.0, 0.5 * np.eye(3), -0.25
+    learned = Structure(names, W, lagged=A)
+    true_W = W.copy()
+    true_W[1, 2] = 1.0
+    truth = Structure(names, true_W, lagged=0.4 * np.eye(3)[None])
+    network = DynamicGaussianNetwork(learned, np.array([0.0, 1.0, 0.0]), np.ones(3), np.zeros(3), np.full(3, 4.0))
+    metrics = chain.metrics | compare(learned, truth)
+    metrics |= {"spectral_radius": 0.5, "forecast_mse": 2.0, "persistence_mse": 4.0}
+    local = dict.fromkeys(chain.schema.rows, learned)
+    return replace(
+        chain,
+        schema=Schema(names, chain.schema.rows, "time-series", stretches={"north": (30,), "south": (15, 25)}),
+        structure=learned,
+        truth=truth,
+        metrics=metrics,
+        local_structures=local,
+        silo_scores={silo: dict(compare(learned, truth)) for silo in local},
+        averaged=True,
+        refit={},
+        parameters=Parameters(
+            network, "each variable regressed", 96, Forecasts(np.array([1.0, 2.0, 3.0]), np.array([4.0, 4.0, 4.0]))
+        ),
     )
 
 

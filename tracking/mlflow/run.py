@@ -5,7 +5,6 @@ There is no active run and no global tracking URI, so that several runs may go o
 model. The figures of single rounds are named `round/…`, those of the whole run have plain names.
 """
 
-import json
 import re
 import tempfile
 import time
@@ -14,17 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedbnsl.algorithms.graphs.edge_text import typed_edges
-from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..model import why_no_model
-from ..outputs import MODELS, OUTPUTS, flat_metrics
-from ..result import RunResult
+from ..outputs import FURTHER, MODELS, OUTPUTS, flat_metrics
+from ..result import RunResult, explosive
 from .dataset_input import TrackedData, dataset_input
+from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
 from .store import experiment_id, open_client, run_url, tracking_uri
 
@@ -73,7 +68,9 @@ class RunLog:
         self._log_metrics({name: value for name, value in metrics.items() if isinstance(value, int | float)}, number)
         self._log_tags({name: value for name, value in metrics.items() if isinstance(value, str)})
         self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
-        for name in (*OUTPUTS, *MODELS):
+        if said := explosive(result):
+            self._log_tags({"warning": said})
+        for name in (*OUTPUTS, *FURTHER, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if result.privacy is not None:
@@ -168,47 +165,6 @@ def reopen_run(run_id: str, uri: str | None = None, image_every: int = IMAGE_EVE
         raise BadInput(f"tracking URI {uri}: no run {run_id}") from error
     client.update_run(run_id, status="RUNNING")
     return RunLog(client, uri, run.info.experiment_id, run_id, image_every)
-
-
-def structure_json(structure: Structure, number: int) -> str:
-    """Return a structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge."""
-    names = structure.variables
-    edges = [
-        {"source": names[i], "target": names[j], "type": type_}
-        | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
-        for i, j, type_ in typed_edges(structure)
-    ]
-    content = {
-        "round": number,
-        "kind": structure.kind,
-        "acyclic": structure.acyclic,
-        "variables": names,
-        "edges": edges,
-    }
-    return json.dumps(content, ensure_ascii=False)
-
-
-BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
-
-
-def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
-    """Return the structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
-
-    Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
-    the mark at the column's variable: an arrow blue, a circle amber, a tail grey.
-    """
-    weights = structure.weights
-    if structure.kind == "pag":
-        arrow, circle = (weights == ARROW)[..., None], (weights == CIRCLE)[..., None]
-        colour = np.where(arrow, np.array(BLUE), np.where(circle, np.array(AMBER), np.array(GREY)))
-        strength = (weights != 0).astype(np.float64)[..., None]
-    else:
-        largest = float(np.abs(weights).max(initial=0.0)) or 1.0
-        strength = np.where(weights != 0, 0.25 + 0.75 * np.abs(weights) / largest, 0.0)[..., None]
-        colour = np.where(weights[..., None] > 0, np.array(BLUE), np.array(RED))
-    pixels = np.rint(255 + strength * (colour - 255.0)).astype(np.uint8)
-    size = max(1, 320 // len(weights))
-    return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))
 
 
 def _key(name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, Network
 
 from ..model import as_pgmpy, network_of
 from ..result import RunResult
@@ -41,12 +41,19 @@ def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> No
         warnings.simplefilter("ignore", UserWarning)
         mlflow.pyfunc.save_model(
             str(folder),
-            python_model=str(Path(__file__).parent / ("pyfunc_discrete.py" if discrete else "pyfunc_model.py")),
+            python_model=str(Path(__file__).parent / _code(network)),
             artifacts={"network": str(source)},
             signature=signature,
             pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", "numpy", "pandas", "pgmpy")],
             mlflow_model=Model(**identity),
         )
+
+
+def _code(network: Network) -> str:
+    """Return the name of the file that predicts from `network`."""
+    if isinstance(network, DiscreteNetwork):
+        return "pyfunc_discrete.py"
+    return "pyfunc_dynamic.py" if isinstance(network, DynamicGaussianNetwork) else "pyfunc_model.py"
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:

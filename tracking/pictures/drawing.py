@@ -9,7 +9,7 @@ import numpy as np
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
 from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 
-from .layout import FloatArray, Layout, layered
+from .layout import FloatArray, layered
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, 
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, abs(edge.weight or 0.0) / heaviest)
-    _draw_nodes(axes, names, layout)
-    _write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
+    for name, (x, y), box in zip(names, layout.centres, layout.widths, strict=True):
+        draw_box(axes, name, x, y, box, layout.height)
+    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
     return figure
 
 
@@ -99,25 +100,24 @@ def route_path(route: FloatArray) -> "Path":
     return Path(np.array(vertices), codes)
 
 
-def _draw_nodes(axes: "Axes", names: Sequence[str], layout: Layout) -> None:
+def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: float) -> None:
+    """Draw the box of a variable around (`x`, `y`), its name in it."""
     from matplotlib.patches import FancyBboxPatch
 
     inset = 0.09
     shape = f"round,pad={inset},rounding_size={inset}"
-    for name, (x, y), width in zip(names, layout.centres, layout.widths, strict=True):
-        corner = (x - width / 2 + inset, y - layout.height / 2 + inset)
-        box = FancyBboxPatch(
-            corner, width - 2 * inset, layout.height - 2 * inset, shape, fc="#f2f5f9", ec="#4a5a6e", lw=0.9
-        )
-        box.set_zorder(5)
-        axes.add_patch(box)
-        label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
-        label.set_parse_math(False)
+    corner = (x - width / 2 + inset, y - height / 2 + inset)
+    box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc="#f2f5f9", ec="#4a5a6e", lw=0.9)
+    box.set_zorder(5)
+    axes.add_patch(box)
+    label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
+    label.set_parse_math(False)
 
 
-def _write_header(
+def write_header(
     axes: "Axes", title: str, entries: Sequence[tuple[Category, str]], middle: float, bottom: float
 ) -> None:
+    """Write the title, and below it the legend whose lower edge is at `bottom`."""
     from matplotlib.lines import Line2D
 
     heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)

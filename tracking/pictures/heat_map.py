@@ -35,7 +35,7 @@ def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: boo
     axes.fill([-0.5, d - 0.5, -0.5], [-0.5, d - 0.5, d - 0.5], color="#f1f1f1", linewidth=0, zorder=0)
     for category, label in legend_entries(edges, compared):
         _mark(axes, [edge for edge in edges if edge.category == category], category, place, cell, label)
-    _name_axes(axes, variables, place, cell)
+    name_axes(axes, variables, place, cell)
     heading = figure.text(0.5, 1 - 0.2 / height, title, ha="center", va="center", fontsize=10.5, color=INK)
     heading.set_parse_math(False)
     handles, labels = axes.get_legend_handles_labels()
@@ -75,7 +75,7 @@ def _mark(
     axes.scatter([at for _, at in circles], [at for at, _ in circles], s=0.2 * size, color="white", lw=0, zorder=4)
 
 
-def _name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cell: float) -> None:
+def name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cell: float) -> None:
     """Name as many variables as there is room for, and rule the matrix every ten."""
     step = max(1, int(np.ceil(5.2 / cell)))
     shown = sorted(variables, key=place.__getitem__)[::step]

@@ -1,6 +1,7 @@
 """Pictures of a structure against the truth, and pictures as bytes.
 
-Up to 50 variables a layered drawing, above an adjacency heat map. Figures are made with matplotlib's object interface,
+Up to 50 variables a layered drawing, above an adjacency heat map; a dynamic structure is drawn over time up to 30
+variables, and above as its matrices. Figures are made with matplotlib's object interface,
 so that threads do not disturb each other.
 """
 
@@ -9,28 +10,45 @@ from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .convergence import draw_rounds
 from .drawing import draw_graph
 from .heat_map import draw_heat_map
+from .lagged_heat_map import draw_matrices
+from .unrolled import draw_unrolled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DRAWN_UP_TO", "as_png", "as_svg", "draw_rounds", "draw_structure"]
+__all__ = ["DRAWN_UP_TO", "UNROLLED_UP_TO", "as_png", "as_svg", "draw_matrices", "draw_rounds", "draw_structure"]
 
 DRAWN_UP_TO = 50
 """variables up to which a structure is drawn as a graph"""
+UNROLLED_UP_TO = 30
+"""variables up to which a dynamic structure is drawn over time"""
 
 
 def draw_structure(structure: Structure, truth: Structure | None = None, title: str = "") -> "Figure":
     """Return a figure of `structure`, held against `truth` if there is one.
 
-    Raises `ValueError` if the truth is over other variables.
+    A truth of time series that says only who drives whom has no place in a drawing over time: it stands beside the
+    matrices. Raises `ValueError` if the truth is over other variables.
     """
+    if structure.lags:
+        return _draw_dynamic(structure, truth, title)
     draw = draw_graph if len(structure.variables) <= DRAWN_UP_TO else draw_heat_map
     return draw(structure.variables, classify(structure, truth), truth is not None, title)
+
+
+def _draw_dynamic(structure: Structure, truth: Structure | None, title: str) -> "Figure":
+    if len(structure.variables) > UNROLLED_UP_TO:
+        return draw_matrices(structure, truth, title)
+    dynamic = truth if truth is not None and truth.lags else None
+    within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
+    lags = max(structure.lags, dynamic.lags if dynamic else 0)
+    return draw_unrolled(structure.variables, lags, within, lagged, dynamic is not None, title)
 
 
 def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:

@@ -1,16 +1,20 @@
 """The report of a run: one self-contained HTML file, readable without the internet."""
 
-from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
+from collections.abc import Iterable
+
+from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edges import weighted
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 
 from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
-from ..result import NOT_COVERED, RunResult
+from ..result import NOT_COVERED, RunResult, explosive
+from .edges import edge_sections
+from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
-from .words import COUNTS, ELSEWHERE, MARKS, READING, SCORES
-
-NO_TRUTH = "There is no truth to compare with."
+from .silos import silo_section
+from .words import COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
 
 
 def report_html(result: RunResult) -> str:
@@ -19,11 +23,12 @@ def report_html(result: RunResult) -> str:
         _headline(result),
         _structure(result),
         _scores(result),
-        _edges(result),
+        *edge_sections(result),
         _convergence(result),
         _model(result),
+        *forecast_sections(result),
         _communication(result),
-        _silos(result),
+        silo_section(result),
         _privacy(result),
         _parameters(result),
     ]
@@ -45,6 +50,8 @@ def warnings(result: RunResult) -> list[str]:
             f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
             "the structure."
         )
+    if said_of_shocks := explosive(result):
+        said.append(said_of_shocks)
     cycle = result.structure.cycle
     if cycle:
         said.append(f"A cycle is left: {' → '.join([*cycle, cycle[0]])}. This is not a Bayesian network.")
@@ -54,19 +61,22 @@ def warnings(result: RunResult) -> list[str]:
 def _headline(result: RunResult) -> str:
     metrics, silos = result.metrics, len(result.schema.rows)
     ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
-    edges = len(classify(result.structure, None))
+    edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
+    over_time = f" within one time step and {_number(lagged, 'edge')} across time" * bool(result.structure.lags)
     found = (
-        f"{_number(edges, 'edge')} among {_number(len(result.structure.variables), 'variable')}, learned from "
-        f"{_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
+        f"{_number(edges, 'edge')}{over_time} among {_number(len(result.structure.variables), 'variable')}, learned "
+        f"from {_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
         f"The run {ended} after {_number(len(result.rounds), 'round')}."
     )
     named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
     if result.structure.kind != "dag":
         named = {"shd": "SHD, strict", "shd_lenient": "SHD, lenient", "tpr": "TPR", "fdr": "FDR"}
+    named |= {f"lagged_{name}": f"{label}, lagged" for name, label in named.items() if f"lagged_{name}" in metrics}
     scores = [(label, metrics.get(name)) for name, label in named.items()] if result.truth else []
     figures: list[tuple[str, object]] = [
         *scores,
         ("edges", edges),
+        *([("lagged edges", lagged)] if result.structure.lags else []),
         ("rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
         ("MB, papers' formula", metrics.get("formula_megabytes")),
@@ -81,6 +91,8 @@ def _headline(result: RunResult) -> str:
 
 
 def _structure(result: RunResult) -> str:
+    if result.structure.lags:
+        return dynamic_structure(result)
     svg = as_svg(draw_structure(result.structure, result.truth), "structure")
     truth = result.about.get("truth")
     against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
@@ -100,27 +112,23 @@ def _scores(result: RunResult) -> str:
     names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
     undefined = result.truth is None or "pag" in (result.structure.kind, result.truth.kind)
     known = [name for name in names if name in metrics and not (undefined and metrics[name] is None)]
-    scores = [(SCORES[name], metrics[name]) for name in known if name in SCORES]
-    counts = [(COUNTS.get(name, name), metrics[name]) for name in known if name not in SCORES]
-    tables = [table((kind, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
-    said = paragraph(f"Truth: {truth}.", "soft") if compared else paragraph(NO_TRUTH)
+    within = [name for name in known if not name.startswith("lagged_")]
+    lagged = [name for name in known if name.startswith("lagged_")]
+    tables = _score_tables(result, within, " within one time step (W)" * bool(lagged))
+    tables += _score_tables(result, lagged, " across time (A)")
+    averaged = " The scores are means over the silos." * result.averaged
+    said = paragraph(f"Truth: {truth}.{averaged}", "soft") if compared else paragraph(NO_TRUTH)
     if metrics.get("not_compared"):
         said = paragraph(f"There are no scores: {metrics['not_compared']}.", "warning")
     return section("Scores", said, columns(*tables))
 
 
-def _edges(result: RunResult) -> str:
-    edges = sorted(classify(result.structure, result.truth), key=lambda edge: -abs(edge.weight or 0.0))
-    if not edges:
-        return section("Edges", paragraph("There is no edge."))
-    truth, compared = result.truth, result.truth is not None
-    has_weights = weighted(result.structure) or (truth is not None and weighted(truth))
-    names = ["edge", *["weight"] * has_weights, *["true weight"] * (has_weights and compared), *[""] * compared]
-    rows = []
-    for edge in edges:
-        cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight}
-        rows.append([cells[name] if name else _mark(edge) for name in names])
-    return section("Edges", table(names, rows, scrolling=True))
+def _score_tables(result: RunResult, names: Iterable[str], where: str) -> list[str]:
+    """Return a table of the scores among the metrics `names`, and one of the counts; `where` says of which edges."""
+    figures = [(name, result.metrics[name]) for name in names]
+    scores = [(SCORES[name], value) for name, value in figures if name in SCORES]
+    counts = [(COUNTS.get(name, name), value) for name, value in figures if name not in SCORES]
+    return [table((kind + where, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
 
 
 def _convergence(result: RunResult) -> str:
@@ -135,6 +143,8 @@ def _model(result: RunResult) -> str:
         return section("Model", paragraph(f"No parameters: {result.parameters.how}."))
     files = ", ".join(model_file(result)) or "no file, as BIF cannot say its labels"
     kind, count = "linear Gaussian network", 0
+    if isinstance(network, DynamicGaussianNetwork):
+        kind = f"dynamic linear Gaussian network that looks back over {_number(network.structure.lags, 'step')}"
     if isinstance(network, DiscreteNetwork):
         kind, count = (
             "discrete network",
@@ -161,35 +171,6 @@ def _communication(result: RunResult) -> str:
             ("Besides, for the parameters: bytes in both directions, in one exchange", result.parameters.bytes_sent)
         )
     return section("Communication", table(("over all silos and rounds", ""), rows))
-
-
-def _silos(result: RunResult) -> str:
-    figures = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
-    local = bool(result.local_structures)
-    rows = []
-    for silo in result.schema.silos:
-        own = result.local_structures.get(silo)
-        edges = [len(classify(own, None)) if own else None] if local else []
-        refit = [result.refit.get(silo, {}).get(name) for name in figures]
-        rows.append((silo, result.schema.rows[silo], *edges, *refit))
-    names = (
-        "silo",
-        "rows",
-        *(["edges of its own structure"] if local else []),
-        *(n.replace("_", " ") for n in figures),
-    )
-    explained = (
-        [
-            paragraph(
-                "Normalised mean squared errors: of the consensus weights, and of weights refitted on the "
-                "silo's own rows.",
-                "soft",
-            )
-        ]
-        if figures
-        else []
-    )
-    return section("Silos", *explained, table(names, rows, scrolling=len(rows) > 12))
 
 
 def _privacy(result: RunResult) -> str:
@@ -228,7 +209,3 @@ def _title(result: RunResult) -> str:
 
 def _number(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
-
-
-def _mark(edge: Edge) -> Markup:
-    return Markup(f'<span class="{edge.category}">{MARKS[edge.category]}</span>')

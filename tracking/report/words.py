@@ -16,6 +16,13 @@ SCORES = {
     "f1": "F1 of precision and TPR",
     "auroc": "AUROC of the strengths",
     "aupr": "AUPR of the strengths",
+    "lagged_shd": "SHD: lagged edges in only one of the two",
+    "lagged_tpr": "TPR: share of the true lagged edges that were found",
+    "lagged_fdr": "FDR: share of the learned lagged edges that are extra",
+    "lagged_precision": "Precision: share of the learned lagged edges that are right",
+    "lagged_f1": "F1 of precision and TPR, lagged edges",
+    "lagged_auroc": "AUROC of the strengths, without each variable's own past",
+    "lagged_aupr": "AUPR of the strengths, without each variable's own past",
 }
 COUNTS = {
     "edges": "Edges learned",
@@ -29,6 +36,11 @@ COUNTS = {
     "v_structures": "V-structures learned",
     "v_structures_true": "V-structures in the truth",
     "v_structures_correct": "Right v-structures",
+    "lagged_edges": "Lagged edges learned",
+    "lagged_true_edges": "Lagged edges in the truth",
+    "lagged_correct": "Right lagged edges",
+    "lagged_extra": "Extra lagged edges",
+    "lagged_missing": "Missing lagged edges",
 }
 MARKS: dict[Category, str] = {
     "right": "✓ right",
@@ -37,6 +49,7 @@ MARKS: dict[Category, str] = {
     "reversed": "↺ reversed",
     "half-directed": "◐ half-directed",
 }
+NO_TRUTH = "There is no truth to compare with."
 READING = {
     "cpdag": "A CPDAG: an arrow stands where all graphs that fit equally well agree; a line without heads may go "
     "either way.",
@@ -45,5 +58,6 @@ READING = {
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared"}
+ELSEWHERE |= {"spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 """metrics that other sections of the report show"""

@@ -12,7 +12,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.run import adjacency_image, open_run, reopen_run
+from fedbnsl.tracking.mlflow.round_structure import adjacency_image
+from fedbnsl.tracking.mlflow.run import open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
 from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
 from fedbnsl.tracking.model import pgmpy_model
@@ -219,3 +220,32 @@ def test_nothing_heavy_is_imported_and_telemetry_is_off():
     fresh = {name: value for name, value in os.environ.items() if "TRACK" not in name and "MLFLOW" not in name}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=fresh)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_dynamic_run_has_both_matrices_a_round_and_a_warning(over_time, uri, store, tmp_path):
+    log = start(over_time, uri)
+    loud = replace(over_time, metrics=over_time.metrics | {"spectral_radius": 1.25})
+    for row in over_time.rounds:
+        log.round(row, over_time.structure)
+    write_outputs(loud, tmp_path / "run")
+    log.finish(loud, tmp_path / "run")
+    run = log.client.get_run(log.run_id)
+    assert (run.data.metrics["lagged_shd"], run.data.metrics["forecast_mse"]) == (1, 2.0)
+    assert run.data.tags["warning"].startswith("Explosive: the spectral radius is 1.250")
+    assert {"matrices.png", "silos.csv", "silo_structures.csv", "model.json"} <= artifacts(log, "outputs")
+    kept = store / "mlartifacts" / "fedbnsl" / log.run_id / "artifacts" / "rounds" / "structure-0002.json"
+    structure = json.loads(kept.read_text())
+    assert structure["lags"] == 2
+    assert [(edge["source"], edge["target"], edge["lag"]) for edge in structure["edges"]] == [
+        ("a", "b", 0),
+        *((name, name, 1) for name in "abc"),
+        ("a", "c", 2),
+    ]
+
+
+def test_the_matrices_of_a_dynamic_structure_stand_beside_each_other(over_time):
+    image = adjacency_image(over_time.structure)
+    side = adjacency_image(Structure(("a", "b", "c"), over_time.structure.weights)).shape[0]
+    assert image.shape == (side, 3 * side + 24, 3)
+    assert tuple(image[5, side + 12 + 5]) == (22, 84, 160)
+    assert tuple(image[5, -5]) == (196, 48, 18)

@@ -1,0 +1,128 @@
+"""Parameters and forecast errors of a dynamic structure from summed lagged moments: one exchange after a run on series.
+
+The exchange is that of `regressions.py`, with the windows of each silo as its rows: x_t and the rows before it beside
+each other, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier
+ones, over all windows. The pairs asked for are those that share a family, and, for the forecasts, those that meet in
+the error of one forecast: with e_t = x_t − x̂_t the mean squared error is a sum of products of x_t and of the lagged
+variables that x̂_t is made of. So the server knows the errors of both forecasts without asking again.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import FloatArray, Schema
+from ..errors import require
+from ..graphs.dag import reachable
+from ..graphs.lagged_edges import lagged_of
+from ..graphs.structure import Structure
+from ..statistics.lagged import windows
+from ..statistics.moments import residual_variances
+from . import regressions
+from .networks import DynamicGaussianNetwork
+from .reduced_form import reduced_form
+from .refit import refit
+from .regressions import Broadcast, Regressions, Reply, Server, Silo
+from .unrolled import unrolled_names, unrolled_weights
+
+
+@dataclass(frozen=True)
+class LaggedRegressions(Regressions):
+    """Settings of the exchange."""
+
+    lags: int = 1
+    """how many earlier rows stand beside each row"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.lags >= 1, "lags", self.lags, "at least 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Mean squared errors of forecasts of the next row, `[d]` each, over the windows that the network was fitted to.
+
+    `model` is that of the network, from the past alone; `persistence` that of "as it was", x̂_t = x_{t−1}.
+    """
+
+    model: FloatArray
+    persistence: FloatArray
+
+
+def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Server:
+    """Return the server's state before the exchange, for `dag` `[d, d]` and the lagged edges of `structure`."""
+    lagged = lagged_of(structure, structure.lags)
+    names = unrolled_names(schema.variables, structure.lags)
+    rows = sum(schema.windows(structure.lags).values())
+    return Server(names, rows, unrolled_weights(dag.astype(np.float64), lagged) != 0, np.empty(0))
+
+
+def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return the one exchange; it starts from the state that `start` gives."""
+    plain = regressions.build(Regressions(settings.center, settings.masked))
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows = windows(table, schema.stretches[silo], settings.lags)
+        return plain.open_silo(rows, replace(schema, rows=schema.windows(settings.lags)), silo, rng)
+
+    def open_server(schema: Schema) -> Server:
+        d = len(schema.variables)
+        nothing = Structure(schema.variables, np.zeros((d, d)), lagged=np.zeros((settings.lags, d, d)))
+        return start(schema, nothing.adjacency, nothing)
+
+    return replace(
+        plain,
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
+    )
+
+
+def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
+    """Return the pairs whose products are asked for, `[n_pairs, 2]`, of the unrolled `dag`.
+
+    They are those that share a family, those of which the forecast of one variable is made (the lagged parents of its
+    ancestors within one time, and itself), and each variable with itself one step before, for the other forecast.
+    """
+    d = len(dag) // (lags + 1)
+    sources = dag.copy()
+    for j in range(d):
+        ancestors = reachable(dag[:d, :d].T, (j,))
+        sources[d:, j] = dag[d:, :d][:, ancestors].any(axis=1)
+        sources[d + j, j] = True
+    sources[:d] = False
+    return np.unique(np.concatenate([regressions.pairs(dag), regressions.pairs(sources)]), axis=0)
+
+
+def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
+    """Return the network of the server's final state, least squares about the means of all windows, and its errors.
+
+    With `center` the moments are about each silo's own means, and so are the errors: each silo forecasts from its own
+    level.
+    """
+    lags, asked = settings.lags, pairs(server.dag, settings.lags)
+    d = len(server.variables) // (lags + 1)
+    means, covariance = regressions.pooled(server.moments, asked, len(server.variables), center=settings.center)
+    weights = refit(covariance, server.dag)
+    within, lagged = weights[:d, :d], weights[d:, :d].reshape(lags, d, d)
+    found = DynamicGaussianNetwork(
+        structure=Structure(server.variables[:d], within, lagged=lagged),
+        intercepts=(means - means @ weights)[:d],
+        variances=residual_variances(covariance, weights)[:d],
+        means=means[:d],
+        spreads=np.diag(covariance)[:d].copy(),
+    )
+    _, reduced = reduced_form(found)
+    return found, Forecasts(
+        model=_mean_squares(covariance, reduced.reshape(lags * d, d)),
+        persistence=_mean_squares(covariance, np.eye(lags * d, d)) + (means[:d] - means[d : 2 * d]) ** 2,
+    )
+
+
+def _mean_squares(covariance: FloatArray, lagged: FloatArray) -> FloatArray:
+    """Return the variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from those of (x_t, y_t)."""
+    d = lagged.shape[1]
+    gap = np.concatenate([np.eye(d), -lagged])
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, covariance, gap, optimize=True), 0.0))

@@ -1,0 +1,80 @@
+"""The report of a run on time series."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.report.report import report_html, warnings
+from fedbnsl.tracking.report.words import COUNTS, SCORES
+from fedbnsl.tracking.result import explosive
+
+from .test_report import parsed
+
+
+def part(html, title):
+    return html[html.index(f"<h2>{title}") :].partition("</section>")[0]
+
+
+def test_every_figure_of_a_dynamic_comparison_has_a_label(over_time):
+    assert set(compare(over_time.structure, over_time.truth)) - {*SCORES, *COUNTS} == set()
+
+
+def test_edges_within_one_time_and_across_stand_apart(over_time):
+    html = report_html(over_time)
+    assert "1 edge within one time step and 4 edges across time among 3 variables" in html
+    within, across = part(html, "Edges within one time step"), part(html, "Edges across time")
+    assert "a → b" in within
+    assert "a[t-2] → c" in across
+    assert "✗ extra" in across
+    assert "b → c" in within
+    assert "[t-1]</td>" not in within
+    assert "b[t-1] → b" not in across
+    own = part(html, "Own past")
+    assert own.count("0.5</td>") == own.count("0.4</td>") == 3
+    parsed(html)
+
+
+def test_scores_of_both_kinds_and_of_every_silo(over_time):
+    html = report_html(over_time)
+    scores = part(html, "Scores")
+    for said in ("within one time step (W)", "across time (A)", "The scores are means over the silos.", "lagged"):
+        assert said in scores
+    assert "spectral" not in scores
+    silos = part(html, "Silos")
+    assert "SHD, lagged" in silos
+    assert silos.count(">north<") == 2
+
+
+def test_forecasts_are_held_against_as_it_was(over_time):
+    html = part(report_html(over_time), "Forecasts one step ahead")
+    for said in ("data that the model was fitted to", "as it was", "0.25", "Spectral radius"):
+        assert said in html
+    assert "dynamic linear Gaussian network that looks back over 2 steps" in report_html(over_time)
+
+
+@pytest.mark.parametrize("radius", [1.0, 1.07])
+def test_a_model_that_explodes_is_a_warning(over_time, radius):
+    loud = replace(over_time, metrics=over_time.metrics | {"spectral_radius": radius})
+    (said,) = warnings(loud)
+    assert said == explosive(loud)
+    assert f"the spectral radius is {radius:.3f}" in said
+    assert warnings(over_time) == []
+
+
+def test_a_truth_without_times_is_held_against_edges_at_any_lag(over_time):
+    truth = Structure(("a", "b", "c"), np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]]))
+    html = report_html(replace(over_time, truth=truth))
+    any_lag = part(html, "Edges at any lag")
+    assert any_lag.count("✓ right") == 2
+    assert "✓" not in part(html, "Edges within one time step") + part(html, "Edges across time")
+    parsed(html)
+
+
+def test_without_a_truth_and_without_a_model(over_time, cyclic):
+    html = report_html(replace(over_time, truth=None, metrics={}, silo_scores={}, parameters=cyclic.parameters))
+    assert "<h2>Forecasts" not in html
+    assert "There is no truth to compare with." in html
+    parsed(html)

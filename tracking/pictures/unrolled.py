@@ -1,0 +1,230 @@
+"""A dynamic structure drawn over time: a column for each time from t − lags to t, a row for each variable.
+
+Lagged edges lead from an earlier column to the last one. Edges within one time are drawn in the last column alone, as
+arcs at its right; they hold at every time. An edge over several lags passes between the boxes of the columns on its
+way. Lengths are inches.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fedbnsl.algorithms.graphs.edge_classes import Edge
+from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge
+from fedbnsl.algorithms.graphs.marks import ARROW
+
+from .drawing import HEAD, LEGEND, LONGEST_NAME, MARGIN, TITLE, draw_box, write_header
+from .heat_map import causal_order
+from .layout import FloatArray
+from .style import INK, STYLES, legend_entries, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path
+
+HEIGHT, PITCH = 0.28, 0.46
+"""of a box, and from one row to the next"""
+HEADER = 0.35
+ARC = 0.22
+"""how far the arc between two neighbouring rows reaches out"""
+
+
+End = Literal["source", "target"]
+Ports = dict[tuple[Edge, End], float]
+"""the height at which each edge touches the box at its source and at its target"""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the boxes are: rows from the top down, columns from the left, the last one being time t."""
+
+    row: dict[str, int]
+    lags: int
+    width: float
+    """of a box"""
+    gap: float
+    """between two columns"""
+
+    def left(self, lag: int) -> float:
+        """Return where the column of t − `lag` begins."""
+        return (self.lags - lag) * (self.width + self.gap)
+
+    def right(self, lag: int) -> float:
+        """Return where it ends."""
+        return self.left(lag) + self.width
+
+    def y(self, name: str) -> float:
+        """Return the height of the middle of the boxes of `name`."""
+        return -PITCH * self.row[name]
+
+
+def draw_unrolled(
+    variables: Sequence[str],
+    lags: int,
+    within: Sequence[Edge],
+    lagged: Sequence[LaggedEdge],
+    compared: bool,
+    title: str = "",
+) -> "Figure":
+    """Return a figure of the edges `within` one time and the `lagged` ones, causes above effects where W says which."""
+    from matplotlib.figure import Figure
+
+    order = causal_order(variables, within)
+    names = {name: shortened(name, LONGEST_NAME) for name in variables}
+    depth = PITCH * len(variables)
+    width = max(0.42, 0.2 + 0.078 * max(map(len, names.values())))
+    grid = Grid({variables[v]: at for at, v in enumerate(order)}, lags, width, float(np.clip(0.42 * depth, 1.5, 3.6)))
+    reach = max((_reach(grid, edge) for edge in within), default=0.0)
+    left, right = -MARGIN, grid.right(0) + 0.75 * reach + MARGIN + HEAD
+    top, bottom = PITCH / 2 + HEADER, -depth + PITCH / 2 - MARGIN
+    figure_width = max(right - left, 4.8)
+    figure_height = top - bottom + LEGEND + (TITLE if title else 0.0)
+    figure = Figure(figsize=(figure_width, figure_height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    middle = (left + right) / 2
+    axes.set(
+        xlim=(middle - figure_width / 2, middle + figure_width / 2),
+        ylim=(bottom, bottom + figure_height),
+        aspect="equal",
+    )
+    axes.axis("off")
+    _draw_edges(axes, grid, within, lagged)
+    for lag in range(lags + 1):
+        _draw_column(axes, grid, names, lag)
+    write_header(axes, title, legend_entries([*within, *lagged], compared), middle, top)
+    return figure
+
+
+def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> None:
+    """Draw all edges, each as thick as its weight among those of its kind."""
+    ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
+    heaviest = [max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0 for edges in (within, lagged)]
+    for edge in within:
+        _draw_arc(axes, grid, edge, ports, abs(edge.weight or 0.0) / heaviest[0])
+    for one in lagged:
+        _draw_lagged(axes, grid, one, ports, tracks, abs(one.weight or 0.0) / heaviest[1])
+
+
+def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
+    """Return where the edges touch their boxes: spread over the side of a box, so that few cross beside it.
+
+    Lagged edges are in the order of where they go. Of the arcs of one box those that lead up are above those that lead
+    down, and the wider enclose the narrower.
+    """
+    sides: dict[tuple[str, int, str], list[tuple[float, tuple[Edge, End]]]] = defaultdict(list)
+    for one in lagged:
+        sides["right", one.lag, one.source].append((grid.row[one.target], (one, "source")))
+        sides["left", 0, one.target].append((grid.row[one.source], (one, "target")))
+    for edge in within:
+        down = grid.row[edge.target] - grid.row[edge.source]
+        sides["right", 0, edge.source].append((1 / down, (edge, "source")))
+        sides["right", 0, edge.target].append((-1 / down, (edge, "target")))
+    ports: Ports = {}
+    for (_, _, name), ends in sides.items():
+        step = min(0.09, 0.8 * HEIGHT / len(ends))
+        for place, (_, end) in enumerate(sorted(ends, key=itemgetter(0))):
+            ports[end] = grid.y(name) + step * ((len(ends) - 1) / 2 - place)
+    return ports
+
+
+def _draw_column(axes: "Axes", grid: Grid, names: dict[str, str], lag: int) -> None:
+    """Draw the boxes of t − `lag`, and what the time is called above them."""
+    x = grid.left(lag) + grid.width / 2
+    time = f"t − {lag}" if lag else "t"
+    axes.text(x, PITCH / 2 + HEADER / 2, time, ha="center", va="center", fontsize=9.5, color=INK)
+    for name, shown in names.items():
+        draw_box(axes, shown, x, grid.y(name), grid.width, HEIGHT)
+
+
+def _draw_lagged(
+    axes: "Axes",
+    grid: Grid,
+    edge: LaggedEdge,
+    ports: Ports,
+    tracks: dict[tuple[LaggedEdge, int], float],
+    strength: float,
+) -> None:
+    """Draw an edge from an earlier column to the last one, on its track past the columns on its way."""
+    start, end = ports[edge, "source"], ports[edge, "target"]
+    points = [(grid.right(edge.lag), start)]
+    for lag in range(edge.lag - 1, 0, -1):
+        points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
+    points.append((grid.left(0) - 0.8 * HEAD, end))
+    _draw_route(axes, edge, np.array(points), strength)
+    _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0)
+
+
+def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
+    """Return the height at which each edge passes each column on its way: between two rows, beside each other there."""
+    between: dict[tuple[int, int], list[tuple[float, LaggedEdge]]] = defaultdict(list)
+    for edge in lagged:
+        start, end = grid.row[edge.source], grid.row[edge.target]
+        for lag in range(1, edge.lag):
+            row = end + (start - end) * lag / edge.lag
+            between[lag, min(math.floor(row), max(grid.row.values()) - 1)].append((row, edge))
+    tracks = {}
+    for (lag, above), edges in between.items():
+        step = min(0.03, 0.8 * (PITCH - HEIGHT) / len(edges))
+        for place, (_, edge) in enumerate(sorted(edges, key=itemgetter(0))):
+            tracks[edge, lag] = -PITCH * (above + 0.5) + step * ((len(edges) - 1) / 2 - place)
+    return tracks
+
+
+def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, strength: float) -> None:
+    """Draw an edge within one time, from the right side of a box at t to that of another."""
+    from matplotlib.path import Path
+
+    x, bulge = grid.right(0), _reach(grid, edge)
+    start, end = ports[edge, "source"], ports[edge, "target"]
+    stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
+    vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
+    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), strength)
+    for mark, y in ((edge.at_source, start), (edge.at_target, end)):
+        if mark == ARROW:
+            _draw_head(axes, edge, np.array([x, y]), 1.0)
+
+
+def _reach(grid: Grid, edge: Edge) -> float:
+    """Return how far the control points of an edge within one time lie to the right of its boxes."""
+    return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
+
+
+def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, strength: float) -> None:
+    """Draw S-curves between the columns and straight lines through them."""
+    from matplotlib.path import Path
+
+    vertices, codes = [points[0]], [Path.MOVETO]
+    for number in range(1, len(points)):
+        start, end = points[number - 1], points[number]
+        if number % 2:
+            bend = np.array([0.45 * (end[0] - start[0]), 0.0])
+            vertices += [start + bend, end - bend, end]
+            codes += [Path.CURVE4] * 3
+        else:
+            vertices.append(end)
+            codes.append(Path.LINETO)
+    _draw_path(axes, edge, Path(np.array(vertices), codes), strength)
+
+
+def _draw_path(axes: "Axes", edge: Edge, path: "Path", strength: float) -> None:
+    from matplotlib.patches import PathPatch
+
+    style = STYLES[edge.category]
+    line = PathPatch(path, fill=False, ec=style.colour, lw=style.width + 0.9 * strength, ls=style.line, capstyle="butt")
+    line.set_zorder(2 if edge.category in ("right", "learned") else 3)
+    axes.add_patch(line)
+
+
+def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float) -> None:
+    """Draw an arrow head that touches a box at `tip` from its right side (`outwards` 1) or its left side (−1)."""
+    from matplotlib.patches import Polygon
+
+    wing = 0.36 + 0.06 * STYLES[edge.category].width
+    corners = tip + HEAD * np.array([(0.0, 0.0), (outwards, -wing), (outwards, wing)])
+    axes.add_patch(Polygon(corners, closed=True, color=STYLES[edge.category].colour, linewidth=0, zorder=4))
