@@ -19,7 +19,7 @@ def require(holds: bool, name: str, value: float, range_: str) -> None:
     require_number(holds, f"parameter {name}", value, range_)
 
 
-def require_number(holds: bool, name: str, value: float, range_: str) -> None:
+def require_number(holds: bool, name: str, value: float | str, range_: str) -> None:
     """Raise `BadInput` naming the number, its value and what it must be, unless it `holds`."""
     if not holds:
         raise BadInput(f"{name} is {value}: it must be {range_}")

@@ -13,6 +13,7 @@ from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .dp_fed_sparse import algorithm as dp_fed_sparse
+from .dynamic import fdbnl, pfdbnl, var
 from .errors import BadInput
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
@@ -23,6 +24,7 @@ from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+SERIES: tuple[Kind, ...] = ("time-series",)
 TABLES = (
     "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
 )
@@ -62,6 +64,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
         config=secure_sum.SecureSum,
         build=secure_sum.build,
+        kinds=("continuous", *SERIES),
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -77,6 +80,33 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
         config=dp_covariance.DpCovariance,
         build=dp_covariance.build,
+        kinds=("continuous", *SERIES),
+    ),
+    "fdbnl": Entry(
+        summary="dynamic networks of time series by consensus ADMM (FDBNL)",
+        source="Chen, Ma, Yue 2025: Federated Learning of Dynamic Bayesian Network, Alg. 1",
+        leaves="changed entries of its (p + 1)d x d weights a round, their mean squares once; sums of variances",
+        config=fdbnl.Fdbnl,
+        build=fdbnl.build,
+        presets=fdbnl.PRESETS,
+        kinds=SERIES,
+    ),
+    "pfdbnl": Entry(
+        summary="a dynamic network of each silo's own, near one that all agree on (PFDBNL)",
+        source="Chen, Ma, Yue 2025, Alg. 2; the last step, with as much trust in the others as helps, is ours",
+        leaves="(p + 1)d x d weights and its h, each round it takes part in; its own structure once, in the end",
+        config=pfdbnl.Pfdbnl,
+        build=pfdbnl.build,
+        presets=pfdbnl.PRESETS,
+        kinds=SERIES,
+    ),
+    "var": Entry(
+        summary="baseline: a ridge vector autoregression, lagged edges alone, from one sum",
+        source="Lütkepohl 2005; Hoerl, Kennard 1970",
+        leaves="its part of the means and second moments of all windows of lags + 1 rows, once; masked with --secure",
+        config=var.Var,
+        build=var.build,
+        kinds=SERIES,
     ),
     "notears": Entry(
         summary="baseline: all rows in one place",

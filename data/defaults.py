@@ -24,3 +24,9 @@ LEVELS = (2, 5)
 """fewest and most levels of a variable of a random discrete network"""
 TRUTH: Truth = "20"
 TRANSFORM: Transform = "none"
+INTRA_DEGREE = 4.0
+"""mean number of neighbours within a time in dynamic data (Chen, Ma & Yue 2025, §7.2), as the next two"""
+LAGGED_DEGREE = 1.0
+"""mean number of children at each lag"""
+DECAY = 1.5
+"""how many times smaller the weights are at the next lag"""

@@ -20,9 +20,10 @@ class FederatedData:
     """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
 
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
-    data, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. `silo_weights[silo]` are that
-    silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El Fehri et al., B.1.2); empty
-    otherwise. `about` says how the data were made, in the form of `about.json`.
+    data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`.
+    `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
+    Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
+    empty otherwise. `about` says how the data were made, in the form of `about.json`.
     """
 
     schema: Schema
@@ -41,8 +42,13 @@ class FederatedData:
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
             if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
                 raise ValueError(f"{silo}: a table of {table.dtype}, not of level codes")
+        if self.schema.kind == "time-series":
+            lengths = {silo: sum(stretches) for silo, stretches in self.schema.stretches.items()}
+            if lengths != self.schema.rows:
+                raise ValueError(f"stretches of {lengths} rows in all, tables of {self.schema.rows}")
+        lags = 0 if self.truth is None else self.truth.lags
         for silo, weights in self.silo_weights.items():
-            if silo not in self.tables or weights.shape != (d, d):
+            if silo not in self.tables or weights.shape != ((lags + 1, d, d) if lags else (d, d)):
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
         if self.truth is not None and self.truth.variables != self.schema.variables:
             raise ValueError("the truth's variables are not the schema's")
@@ -54,7 +60,8 @@ def pool(data: FederatedData) -> FederatedData:
     This is what the centralised baselines learn from. The truth stays; the silos' own weights have no meaning any more.
     """
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
-    schema = replace(data.schema, rows={POOLED: len(table)})
+    stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
+    schema = replace(data.schema, rows={POOLED: len(table)}, stretches={POOLED: stretches} if stretches else {})
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     return FederatedData(schema, {POOLED: table}, data.truth, {}, about | {"pooled_from": list(data.schema.silos)})
 
@@ -62,6 +69,15 @@ def pool(data: FederatedData) -> FederatedData:
 def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...]) -> Schema:
     """Return the public schema of continuous `tables`, each [n_rows, n_variables]."""
     return Schema(variables, {silo: len(tables[silo]) for silo in sorted(tables)}, kind="continuous")
+
+
+def time_series(
+    tables: Mapping[str, NDArray[np.float64]], stretches: Mapping[str, tuple[int, ...]], variables: tuple[str, ...]
+) -> Schema:
+    """Return the public schema of `tables` [n_rows, n_variables] made of unbroken `stretches` of these lengths."""
+    silos = sorted(tables)
+    rows, lengths = {silo: len(tables[silo]) for silo in silos}, {silo: stretches[silo] for silo in silos}
+    return Schema(variables, rows, kind="time-series", stretches=lengths)
 
 
 def discrete(

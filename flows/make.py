@@ -6,12 +6,14 @@ from typing import assert_never
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 from fedbnsl.data.networks.surrogate import surrogate
+from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 
 from .options.prepare import (
@@ -26,6 +28,7 @@ from .options.prepare import (
     Split,
     Surrogate,
 )
+from .options.time_series import Dynamic, Series
 
 DISCRETE_SACHS_ROWS = 853
 """the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""
@@ -52,6 +55,12 @@ def make(recipe: Recipe) -> FederatedData:
             return lucas(recipe.version, recipe.silos, recipe.rows, recipe.seed)
         case Split():
             return _split(recipe)
+        case Dynamic():
+            return dynamic(**recipe.model_dump(exclude={"kind"}))
+        case Series():
+            truth = Path(recipe.truth) if recipe.truth else None
+            columns = recipe.model_dump(exclude={"kind", "table", "truth"})
+            return series(Path(recipe.table), **columns, truth=truth)
     assert_never(recipe)
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.dag import break_cycles
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, stacked
 from ..secure.ring import FRACTION_BITS
 from ..statistics.rounding import to_multiples
 from .consensus_step import consensus_step, soft_threshold
@@ -235,10 +235,7 @@ def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) ->
     d = len(server.variables)
     weights = np.where(np.abs(graph) > settings.threshold, graph, 0.0)
     within = break_cycles(weights[:d])[0] if settings.repair else weights[:d]
-    if len(graph) == d:
-        return Structure(server.variables, within, scores=np.abs(graph))
-    lagged, lagged_scores = (below[d:].reshape(-1, d, d) for below in (weights, np.abs(graph)))
-    return Structure(server.variables, within, "dag", np.abs(graph[:d]), lagged, lagged_scores)
+    return stacked(server.variables, np.vstack([within, weights[d:]]), np.abs(graph))
 
 
 def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:

@@ -16,7 +16,7 @@ from .algorithm import consensus_of
 from .messages import Broadcast, Reply
 from .papers import FED_SPARSE, FED_SPARSE_SACHS, papers_own
 from .pgcd import pgcd
-from .problem import Lasso, MomentsOf
+from .problem import Lasso, LassoSolver, MomentsOf
 from .settings import RefinedSettings
 
 
@@ -47,11 +47,18 @@ PRESETS = {
 }
 
 
-def build(settings: FedSparse, moments_of: MomentsOf | None = None) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return Fed-Sparse-BNSL; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+def lasso_solver(settings: FedSparse) -> LassoSolver:
+    """Return the silo's solver: PGCD with these settings."""
 
     def solve(problem: Lasso) -> FloatArray:
         unit = float(np.sqrt(np.diag(problem.S).min())) if settings.scaled else 1.0
         return pgcd(problem, settings.gamma, settings.local_tolerance * unit, settings.local_steps)
 
-    return consensus_of(settings, solve, moments_of, l1_at_server=False)
+    return solve
+
+
+def build(
+    settings: FedSparse, moments_of: MomentsOf | None = None, lags: int = 0
+) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+    """Return Fed-Sparse-BNSL; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+    return consensus_of(settings, lasso_solver(settings), moments_of, l1_at_server=False, lags=lags)

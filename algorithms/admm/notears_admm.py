@@ -72,10 +72,12 @@ def _ordered(A: FloatArray, right: FloatArray, allowed: NDArray[np.bool_]) -> Fl
     return B
 
 
-def build(settings: NotearsAdmm, moments_of: MomentsOf | None = None) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+def build(
+    settings: NotearsAdmm, moments_of: MomentsOf | None = None, lags: int = 0
+) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """Return NOTEARS-ADMM; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
 
     def solve(problem: Lasso) -> FloatArray:
         return closed_form(problem, settings.loops)
 
-    return consensus_of(settings, solve, moments_of, l1_at_server=True, loops=settings.loops)
+    return consensus_of(settings, solve, moments_of, l1_at_server=True, lags=lags, loops=settings.loops)

@@ -98,18 +98,16 @@ class LinearProblem:
         """Return B for this round's `pull` (see `Problem`)."""
         return self.solver(Lasso(pull.linear, pull.r, pull.l1, pull.allowed, pull.start, self.moments.S))
 
-    @property
-    def invertible(self) -> FloatArray:
-        """S with (m/n_p)² of its own diagonal on top: nothing where rows are many, invertible where they are few."""
-        S = self.moments.S
-        return np.asarray(S + (len(S) / self.moments.rows) ** 2 * np.diag(np.diag(S)))
+    def within(self, W: FloatArray) -> FloatArray:
+        """Return the second moments of the d variables within one time, `[d, d]`: of what lagged effects leave of them.
 
-    def within(self, d: int) -> FloatArray:
-        """Return `invertible` of the d variables given all that was before, `[d, d]`: where there are lags, smaller."""
-        S = self.invertible
-        if len(S) == d:
-            return S
-        return np.asarray(S[:d, :d] - S[:d, d:] @ np.linalg.solve(S[d:, d:], S[d:, :d]))
+        The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² of the diagonal comes on top: nothing where
+        rows are many, and invertible where they are few.
+        """
+        d = W.shape[1]
+        left = np.vstack([np.eye(d), -W[d:]])
+        S = left.T @ self.moments.S @ left if len(W) > d else self.moments.S
+        return np.asarray(S + (d / self.moments.rows) ** 2 * np.diag(np.diag(S)))
 
 
 @dataclass(frozen=True)

@@ -141,14 +141,14 @@ def local_solve(
         B=change_between(np.zeros_like(B), B - silo.B),
         scale=heard.scale if settings.scaled and silo.rounds == 0 else NOTHING,
         gap=consensus.gap(silo, W, terms),
-        changes=judged(silo.problem, heard.place, message.moves),
+        changes=judged(silo.problem, W, heard.place, message.moves),
     )
     return replace(heard, rounds=silo.rounds + 1, B=B, beta=beta, W=W, rho2=message.rho2), reply
 
 
-def judged(problem: LinearProblem, place: NDArray[np.int64], moves: Moves) -> FloatArray:
+def judged(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """Return the change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
-    return variance_changes(problem.within(len(place)), place, moves) if len(moves) else NOTHING
+    return variance_changes(problem.within(W), place, moves) if len(moves) else NOTHING
 
 
 def sparse(server: Server) -> Sparse | None:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import BadInput
 from .spec import Entry
@@ -31,6 +32,9 @@ def parsed(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
 
 def parsed_value(what: str, kind: Any, value: Any) -> Any:
     """Return `value`, or the value of its text, as a `kind`; raises `BadInput` that calls it `what`."""
+    if get_origin(kind) in (Union, UnionType):
+        number, words = get_args(kind)
+        return value if value in get_args(words) else parsed_value(what, number, value)
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise BadInput(f"{what} is '{value}': choose {', '.join(map(str, get_args(kind)))}")

@@ -115,3 +115,24 @@ class Structure:
                 for k, i, j in np.argwhere(self.lagged)
             )
         return graph
+
+
+def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDArray[np.float64]) -> Structure:
+    """Return the DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W within one time, and below it A₁, A₂, ...
+
+    With d rows it is not dynamic.
+    """
+    names, d = tuple(variables), len(variables)
+    if len(weights) == d:
+        return Structure(names, weights, scores=scores)
+    lagged, lagged_scores = (below[d:].reshape(-1, d, d) for below in (weights, scores))
+    return Structure(names, weights[:d], "dag", scores[:d], lagged, lagged_scores)
+
+
+def below(structure: Structure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weights and strengths of `structure` as `stacked` takes them, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
+    d = len(structure.variables)
+    lagged = np.zeros((0, d, d)) if structure.lagged is None else structure.lagged
+    within = np.abs(structure.weights) if structure.scores is None else structure.scores
+    past = np.abs(lagged) if structure.lagged_scores is None else structure.lagged_scores
+    return np.vstack([structure.weights, *lagged]), np.vstack([within, *past])

@@ -1,7 +1,8 @@
 """NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2).
 
 The loop is the papers' (`admm/consensus.py`), the parameters are θ `[m, d]`. What leaves a silo: θ_p, dense, every
-round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo some twenty gradients, each O(n_p·d²·units).
+round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo some twenty gradients, each of
+O(n_p·d²·units).
 """
 
 from dataclasses import dataclass

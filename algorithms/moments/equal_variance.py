@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..statistics.lagged import given_the_past
 
 # A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
 COLLINEAR = 1e-3
@@ -30,16 +31,22 @@ class Ordered:
     order: NDArray[np.int64]
 
 
-def equal_variance(S: FloatArray, price: float, most_parents: int, passes: int, d: int | None = None) -> Ordered:
+def equal_variance(
+    S: FloatArray, price: float | FloatArray, most_parents: int, passes: int, d: int | None = None
+) -> Ordered:
     """Return the weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
-    `price` is what a parent must explain, in units of the least variance; `passes` bounds the rounds of moves. The
-    first `d` variables, by default all, are put in order; the others come before them: lagged ones, of time series.
+    `price` is what a parent must explain, in units of the least variance, any or each, `[m]`; `passes` bounds the
+    rounds of moves. The first `d` variables, by default all, are put in order; the others come before them: lagged
+    ones, of time series. The least variance is then that which these leave.
     """
     d = len(S) if d is None else d
     most = min(most_parents, len(S) - 1)
     first = np.arange(len(S)) >= d
-    least = price * float(np.diag(S)[:d].min())
+    prices = np.broadcast_to(price, len(S)).astype(np.float64)
+    least = prices * float(np.diag(S)[:d].min())
+    if d < len(S):
+        least = prices * min(_select(S, j, first, least, most)[0] for j in range(d))
     order = _improved(S, first, _top_down(S, first, least, most), least, most, passes)
     weights = np.zeros((len(S), d))
     before = first.copy()
@@ -51,9 +58,25 @@ def equal_variance(S: FloatArray, price: float, most_parents: int, passes: int, 
     return Ordered(weights, order)
 
 
+def selected(S: FloatArray, parents: NDArray[np.bool_], price: float, most_parents: int) -> FloatArray:
+    """Return the weights `[m, d]` of what is selected for each of the d variables among `parents` `[d, d]` and lags.
+
+    `price` is what a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
+    """
+    d = len(parents)
+    most, lagged = min(most_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
+    least = np.full(len(S), price * float(np.diag(given_the_past(S, d)).min()))
+    weights = np.zeros((len(S), d))
+    for j in range(d):
+        _, chosen = _select(S, j, np.concatenate([parents[:, j], lagged]), least, most)
+        if len(chosen):
+            weights[chosen, j] = np.linalg.solve(S[np.ix_(chosen, chosen)], S[chosen, j])
+    return weights
+
+
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return parents of j among `allowed`, each the one that explains most, while that is more than `price`.
+    """Return parents of j among `allowed`, each the one that explains most above its price, while there is one.
 
     Row m of Q is the m-th parent's covariance with everything given the parents before it, over its deviation: with it
     every candidate's variance and covariance with j given the parents is kept up to date in O(d) a parent and row.
@@ -64,10 +87,10 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
     variance, covariance = np.diag(S).copy(), S[:, j].copy()
     free = allowed.copy()
     for m in range(most):
-        gain, best = price, -1
+        gain, best = 0.0, -1
         for k in range(d):
-            if free[k] and variance[k] > COLLINEAR * S[k, k] and covariance[k] ** 2 > gain * variance[k]:
-                gain, best = covariance[k] ** 2 / variance[k], k
+            if free[k] and variance[k] > COLLINEAR * S[k, k] and covariance[k] ** 2 > (gain + price[k]) * variance[k]:
+                gain, best = covariance[k] ** 2 / variance[k] - price[k], k
         if best < 0:
             return parents[:m]
         for k in range(d):
@@ -86,7 +109,7 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the variance of j left by its parents among `allowed`, and those parents: none explains under `price`."""
+    """Return the variance of j left by its parents among `allowed`, and those: none explains less than its price."""
     parents = _forward(S, j, allowed, price, most)
     while len(parents) > 0:
         m = len(parents)
@@ -97,9 +120,9 @@ def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa
                 A[a, c] = S[parents[a], parents[c]]
         inverse = np.linalg.inv(A)
         weights = inverse @ b
-        explained = weights**2 / np.diag(inverse)
-        weakest = int(np.argmin(explained))
-        if explained[weakest] >= price:
+        worth = weights**2 / np.diag(inverse) - price[parents]
+        weakest = int(np.argmin(worth))
+        if worth[weakest] >= 0:
             return S[j, j] - b @ weights, parents
         parents = np.concatenate((parents[:weakest], parents[weakest + 1 :]))
     return S[j, j], parents
@@ -108,7 +131,7 @@ def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa
 @njit(cache=True)
 def _score(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     variance, parents = _select(S, j, allowed, price, most)
-    return variance + price * len(parents)
+    return variance + price[parents].sum()
 
 
 @njit(cache=True)

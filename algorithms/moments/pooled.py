@@ -1,7 +1,7 @@
 """Learners that start from one pooled covariance: no rows, no rounds, no further exchange (Ng & Zhang 2022, §4)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,13 +9,17 @@ import numpy as np
 from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
 from ..admm.problem import MomentsOf
+from ..core.lags import Lags, require_lags
 from ..core.protocol import FederatedAlgorithm, rounds
 from ..core.schema import FloatArray, Schema
 from ..errors import require
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, stacked
 from ..in_process import InProcessFederation
+from ..parameters.extension import extension
+from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments
-from .equal_variance import equal_variance
+from .equal_variance import equal_variance, selected
+from .lag_order import lagged_price
 from .searched import ges_from_moments, pc_from_moments
 
 Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc", "ges"]
@@ -37,6 +41,12 @@ class PooledLearner:
     """the consensus learners: λ; 0: their own default"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
+    lags: Lags = 1
+    """time series: how many steps back an edge may reach; auto: by BIC"""
+    most_lags: int = 5
+    """time series: how many lags `auto` looks at, if the series are long enough"""
+    series_threshold: float = 0.1
+    """time series: τ; a stable series has small weights"""
     alpha: float = 0.01
     """pc: level of the tests"""
 
@@ -52,10 +62,13 @@ class PooledLearner:
         require(self.passes >= 0, "passes", self.passes, "0 or more")
         require(self.l1 >= 0, "l1", self.l1, "0 or more")
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
+        require(self.series_threshold >= 0, "series_threshold", self.series_threshold, "0 or more")
+        require_lags(self.lags)
+        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
         require(0 < self.alpha < 1, "alpha", self.alpha, "between 0 and 1")
 
 
-CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
+CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf, int], FederatedAlgorithm[Any, Any, Any, Any]]]] = {
     "notears": (Notears, fed_sparse.build),
     "fed-sparse": (fed_sparse.FedSparse, fed_sparse.build),
     "notears-admm": (notears_admm.NotearsAdmm, notears_admm.build),
@@ -65,10 +78,14 @@ CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf], FederatedAlgorithm[An
 def learn_from_moments(
     S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float = 0.0
 ) -> Structure:
-    """Return the structure that `how.learner` finds in second moments `S` `[d, d]` of `rows` rows.
+    """Return the structure that `how.learner` finds in second moments `S` `[m, m]` of `rows` rows.
 
-    `noise` is the standard deviation that noise has in S, in units of the variables' scales.
+    With more columns than `variables`, S is that of windows of time series: the d variables, and below them what they
+    were one step before, two steps before, ...; the structure is dynamic. `noise` is the standard deviation that noise
+    has in S, in units of the variables' scales.
     """
+    if len(S) > len(variables):
+        return learn_from_windows(S, rows, variables, how, noise)
     if how.learner == "pc":
         return pc_from_moments(S, rows, noise, variables, how.alpha)
     if how.learner == "ges":
@@ -76,10 +93,41 @@ def learn_from_moments(
     if how.learner == "equal-variance":
         weights = equal_variance(S, how.price or exact_price(len(S), rows), how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
+    return by_consensus(S, rows, variables, how, how.threshold)
+
+
+def learn_from_windows(
+    S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float
+) -> Structure:
+    """Return the dynamic structure that `how.learner` finds in moments `S` `[m, m]` (see `learn_from_moments`).
+
+    A learner of classes finds the edges within one time in what the past leaves of the variables, then lagged ones are
+    selected with the parents in one member of the class.
+    """
+    d = len(variables)
+    price = how.price or lagged_price(len(S), rows)
+    if how.class_only:
+        within = learn_from_moments(given_the_past(S, d), max(rows - len(S) + d, 2), variables, how, noise)
+        dag = extension(within).dag
+        assert dag is not None
+        lagged = selected(S, dag, price, how.most_parents)[d:].reshape(-1, d, d)
+        return replace(within, lagged=lagged, lagged_scores=np.abs(lagged))
+    if how.learner != "equal-variance":
+        return by_consensus(S, rows, variables, how, how.series_threshold)
+    strengths = np.abs(weights := equal_variance(S, price, how.most_parents, how.passes, d).weights)
+    return stacked(variables, np.where(strengths > how.series_threshold, weights, 0.0), strengths)
+
+
+def by_consensus(
+    S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, threshold: float
+) -> Structure:
+    """Return what the consensus loop finds with one silo, whose moments are `S` `[m, m]`."""
     kind, build = CONSENSUS[how.learner]
-    settings = kind(threshold=how.threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=how.threshold)
-    algorithm = build(settings, lambda table, schema, silo: SecondMoments(table, rows))
-    *_, last = rounds(algorithm, InProcessFederation(Schema(variables, {"pooled": rows}), {"pooled": S}))
+    settings = kind(threshold=threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=threshold)
+    lags = len(S) // len(variables) - 1
+    algorithm = build(settings, lambda table, schema, silo: SecondMoments(table, rows), lags)
+    schema = Schema(variables, {"pooled": rows}, stretches={"pooled": (rows + lags,)})
+    *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
     return algorithm.structure(last.server)
 
 

@@ -13,20 +13,24 @@ behind masks (`secure_sum.py`).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from ..core.lags import AUTO, check_lags, fixed, longest_reach
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, below, stacked
 from ..privacy import gram, scales
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
+from ..statistics.lagged import windowed, windows
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
+from .lag_order import lagged_price, least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
@@ -42,6 +46,14 @@ CLIP, CLIP_OF_TESTS = 0.6, 3.0
 # This share of their diagonal is added to exact second moments, which are singular if rows are fewer than variables.
 FLOOR = 1e-9
 
+Unit = Literal["window", "row", "stretch"]
+SAID: dict[Unit, str] = {
+    "window": "each window of lags + 1 rows of a series, of which a row is in lags + 1",
+    "row": "each row of a series, with all windows it is in",
+    "stretch": "each unbroken stretch of a series as a whole",
+}
+"""what is protected, as it is said with ε"""
+
 
 @dataclass(frozen=True)
 class SummedMoments(PrivateSettings, PooledLearner):
@@ -55,6 +67,9 @@ class SummedMoments(PrivateSettings, PooledLearner):
     """the root mean square of every variable, if it is public; 0: found privately"""
     accounting: Accounting = "zcdp"
     """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
+    protect: Unit = "window"
+    """time series: what ε is promised to: one window of lags + 1 rows; one row, which is in lags + 1 windows; a whole
+    unbroken stretch with all its windows, which takes as many times the noise as it has windows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -71,22 +86,51 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
         """Return the noise that these settings ask for, if `sure` silos' shares are certain to be in what is seen."""
-        counting = 0.0 if self.known_scale else self.scale_share
-        return noise_shares(schema, self.promise(schema, protects, self.accounting), counting, sure)
+        counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
+        said = f"{SAID[self.protect]}; {protects}" if schema.kind == "time-series" else protects
+        promise = self.promise(rows, said, self.accounting)
+        return noise_shares(rows, promise, counting, sure, self.group(schema))
+
+    def reach(self, schema: Schema) -> int:
+        """Return how many lags the summed windows have, 0 for data that are no time series.
+
+        Raises `BadInput` naming a silo whose series are too short.
+        """
+        if schema.kind != "time-series":
+            return 0
+        if self.lags == AUTO:
+            return longest_reach(schema, self.most_lags)
+        lags = fixed(self.lags)
+        check_lags(schema, lags)
+        return lags
+
+    def columns(self, schema: Schema) -> Schema:
+        """Return the public schema of what is summed: the rows themselves, or windows of time series."""
+        reach = self.reach(schema)
+        return windowed(schema, reach) if reach else schema
+
+    def group(self, schema: Schema) -> int:
+        """Return how many of the summed rows belong to what is protected."""
+        reach = self.reach(schema)
+        if not reach or self.protect == "window":
+            return 1
+        most = max(length - reach for stretches in schema.stretches.values() for length in stretches)
+        return min(reach + 1, most) if self.protect == "row" else most
 
 
 @dataclass(frozen=True)
 class Server:
     """The sums so far; `S` is empty until the last one."""
 
-    variables: tuple[str, ...]
-    rows: dict[str, int]
+    schema: Schema
     scales: FloatArray
+    """of the m summed columns: of time series those of windows, else the variables"""
     S: FloatArray
+    """second moments `[m, m]`; those of the chosen lags alone, once they are chosen"""
     counted: int
     """rows behind S"""
     weights: FloatArray
-    """what was learned from S, `[d, d]`"""
+    """what was learned from S, `[m, d]`"""
     scores: FloatArray
 
 
@@ -107,9 +151,7 @@ def summed_moments(
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the algorithm whose silos add the noise that `plan` says, none if there is no plan."""
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: Silo(
-            table, sum(schema.rows.values()), plan(schema) if plan else None
-        ),
+        open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings, plan),
         open_server=lambda schema: open_server(schema, settings, plan),
         broadcast=lambda server: Broadcast(server.scales),
         local_solve=lambda silo, message: (silo, part_of(silo, message, settings.clipping)),
@@ -131,47 +173,61 @@ def summed_moments(
     )
 
 
+def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
+    """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
+    reach = settings.reach(schema)
+    summed = windows(table, schema.stretches[silo], reach) if reach else table
+    return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
+
+
 def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) -> Server:
     """Return the state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
+    columns = settings.columns(schema)
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
-        scales.require_signal(sum(schema.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
-    d = len(schema.variables)
-    known = np.full(d, settings.known_scale) if settings.known_scale else np.empty(0)
-    nothing = np.zeros((d, d))
-    return Server(schema.variables, dict(sorted(schema.rows.items())), known, np.empty((0, 0)), 0, nothing, nothing)
+        scales.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
+    m = len(columns.variables)
+    known = np.full(m, settings.known_scale) if settings.known_scale else np.empty(0)
+    nothing = np.zeros((m, len(schema.variables)))
+    in_order = replace(schema, rows=dict(sorted(schema.rows.items())))
+    return Server(in_order, known, np.empty((0, 0)), 0, nothing, nothing)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
     """Return the state with what the sum says: the scales, or the second moments and what is learned from them."""
     assert replies.total is not None
-    counted = sum(server.rows[silo] for silo in replies.silos)
+    columns = settings.columns(server.schema)
+    counted = sum(columns.rows[silo] for silo in replies.silos)
     if plan is None:
-        S = from_triangle(replies.total) * (sum(server.rows.values()) / counted)
+        S = from_triangle(replies.total) * (sum(columns.rows.values()) / counted)
         return learned(server, S + FLOOR * np.diag(np.diag(S)), counted, 0.0, settings)
     if not len(server.scales):
-        counts = replies.total.reshape(len(server.variables), -1)
-        return replace(server, scales=scales.scales(counts, server.variables))
-    R, bits = gram.radius(server.scales, settings.clipping), gram.bits_for(max(server.rows.values()))
+        counts = replies.total.reshape(len(columns.variables), -1)
+        return replace(server, scales=scales.scales(counts, columns.variables))
+    R, bits = gram.radius(server.scales, settings.clipping), gram.bits_for(max(columns.rows.values()))
     S = gram.covariance(replies.total, gram.units(server.scales), R, bits, counted)
-    shares = plan(Schema(server.variables, server.rows))
-    noise = noise_level(shares, len(server.variables), len(server.rows), counted, settings.clipping)
+    noise = noise_level(plan(server.schema), len(columns.variables), len(columns.rows), counted, settings.clipping)
     return learned(server, gram.positive(S, server.scales, LEAST_EIGENVALUE), counted, noise, settings)
 
 
 def learned(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
     """Return the state with what the learner makes of second moments `S` of `counted` rows, with this `noise`."""
-    price = settings.price or max(exact_price(len(S), counted), min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
-    found = learn_from_moments(S, counted, server.variables, replace(settings, price=price), noise)
-    scores = np.empty((0, 0)) if found.scores is None else found.scores
-    return replace(server, S=S, counted=counted, weights=found.weights, scores=scores)
+    d = len(server.schema.variables)
+    exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
+    price = settings.price or max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
+    if len(S) > d and settings.lags == AUTO:
+        width = (least_bic(S, counted, d, settings.most_parents) + 1) * d
+        S = S[:width, :width]
+    found = learn_from_moments(S, counted, server.schema.variables, replace(settings, price=price), noise)
+    weights, scores = below(found)
+    return replace(server, S=S, counted=counted, weights=weights, scores=scores)
 
 
 def structure(server: Server, settings: SummedMoments) -> Structure:
     """Return what was learned: weights, or the CPDAG of a learner that finds no more."""
-    if settings.class_only:
-        return Structure(server.variables, server.weights, "cpdag")
-    return Structure(server.variables, server.weights, scores=server.scores)
+    names = server.schema.variables
+    found = stacked(names, server.weights, server.scores if len(server.scores) else np.zeros_like(server.weights))
+    return replace(found, kind="cpdag", scores=None) if settings.class_only else found
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:

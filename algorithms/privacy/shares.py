@@ -58,27 +58,27 @@ def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
     return threshold - colluders, protects
 
 
-def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int) -> Shares:
+def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int, group: int = 1) -> Shares:
     """Return the noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
 
-    `counting` is the share of the promised budget for the bucket counts.
+    `counting` is the share of the promised budget for the bucket counts. What is promised to is a `group` of so many
+    rows of one silo, all of which may be replaced: sums then move by up to as many times what one row moves them.
     """
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
     counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
-    count_variance = share_variance(scales.counts_sensitivity(d), whole.portion(counting), sure)
-    gram_variance = share_variance(gram.gram_sensitivity(bits), whole.portion(1 - counting), sure)
+    of_counts, of_gram = group * scales.counts_sensitivity(d), group * gram.gram_sensitivity(bits)
+    count_variance = share_variance(of_counts, whole.portion(counting), sure)
+    gram_variance = share_variance(of_gram, whole.portion(1 - counting), sure)
     # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
-    alike = gram.gram_sensitivity(bits) / math.sqrt(2) * (1 + 1e-15)
+    alike = of_gram / math.sqrt(2) * (1 + 1e-15)
     return Shares(
         promise=promise,
         silos=sure,
         bits=bits,
         count_variance=count_variance,
         gram_variance=gram_variance,
-        count_cost=distributed_gaussian_cost(
-            scales.counts_sensitivity(d), float(count_variance), sure, counts, ReplaceOne
-        ),
+        count_cost=distributed_gaussian_cost(of_counts, float(count_variance), sure, counts, ReplaceOne),
         gram_cost=distributed_gaussian_cost(alike, float(gram_variance / 2), sure, entries, ReplaceOne),
     )
 

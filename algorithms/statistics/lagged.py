@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
+from ..graphs.lagged import lagged_name
 
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
@@ -19,3 +20,17 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
         raise ValueError(f"stretches of {int(ends[-1])} rows for a table of {len(table)}")
     times = np.concatenate([np.arange(end - length + lags, end) for end, length in zip(ends, stretches, strict=True)])
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
+
+
+def windowed(schema: Schema, lags: int) -> Schema:
+    """Return the public schema of windows: (lags + 1)·d columns, and each silo's number of windows as its rows."""
+    names = (lagged_name(name, lag) for lag in range(lags + 1) for name in schema.variables)
+    return Schema(tuple(names), schema.windows(lags))
+
+
+def given_the_past(S: FloatArray, d: int) -> FloatArray:
+    """Return the second moments `[d, d]` of what is left of the d variables, given all lagged ones of `S` `[m, m]`.
+
+    What is left of x_t = x_t W + ... + u is (I − Wᵀ)⁻¹u: any learner finds W in it as in rows that are no time series.
+    """
+    return np.asarray(S[:d, :d] - S[:d, d:] @ np.linalg.solve(S[d:, d:], S[d:, :d]))

@@ -79,7 +79,11 @@ def in_own_units(S: FloatArray) -> FloatArray:
 
 
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return each variable's mean squared residual under `weights`, `[d]`, as second moments `S` have it: above 0."""
-    gap = np.eye(len(S)) - weights
-    least = 1e-6 * np.diag(S)
+    """Return each variable's mean squared residual under `weights`, `[d]`, as second moments `S` have it: above 0.
+
+    `weights` are `[m, d]` and `S` `[m, m]`: below d rows for the variables, those of lagged ones.
+    """
+    d = weights.shape[1]
+    gap = np.eye(len(S), d) - weights
+    least = 1e-6 * np.diag(S)[:d]
     return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), least))

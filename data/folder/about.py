@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from .check import check_labels
 
 ABOUT = "about.json"
-KINDS = ("continuous", "discrete")
+KINDS = ("continuous", "discrete", "time-series")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -36,6 +37,9 @@ def read_about(folder: Path) -> dict[str, Any]:
             raise BadInput(f"{path}: {key}: not a JSON object")
     if declared_levels(about, str(path)) and about.get("kind", "discrete") != "discrete":
         raise BadInput(f"{path}: levels: {about['kind']} data have none; is the kind discrete?")
+    step = about.get("step", 1.0)
+    if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
+        raise BadInput(f"{path}: step: {shown(str(step))} is not the positive number that lies between two times")
     return about
 
 

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 
 from .parquet import read_frame
 from .scan import find_fault, first_rows, read_bytes, read_header
@@ -45,6 +45,20 @@ def read_columns(path: Path) -> list[Column]:
         return _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def check_cells(path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise `BadInput` for the first cell, row by row, that is among the `faults` of its column."""
+    if not any(faults.values()):
+        return
+    found: str | None = None
+    if path.suffix.lower() != ".parquet":
+        found = find_fault(path, [column.name for column in columns], lambda name, cell: faults[name].get(cell))
+    if found is None:
+        row, v = min((_first(column, faults[column.name]), v) for v, column in enumerate(columns))
+        name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
+        found = f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
+    raise BadInput(found)
 
 
 def _csv_columns(path: Path) -> list[Column]:
@@ -106,3 +120,9 @@ def _factorized(name: str, values: Any) -> Column:
 
 def _text(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+
+
+def _first(column: Column, faults: Mapping[str, str]) -> int:
+    """Return the first row with a fault; the number of rows if there is none."""
+    wrong = np.array([cell in faults for cell in column.cells], dtype=np.bool_)[column.codes]
+    return int(np.argmax(wrong)) if wrong.any() else len(wrong)

@@ -1,7 +1,7 @@
 """A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
 
-A folder of plain CSVs somebody already has is one: of numbers, or of labels (`kind.py` says how that is told). Files of
-other kinds and names beginning with a dot are left alone.
+A folder of plain CSVs somebody already has is one: of numbers, of labels, or of time series (`kind.py` says how that is
+told). Files of other kinds and names beginning with a dot are left alone.
 """
 
 import shutil
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.names import check_names
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
@@ -23,6 +23,7 @@ from .check import check_codes, check_labels, check_same_columns, check_silo_nam
 from .kind import kind_of
 from .labels import LabelTable, read_labels
 from .levels import joint_schema
+from .series import SeriesTable, check_same_step, check_stretches, keys_of, read_series
 from .table import Table, read_table
 from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table
@@ -100,22 +101,33 @@ def read_schema(folder: Path) -> Schema:
 
 
 def _each_silo(files: Mapping[str, Path], about: Mapping[str, Any]) -> Iterator[tuple[str, Table | LabelTable]]:
-    """Read silo after silo; each must have the columns of the first."""
+    """Read silo after silo; each must have the columns of the first, and time series the step between two times."""
     kind, declared = kind_of(files.values(), about), declared_levels(about)
-    first = next(iter(files.values())).name
+    by = next(iter(files.values())).name
     variables: tuple[str, ...] | None = None
+    step: float | None = None
     for silo, path in files.items():
-        table = read_labels(path, declared) if kind == "discrete" else read_table(path)
+        table = _read(path, kind, declared, about.get("step"))
         if variables is not None:
-            check_same_columns(path, table.variables, variables, first)
+            check_same_columns(path, table.variables, variables, by)
         variables = variables or table.variables
+        if isinstance(table, SeriesTable):
+            step = step or table.step
+            check_same_step(str(path), table.step, step, by)
         yield silo, table
+
+
+def _read(path: Path, kind: Kind, declared: Mapping[str, tuple[str, ...]], step: float | None) -> Table | LabelTable:
+    if kind == "discrete":
+        return read_labels(path, declared)
+    return read_series(path, step) if kind == "time-series" else read_table(path)
 
 
 def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     """Write `data` as a folder, whole or not at all: beside it first, then renamed. Numbers are written exactly.
 
-    Discrete data are written as labels, their levels declared in `about.json`. Raises `BadInput` if `folder` exists and
+    Discrete data are written as labels, their levels declared in `about.json`; every stretch of time series as a series
+    of its own, its times 0, 1, ... Raises `BadInput` if `folder` exists and
     is not empty, if it cannot be written, or if what would be written could not be read again (the name of a silo or a
     column, a label, a constant column of numbers, a number that is not finite).
     """
@@ -129,8 +141,10 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
         place, table = folder / f"{silo}.{form}", data.tables[silo]
         if data.schema.kind == "discrete":
             check_codes(place, data.schema.variables, table, data.schema.levels)
-        else:
-            check_table(place, data.schema.variables, table)
+            continue
+        check_table(place, data.schema.variables, table)
+        if data.schema.kind == "time-series":
+            check_stretches(place, data.schema.variables, data.schema.stretches[silo])
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
@@ -150,8 +164,10 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
 def _write_files(folder: Path, data: FederatedData, form: Form) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
     for silo, path in files.items():
-        write_table(path, data.schema.variables, data.tables[silo], data.schema.levels)
+        keys = keys_of(data.schema.stretches[silo]) if data.schema.kind == "time-series" else {}
+        write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
     levels = {"levels": data.schema.levels} if data.schema.kind == "discrete" else {}
-    write_about(folder, {"kind": data.schema.kind, **data.about, **levels}, files)
+    about = {key: value for key, value in data.about.items() if key != "step"}  # times are written in whole steps
+    write_about(folder, {"kind": data.schema.kind, **about, **levels}, files)

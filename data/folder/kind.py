@@ -1,4 +1,4 @@
-"""Whether data are continuous or discrete, if `about.json` does not say."""
+"""Whether data are continuous, discrete or time series, if `about.json` does not say."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ from fedbnsl.algorithms.core.schema import Kind
 
 from .check import MISSING, cell_fault
 from .levels import WHOLE, label_of
+from .recording import TIME
 from .scan import first_rows
 
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
@@ -19,13 +20,24 @@ LOOKED_AT = 100
 def kind_of(files: Iterable[Path], about: Mapping[str, Any], apart: str | None = None) -> Kind:
     """Return the kind of the data in `files`: what `about` says of them, else what they look like.
 
-    Levels in `about` mean discrete data. If it says nothing, data are discrete if any file looks so, and continuous
-    if none does: a file of whole numbers alone is continuous, however few values occur. The column `apart` is ignored.
+    Levels in `about` mean discrete data. If it says nothing, a column `time` in any file makes them time series; else
+    they are discrete if any file looks so, and continuous if none does: a file of whole numbers alone is continuous,
+    however few values occur. The column `apart` is ignored.
     """
     if "kind" in about:
         kind: Kind = about["kind"]
         return kind
-    return "discrete" if about.get("levels") or any(looks_discrete(path, apart) for path in files) else "continuous"
+    if about.get("levels"):
+        return "discrete"
+    files = list(files)
+    if any(has_time(path, apart) for path in files):
+        return "time-series"
+    return "discrete" if any(looks_discrete(path, apart) for path in files) else "continuous"
+
+
+def has_time(path: Path, apart: str | None = None) -> bool:
+    """Say whether a file has a column `time`, in capitals or not, besides `apart`."""
+    return any(name.lower() == TIME and name != apart for name in _first_cells(path))
 
 
 def looks_discrete(path: Path, apart: str | None = None) -> bool:

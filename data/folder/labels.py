@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_codes
-from .columns import Column, read_columns
+from .columns import Column, check_cells, read_columns
 from .levels import empty_cells, in_order, label_faults, labels_of
-from .scan import check_apart, find_fault
+from .scan import check_apart
 
 Codes = NDArray[np.int64]
 
@@ -65,7 +64,7 @@ def read_labels(path: Path, declared: Mapping[str, Sequence[str]], apart: str | 
         else label_faults(column.cells, declared.get(column.name))
         for column in columns
     }
-    _check_cells(path, columns, faults)
+    check_cells(path, columns, faults)
     coded = {column.name: _coded(column, declared.get(column.name)) for column in columns if column.name != apart}
     codes = np.column_stack([one for one, _ in coded.values()])
     table = LabelTable(tuple(coded), codes, {name: levels for name, (_, levels) in coded.items()})
@@ -82,23 +81,3 @@ def _coded(column: Column, declared: Sequence[str] | None) -> tuple[Codes, tuple
     levels = in_order(labels) if declared is None else tuple(declared)
     place = {label: code for code, label in enumerate(levels)}
     return np.array([place[label] for label in labels], dtype=np.int64)[column.codes], levels
-
-
-def _check_cells(path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise `BadInput` for the first cell, row by row, that is among the `faults` of its column."""
-    if not any(faults.values()):
-        return
-    found: str | None = None
-    if path.suffix.lower() != ".parquet":
-        found = find_fault(path, [column.name for column in columns], lambda name, cell: faults[name].get(cell))
-    if found is None:
-        row, v = min((_first(column, faults[column.name]), v) for v, column in enumerate(columns))
-        name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
-        found = f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
-    raise BadInput(found)
-
-
-def _first(column: Column, faults: Mapping[str, str]) -> int:
-    """Return the first row with a fault; the number of rows if there is none."""
-    wrong = np.array([cell in faults for cell in column.cells], dtype=np.bool_)[column.codes]
-    return int(np.argmax(wrong)) if wrong.any() else len(wrong)

@@ -81,7 +81,8 @@ def joint_schema(place: str, parts: Sequence[Schema], declared: Mapping[str, Seq
         if name not in variables:
             raise BadInput(f"{place}: about.json: levels: {shown(name)} is not a column of the data")
     if kind != "discrete":
-        return Schema(variables, rows, kind)
+        stretches = {silo: lengths for part in parts for silo, lengths in part.stretches.items()}
+        return Schema(variables, rows, kind, stretches=stretches)
     levels = {}
     for name in variables:
         found = in_order(label for part in parts for label in part.levels[name])

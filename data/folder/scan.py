@@ -95,6 +95,15 @@ def find_fault(path: Path, header: Sequence[str], fault_of: FaultOf) -> str | No
     return None
 
 
+def place_of_row(path: Path, row: int) -> str:
+    """Return where row `row` (from 0) stands: "path: line 3" of a CSV file, "path: row 2" of another."""
+    if path.name.lower().endswith((".csv", ".csv.gz")):
+        with _open_text(path) as file:
+            line, _ = next(islice(_rows(file), row + 1, None))
+        return f"{path}: line {line}"
+    return f"{path}: row {row + 1}"
+
+
 def _rows(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not blank with the line it ends on. Raises csv.Error naming the line of a broken one."""
     reader = csv.reader(file, strict=True)

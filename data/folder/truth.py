@@ -2,10 +2,13 @@
 
 Without a `type` the graph is a DAG. The types `directed` and `undirected` make it a CPDAG; in a PAG they are the marks
 at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and the same the other way round.
+
+Of a dynamic DAG, an edge of lag k is one from the source k steps earlier. Without a `lag`, or with lags of 0 alone, the
+graph says nothing of lags: that of time series is then a summary of what drives what, and may have cycles.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -23,6 +26,8 @@ from .edge_kinds import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")
 OWN = "weight:"
+MOST_LAGS = 1000
+"""steps that an edge may reach back"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class _Edge:
     target: str
     weight: float
     type: str
+    lag: int
     own: tuple[float, ...]
     place: str
 
@@ -38,15 +44,18 @@ class _Edge:
 def read_truth(path: Path, variables: Sequence[str]) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
     """Read the true graph over `variables`, and each silo's own weights where the file has columns `weight:<silo>`.
 
-    Edges without a weight weigh 1; those of a PAG have none. A cycle is read as it stands: comparing with it is refused
-    elsewhere. Raises `BadInput` naming file, line, column and value: no such file, a missing or unknown column, an
-    unknown variable, an edge from a variable to itself, an edge given twice, a weight that is no number or zero, a type
-    that is none or of another kind of graph, a lag other than 0.
+    Edges without a weight weigh 1; those of a PAG have none. A silo's own weights are [n_variables, n_variables], or
+    [lags + 1, n_variables, n_variables] where there are lagged edges; 0 where it lacks an edge. A cycle is read as it
+    stands: comparing with it is refused elsewhere. Raises `BadInput` naming file, line, column and value: no such file,
+    a missing or unknown column, an unknown variable, an edge from a variable to itself (but at a lag), an edge given
+    twice, a weight that is no number or zero, a type that is none or of another kind of graph, a lag that is none.
     """
     silos, kind, edges = _read_edges(path)
     place = {name: number for number, name in enumerate(variables)}
-    weights = np.zeros((len(variables), len(variables)))
-    own = {silo: np.zeros_like(weights) for silo in silos}
+    lags, d = max((edge.lag for edge in edges), default=0), len(variables)
+    slices = np.zeros((lags + 1, d, d))
+    weights = slices[0]
+    own = {silo: np.zeros_like(slices) for silo in silos}
     for edge in edges:
         for column, name in (("source", edge.source), ("target", edge.target)):
             if name not in place:
@@ -55,12 +64,14 @@ def read_truth(path: Path, variables: Sequence[str]) -> tuple[Structure, dict[st
         if kind == "pag":
             weights[j, i], weights[i, j] = PAG_TYPES[edge.type]
             continue
-        weights[i, j] = edge.weight
+        slices[edge.lag, i, j] = edge.weight
         if edge.type == "undirected":
             weights[j, i] = edge.weight
         for silo, weight in zip(silos, edge.own, strict=True):
-            own[silo][i, j] = weight
-    return Structure(tuple(variables), weights, kind), own
+            own[silo][edge.lag, i, j] = weight
+    if not lags:
+        return Structure(tuple(variables), weights, kind), {silo: matrix[0] for silo, matrix in own.items()}
+    return Structure(tuple(variables), weights, kind, lagged=slices[1:]), own
 
 
 def read_structure(path: Path, variables: Sequence[str] | None = None) -> Structure:
@@ -79,23 +90,36 @@ def write_structure(
 ) -> None:
     """Write `structure`, its edges in the order of its variables: a DAG as `source,target,weight`, weights exactly.
 
-    A CPDAG has a column `type` besides, and an undirected edge stands there once; a PAG is `source,target,type`.
-    `silo_weights[silo]`, [n_variables, n_variables], add a column `weight:<silo>` each to a DAG.
+    A CPDAG has a column `type` besides, and an undirected edge stands there once; a PAG is `source,target,type`. A
+    dynamic DAG has a column `lag`. `silo_weights[silo]`, of the shape in which `read_truth` returns them, add a column
+    `weight:<silo>` each to a DAG.
     """
-    own = {silo: (silo_weights or {})[silo] for silo in sorted(silo_weights or {})}
-    names = structure.variables
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        if structure.kind != "dag":
-            weight = ["weight"] if structure.kind == "cpdag" else []
-            writer.writerow(["source", "target", *weight, "type"])
-            for i, j, type_ in typed_edges(structure):
-                writer.writerow([names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_])
-            return
-        writer.writerow(["source", "target", "weight", *(OWN + silo for silo in own)])
-        for i, j in np.argwhere(structure.adjacency):
-            weights = [float(matrix[i, j]) for matrix in (structure.weights, *own.values())]
-            writer.writerow([names[i], names[j], *map(repr, weights)])
+        writer.writerows(
+            _typed_rows(structure) if structure.kind != "dag" else _dag_rows(structure, silo_weights or {})
+        )
+
+
+def _typed_rows(structure: Structure) -> Iterator[list[str]]:
+    if structure.lagged is not None:
+        raise ValueError(f"a {structure.kind} with lagged edges cannot be written")
+    names = structure.variables
+    weight = ["weight"] if structure.kind == "cpdag" else []
+    yield ["source", "target", *weight, "type"]
+    for i, j, type_ in typed_edges(structure):
+        yield [names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_]
+
+
+def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]]) -> Iterator[list[str]]:
+    silos, names = sorted(silo_weights), structure.variables
+    dynamic = structure.lagged is not None
+    yield ["source", "target", "weight", *(["lag"] if dynamic else []), *(OWN + silo for silo in silos)]
+    shared = structure.weights[None] if structure.lagged is None else np.stack([structure.weights, *structure.lagged])
+    own = [silo_weights[silo].reshape(shared.shape) for silo in silos]
+    for lag, i, j in np.argwhere(shared):
+        weight, *others = (repr(float(slices[lag, i, j])) for slices in (shared, *own))
+        yield [names[i], names[j], weight, *([str(lag)] if dynamic else []), *others]
 
 
 def _read_edges(path: Path) -> tuple[list[str], GraphKind, list[_Edge]]:
@@ -125,7 +149,7 @@ def _check_once(edges: Sequence[_Edge], kind: GraphKind) -> None:
     """Raise `BadInput` for an edge that stands twice; but in a DAG's file two variables may be joined both ways."""
     seen: dict[tuple[str, ...], str] = {}
     for edge in edges:
-        ends = (edge.source, edge.target)
+        ends = (edge.source, edge.target, *([f"lag {edge.lag}"] if edge.lag else []))
         first = seen.setdefault(ends if kind == "dag" else tuple(sorted(ends)), edge.place)
         if first != edge.place:
             line = first.rpartition("line ")[2]
@@ -151,7 +175,8 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
     for column in ("source", "target"):
         if not cells[column]:
             raise BadInput(f"{place}, column {column!r}: the cell is empty")
-    if source == target:
+    lag = _lag(place, cells.get("lag", "0"), dag="type" not in cells)
+    if source == target and not lag:
         raise BadInput(f"{place}: an edge from {shown(source)} to itself")
     numbers = {}
     for column in (name for name in cells if name == "weight" or name.startswith(OWN)):
@@ -162,7 +187,16 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
     weight = numbers.pop("weight", 1.0)
     if weight == 0:
         raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} would be no edge")
-    lag = cells.get("lag", "0")
-    if cell_fault(lag) or float(lag) != 0:
-        raise BadInput(f"{place}, column 'lag': {shown(lag)}, but only edges within a time step (0) can be read")
-    return _Edge(source, target, weight, cells.get("type", ""), tuple(numbers.values()), place)
+    return _Edge(source, target, weight, cells.get("type", ""), lag, tuple(numbers.values()), place)
+
+
+def _lag(place: str, cell: str, dag: bool) -> int:
+    """Return the lag in a cell; an empty one is 0."""
+    if not cell:
+        return 0
+    lag = -1.0 if cell_fault(cell) else float(cell)
+    if not lag.is_integer() or not 0 <= lag <= MOST_LAGS:
+        raise BadInput(f"{place}, column 'lag': {shown(cell)} is not a whole number of steps from 0 to {MOST_LAGS}")
+    if lag and not dag:
+        raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type are within one time, at lag 0")
+    return int(lag)

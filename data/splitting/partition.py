@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import LEAST_ROWS, FederatedData, continuous, dealt, silo_names
-from ..folder.about import ABOUT, KINDS, declared_levels, read_about
+from ..folder.about import ABOUT, declared_levels, read_about
 from ..folder.check import check_silo_name, check_table
 from ..folder.kind import kind_of
 from ..folder.labels import LabelTable, read_labels
@@ -23,6 +23,8 @@ from .parts import by_column, by_sizes, dirichlet, equal, label_skew
 
 __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
+DEALT = ("continuous", "discrete")
+"""the kinds of data whose rows are dealt one by one"""
 SKEW = 0.5
 """the concentration of skewed labels if none is given"""
 
@@ -44,8 +46,8 @@ def split_table(
     level of that column spread by Dirichlet shares of its own, discrete data only), `sizes`, or `by` (a silo per value
     of that column, which is dropped). The kind of data is the given one, else that of the federated data set that the
     table is a silo of, with its levels, else what it looks like. Raises `BadInput` as `read_table` or `read_labels` do,
-    for a choice that is none of these, and for a silo that would have fewer than two rows or, of numbers, a constant
-    column.
+    for time series, for a choice that is none of these, and for a silo that would have fewer than two rows or, of
+    numbers, a constant column.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, kind)
     table = _read(path, kind, by)
@@ -98,8 +100,8 @@ def _check_choice(
         raise BadInput("split: give one of silos (with or without concentration), sizes, or by")
     if seed < 0:
         raise BadInput(f"seed: {seed} is less than 0")
-    if kind is not None and kind not in KINDS:
-        raise BadInput(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+    if kind is not None and kind not in DEALT:
+        raise BadInput(f"kind: {kind!r} is not one of {', '.join(DEALT)}")
 
 
 def _read(path: Path, kind: Kind | None, by: str | None) -> Table | LabelTable:
@@ -108,9 +110,13 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> Table | LabelTable:
     about = beside if path.name in beside.get("checksums", {}) else {}
     if kind is not None:
         about = {"kind": kind, "levels": about.get("levels", {}) if kind == "discrete" else {}}
-    if kind_of([path], about, by) == "discrete":
-        return read_labels(path, declared_levels(about), by)
-    return read_table(path, by)
+    found = kind_of([path], about, by)
+    if found == "time-series":
+        raise BadInput(
+            f"{path}: its column 'time' or its about.json makes it time series, whose rows are not dealt one by one: "
+            "deal whole series with `prepare series`, or say that its kind is continuous"
+        )
+    return read_labels(path, declared_levels(about), by) if found == "discrete" else read_table(path, by)
 
 
 def _give(

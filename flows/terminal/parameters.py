@@ -4,7 +4,8 @@ import ast
 import inspect
 from dataclasses import MISSING, dataclass, fields
 from textwrap import dedent
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -59,4 +60,6 @@ def _shown(kind: Any) -> str:
     """Return the words for a type: its choices, joined by bars, or its name."""
     if get_origin(kind) is Literal:
         return " | ".join(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join(map(_shown, get_args(kind)))
     return str(getattr(kind, "__name__", kind))

@@ -14,8 +14,9 @@ from fedbnsl.data.folder.about import declared_levels
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.kind import kind_of
-from fedbnsl.data.folder.labels import read_labels
-from fedbnsl.data.folder.table import read_table
+from fedbnsl.data.folder.labels import LabelTable, read_labels
+from fedbnsl.data.folder.series import read_cut, read_series
+from fedbnsl.data.folder.table import Table, read_table
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,40 @@ class DescribedLabels(Described):
         return Schema(self.variables, {self.silo: self.rows}, "discrete", self.levels)
 
 
+@dataclass(frozen=True)
+class DescribedSeries(Described):
+    """The same for time series, with the lengths of their unbroken stretches, and the time between two rows."""
+
+    stretches: tuple[int, ...]
+    step: float
+
+    def schema(self) -> Schema:
+        """Return the schema of this silo alone."""
+        return Schema(self.variables, {self.silo: self.rows}, "time-series", stretches={self.silo: self.stretches})
+
+
 def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = None) -> Described:
     """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    `about` is the content of the coordinator's `about.json`: the kind of data and the levels it declares are binding.
+    `about` is the content of the coordinator's `about.json`: the kind of data, the levels and the step between two
+    times that it declares are binding.
     """
+    told, step = about or {}, 1.0
     if source.is_dir():
         own = pool(read_folder(source)).schema
-    elif kind_of([source], about or {}) == "discrete":
-        own = read_labels(source, declared_levels(about or {})).schema(silo)
+    elif (kind := kind_of([source], told)) == "discrete":
+        own = read_labels(source, declared_levels(told)).schema(silo)
+    elif kind == "time-series":
+        series = read_series(source, told.get("step"))
+        own, step = series.schema(silo), series.step
     else:
         own = read_table(source).schema(silo)
     (rows,) = own.rows.values()
     if own.kind == "discrete":
         return DescribedLabels(silo, own.variables, rows, own.levels)
+    if own.kind == "time-series":
+        (stretches,) = own.stretches.values()
+        return DescribedSeries(silo, own.variables, rows, stretches, step)
     return Described(silo, own.variables, rows)
 
 
@@ -69,6 +90,12 @@ def read_rows(silo: str, source: Path, schema: Schema) -> NDArray[Any]:
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: it has other columns or levels than when the run began")
         return next(iter(data.tables.values()))
-    table = read_labels(source, schema.levels) if schema.kind == "discrete" else read_table(source)
+    table: Table | LabelTable
+    if schema.kind == "discrete":
+        table = read_labels(source, schema.levels)
+    elif schema.kind == "time-series":
+        table = read_cut(source, schema.stretches[silo])
+    else:
+        table = read_table(source)
     check_same_columns(source, table.variables, schema.variables, "the schema")
     return table.rows(schema)

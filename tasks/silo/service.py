@@ -152,7 +152,7 @@ class SiloService:
         return run
 
     def _table(self, schema: Schema) -> NDArray[Any]:
-        key = (schema.variables, *schema.levels.items())
+        key = (schema.kind, schema.variables, *schema.levels.items())
         if key not in self._tables:
             self._tables[key] = read_rows(self.name, self._source, schema)
         return self._tables[key]

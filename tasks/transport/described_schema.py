@@ -1,15 +1,16 @@
 """The public schema of a federation, from what each silo says of its own rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import declared_levels
 from fedbnsl.data.folder.levels import joint_schema
+from fedbnsl.data.folder.series import check_same_step
 
 from ..silo.method_call import MethodCall
-from ..silo.rows import Described
+from ..silo.rows import Described, DescribedSeries
 from .silo_transport import SiloTransport
 
 READING_SECONDS = 600.0
@@ -23,6 +24,7 @@ def federated_schema(transport: SiloTransport, silos: tuple[str, ...], about: Ma
     says which labels occur in its columns, unless `about` declares the levels.
     """
     parts = _described(transport, silos, about)
+    _check_times(parts)
     if len({type(part) for part in parts}) > 1:
         parts = _described(transport, silos, {**about, "kind": "discrete"})
     first = parts[0]
@@ -33,7 +35,18 @@ def federated_schema(transport: SiloTransport, silos: tuple[str, ...], about: Ma
     return joint_schema("the silos", [part.schema() for part in parts], declared_levels(about))
 
 
+def _check_times(parts: Sequence[Described]) -> None:
+    """Raise `BadInput` if some silos hold time series and others do not, or if their steps in time differ."""
+    series = [part for part in parts if isinstance(part, DescribedSeries)]
+    for part in parts if series else ():
+        if not isinstance(part, DescribedSeries):
+            raise BadInput(
+                f"silos {series[0].silo} and {part.silo} disagree: only the first of them has a column 'time'"
+            )
+        check_same_step(f"silo {part.silo}", part.step, series[0].step, f"silo {series[0].silo}")
+
+
 def _described(transport: SiloTransport, silos: tuple[str, ...], about: Mapping[str, Any]) -> list[Described]:
-    told = {key: about[key] for key in ("kind", "levels") if key in about}
+    told = {key: about[key] for key in ("kind", "levels", "step") if key in about}
     pending = [transport.submit(silo, MethodCall("describe", (told,))) for silo in silos]
     return [answer.result(READING_SECONDS) for answer in pending]

@@ -12,18 +12,20 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.tables import FamilyTables
 from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.dynamic import DynamicSettings
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import sachs
 from fedbnsl.data.networks.surrogate import surrogate
+from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 from fedbnsl.flows.cli.main import command, main
 from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSettings
 from fedbnsl.flows.options.prepare import KINDS
 
 README = Path(__file__).parents[2] / "README.md"
-REQUIRED = {"network": {"network": "asia"}, "split": {"table": "t.csv"}}
+REQUIRED = {"network": {"network": "asia"}, "split": {"table": "t.csv"}, "series": {"table": "t.csv"}}
 """what has no default"""
 
 
@@ -158,6 +160,8 @@ MADE_BY = {
     "sachs": sachs,
     "network": network,
     "split": split_table,
+    "dynamic": DynamicSettings,
+    "series": series,
 }
 
 

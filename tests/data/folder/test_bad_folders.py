@@ -161,8 +161,8 @@ TRUTHS = {
     "infinite weight": ("source,target,weight\nx,y,inf\n", "line 2, column 'weight': 'inf' is not finite"),
     "zero weight": ("source,target,weight\nx,y,0.0\n", "line 2, column 'weight': '0.0' would be no edge"),
     "lag": (
-        "source,target,lag\nx,y,1\n",
-        "line 2, column 'lag': '1', but only edges within a time step (0) can be read",
+        "source,target,lag\nx,y,1\nx,y,1.5\n",
+        "line 3, column 'lag': '1.5' is not a whole number of steps from 0 to 1000",
     ),
     "no target": (
         "source,weight\nx,1\n",
@@ -193,7 +193,7 @@ def test_a_fault_of_the_truth(tmp_path, fault):
     [
         ("{", "line 1: not JSON: Expecting property name enclosed in double quotes"),
         ("[]", "not a JSON object with keys such as 'kind'"),
-        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous, discrete"),
+        ('{"kind": "audio"}', "kind: 'audio' is not one of continuous, discrete, time-series"),
         ('{"checksums": 3}', "checksums: not a JSON object"),
     ],
 )

@@ -109,3 +109,58 @@ def test_a_fault_of_a_type(tmp_path, rows, message):
     with pytest.raises(BadInput) as caught:
         read_structure(tmp_path / "t.csv")
     assert message in str(caught.value)
+
+
+def test_the_edges_of_a_dynamic_graph_have_lags(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("source,target,weight,lag\na,b,0.5,0\nb,a,2,\na,b,-1,1\nb,b,3,2.0\na,a,4,2\n")
+    truth, own = read_truth(path, ("a", "b"))
+    assert own == {}
+    assert truth.weights.tolist() == [[0, 0.5], [2, 0]]
+    assert truth.lagged.tolist() == [[[0, -1], [0, 0]], [[4, 0], [0, 3]]]
+    write_structure(tmp_path / "again.csv", truth)
+    lines = "source,target,weight,lag\na,b,0.5,0\nb,a,2.0,0\na,b,-1.0,1\na,a,4.0,2\nb,b,3.0,2\n"
+    assert (tmp_path / "again.csv").read_text() == lines
+
+
+def test_a_graph_whose_lags_are_all_0_is_a_summary(tmp_path):
+    (tmp_path / "t.csv").write_text("source,target,lag\na,b,0\nb,a,0\n")
+    truth, _ = read_truth(tmp_path / "t.csv", ("a", "b"))
+    assert truth.lagged is None
+    assert not truth.acyclic
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32))
+def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags, seed):
+    rng = np.random.default_rng(seed)
+    edges = rng.random((lags + 1, d, d)) < 0.5
+    edges[0] &= ~np.eye(d, dtype=bool)
+    edges[lags, 0, 0] = True
+    weights = np.where(edges, rng.normal(size=edges.shape), 0.0)
+    own = {silo: weights * (rng.random(edges.shape) < 0.7) * rng.normal() for silo in ("a", "b c")}
+    names = tuple(f"v{number}" for number in range(d))
+    path = tmp_path_factory.mktemp("dynamic") / "t.csv"
+    write_structure(path, Structure(names, weights[0], lagged=weights[1:]), own)
+    truth, back = read_truth(path, names)
+    assert np.array_equal(truth.weights, weights[0])
+    assert np.array_equal(truth.lagged, weights[1:])
+    assert all(np.array_equal(back[silo], own[silo]) for silo in own)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("source,target,lag\na,a,0\n", "line 2: an edge from 'a' to itself"),
+        ("source,target,lag\na,b,1\na,b,2\na,b,1\n", "line 4: the edge 'a' → 'b' stands on line 2 already"),
+        ("source,target,lag\na,b,-1\n", "line 2, column 'lag': '-1' is not a whole number of steps from 0 to 1000"),
+        ("source,target,lag\na,b,soon\n", "line 2, column 'lag': 'soon' is not a whole number"),
+        ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but edges with a type are within one time"),
+    ],
+)
+def test_a_fault_of_a_lag(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(BadInput) as caught:
+        read_structure(tmp_path / "t.csv")
+    assert message in str(caught.value)
+    with pytest.raises(ValueError, match="a pag with lagged edges cannot be written"):
+        write_structure(tmp_path / "w.csv", Structure(("a",), np.zeros((1, 1)), "pag", lagged=np.zeros((1, 1, 1))))

@@ -1,0 +1,1 @@
+"""Learning from time series: structures within one time, and from earlier times."""

@@ -1,0 +1,45 @@
+"""The exchange before a run that was asked for `lags=auto`: one sum, of which BIC chooses the lag order (ours)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.lags import longest_reach
+from ..core.one_exchange import Broadcast
+from ..core.protocol import FederatedAlgorithm
+from ..errors import require
+from ..graphs.structure import Structure
+from ..moments.lag_order import information_criteria
+from .summed_windows import Moments, Server, summed_windows
+
+
+@dataclass(frozen=True)
+class LagOrder:
+    """Settings of the choice."""
+
+    most_lags: int = 5
+    """how many lags are looked at, if the series are long enough"""
+    most_parents: int = 12
+    """of a variable, in the structures that BIC compares"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+        require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
+
+
+def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
+    """Return the algorithm of one sum; its server is what `chosen` reads."""
+
+    def structure(server: Server) -> Structure:
+        """Return no edges: the lag order is all that is asked for."""
+        d = len(server.schema.variables)
+        return Structure(server.schema.variables, np.zeros((d, d)))
+
+    return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure)
+
+
+def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
+    """Return the lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/lag_order.py`)."""
+    found = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
+    return 1 + int(np.argmin(found)), tuple(map(float, found))

@@ -1,0 +1,305 @@
+"""PFDBNL: every silo has a dynamic network of its own, near one that all agree on (Chen, Ma & Yue 2025, Algorithm 2).
+
+With B = [W; A₁; A₂; ...] (`fdbnl.py`), in every round the silos that take part
+
+    B_k ← argmin ℓ_k(B) + μ‖B − B̃_k‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁       (Eq. 10, `personal_problem.py`)
+    B̃_k ← (2μB_k + ρ₂B − β_k) / (2μ + ρ₂)                                (Eq. 14, with the brackets it needs)
+
+and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12); then β_k ← β_k + ρ₂(B̃_k − B), α ← α + ρ₁·mean h(W_k), and
+ρ₁, ρ₂ grow. The server draws who takes part. What it needs is sums alone: those who do not take part add nothing.
+
+After the rounds every silo is asked once for its own structure: B_k of the last round, or, by default, what
+`personal_structure.py` makes of its rows and the consensus. That is what a personalised run is for, so in this last
+exchange, masked or not, the coordinator comes to know each; with `collect` off they stay where they are.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.lags import Lags, check_lags, fixed, require_lags
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput, require
+from ..graphs.structure import Structure, stacked
+from ..secure.ring import FRACTION_BITS
+from ..statistics.lagged import windows
+from ..statistics.packing import Packing, packing
+from ..statistics.rounding import to_multiples
+from .personal_problem import Acyclic, h_of, solve
+from .personal_structure import personal_structure
+
+
+@dataclass(frozen=True)
+class Pfdbnl:
+    """Settings of `pfdbnl`; those of the loop are the paper's."""
+
+    lags: Lags = 1
+    """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
+    mu: float = 0.1
+    """μ, how much a silo's own network is drawn to the common one"""
+    l1: float = 0.1
+    """λ_W, the price of the weight of an edge within one time"""
+    lagged_price: float = 1.0
+    """λ_A over λ_W"""
+    rho1: float = 1.0
+    """weight of h² of each silo"""
+    rho1_growth: float = 1.6
+    """the factor of ρ₁ from round to round"""
+    rho2: float = 1.0
+    """weight of the consensus"""
+    rho2_growth: float = 1.1
+    """the factor of ρ₂ from round to round"""
+    participants: int = 0
+    """j, how many silos take part in a round, drawn anew each time; 0: all"""
+    draws: int = 0
+    """seed of the draws of participants"""
+    local_steps: int = 100
+    """L-BFGS-B steps of a silo a round, at most"""
+    rounds: int = 40
+    """rounds before the silos' own structures are asked for, at most"""
+    tolerance: float = 1e-3
+    """how far B may move in a round, relative to its norm, at the end"""
+    h_tolerance: float = 1e-6
+    """the mean of h(W_k) at the end"""
+    threshold: float = 0.1
+    """τ: weights not above it are no edges"""
+    refine: bool = True
+    """learn the silo's own structure anew from its rows and the consensus, rather than take B_k of the last round"""
+    collect: bool = True
+    """ask for the silos' own structures"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require_lags(self.lags)
+        for name in ("mu", "rho1", "rho2", "tolerance", "h_tolerance"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("rho1_growth", "rho2_growth", "local_steps", "rounds"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        for name in ("l1", "lagged_price", "participants", "draws", "threshold"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+
+
+PRESETS = {"paper": Pfdbnl(refine=False, threshold=0.3)}
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What all silos are told."""
+
+    B: FloatArray
+    """the consensus, `[m, d]`"""
+    alpha: float
+    rho1: float
+    rho2: float
+    taking_part: tuple[str, ...]
+    last: bool
+    """whether the silos' own structures are asked for now"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's private state."""
+
+    name: str
+    place: int
+    """among the silos in the order of their names"""
+    silos: int
+    windows: FloatArray
+    """`[n_windows, m]`"""
+    own: FloatArray
+    """B_k, `[m, d]`"""
+    near: FloatArray
+    """B̃_k"""
+    beta: FloatArray
+    rho2: float
+    """of the last round it took part in; 0 if it sat out the last one"""
+
+
+KEPT = ("own", "near", "beta", "rho2")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a silo sends: in a round B̃_k + β_k/ρ₂ and h(W_k) if it takes part, in the end its own weights."""
+
+    mean: FloatArray
+    """`[m, d]`; zeros from those who sit out"""
+    h: float
+    own: FloatArray
+    """`[n_silos, m, d]`: its own weights at its place, zeros at the others'; empty before the end"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state."""
+
+    variables: tuple[str, ...]
+    silos: tuple[str, ...]
+    number: int
+    """rounds finished"""
+    B: FloatArray
+    alpha: float
+    rho1: float
+    rho2: float
+    h: float
+    """mean h(W_k) of those that took part last"""
+    moved: float
+    """how far B moved in the last round, relative to its norm"""
+    last: bool
+    """whether the rounds are over"""
+    own: FloatArray
+    """`[n_silos, m, d]`, once they are known"""
+
+
+def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return PFDBNL. `open_server` raises `BadInput` for series too short for the lags and too many participants."""
+    return FederatedAlgorithm(
+        open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings),
+        open_server=lambda schema: open_server(schema, settings),
+        broadcast=lambda server: broadcast(server, settings),
+        local_solve=lambda silo, message: local_solve(silo, message, settings),
+        aggregate=lambda server, replies: aggregate(server, replies, settings),
+        dual_update=lambda server: dual_update(server, settings),
+        converged=lambda server: converged(server, settings),
+        structure=lambda server: thresholded(server.variables, server.B, settings),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=settings.rounds + settings.collect,
+        summand=summand,
+        measures=measures,
+        local_structures=lambda server: local_structures(server, settings),
+        kept=KEPT,
+    )
+
+
+def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
+    """Return a silo's state before round 1."""
+    X = windows(table, schema.stretches[silo], fixed(settings.lags))
+    zero = np.zeros((X.shape[1], table.shape[1]))
+    return Silo(silo, schema.silos.index(silo), len(schema.silos), X, zero, zero, zero, 0.0)
+
+
+def open_server(schema: Schema, settings: Pfdbnl) -> Server:
+    """Return the server's state before round 1."""
+    lags, silos, d = fixed(settings.lags), schema.silos, len(schema.variables)
+    check_lags(schema, lags)
+    if settings.participants > len(silos):
+        raise BadInput(f"parameter participants is {settings.participants}: there are {len(silos)} silos")
+    zero, nothing = np.zeros(((lags + 1) * d, d)), np.empty((0, 0, 0))
+    return Server(schema.variables, silos, 0, zero, 0.0, settings.rho1, settings.rho2, 0.0, np.inf, False, nothing)
+
+
+def broadcast(server: Server, settings: Pfdbnl) -> Broadcast:
+    """Return what all silos are told; who takes part depends on the round and the seed of the draws alone."""
+    return Broadcast(server.B, server.alpha, server.rho1, server.rho2, drawn(server, settings), server.last)
+
+
+def drawn(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
+    """Return who takes part in the coming round."""
+    if settings.participants == 0:
+        return server.silos
+    rng = np.random.default_rng((settings.draws, server.number))
+    return tuple(sorted(rng.choice(server.silos, settings.participants, replace=False).tolist()))
+
+
+def local_solve(silo: Silo, message: Broadcast, settings: Pfdbnl) -> tuple[Silo, Reply]:
+    """Take in the new consensus, and take part in the round, sit it out, or say what the own structure is."""
+    heard = replace(silo, beta=silo.beta + silo.rho2 * (silo.near - message.B), rho2=0.0)
+    nothing, nobody = np.zeros_like(silo.own), np.empty((0, 0, 0))
+    if message.last:
+        own = personal_structure(heard.windows, message.B) if settings.refine else heard.own
+        place = np.zeros((silo.silos, *own.shape))
+        place[silo.place] = to_multiples(own, FRACTION_BITS)
+        return heard, Reply(nothing, 0.0, place)
+    if silo.name not in message.taking_part:
+        return heard, Reply(nothing, 0.0, nobody)
+    rho2, mu = message.rho2, settings.mu
+    own = solve(
+        heard.windows.T @ heard.windows / len(heard.windows),
+        heard.near,
+        heard.own,
+        mu,
+        prices(*own_shape(silo), settings),
+        Acyclic(message.alpha, message.rho1),
+        settings.local_steps,
+    )
+    near = (2 * mu * own + rho2 * message.B - heard.beta) / (2 * mu + rho2)
+    sent = to_multiples(near + heard.beta / rho2, FRACTION_BITS)
+    return replace(heard, own=own, near=near, rho2=rho2), Reply(sent, h_of(own[: own.shape[1]]), nobody)
+
+
+def own_shape(silo: Silo) -> tuple[int, int]:
+    """Return (m, d)."""
+    return silo.own.shape[0], silo.own.shape[1]
+
+
+def prices(m: int, d: int, settings: Pfdbnl) -> FloatArray:
+    """Return λ in each row, `[m]`."""
+    return settings.l1 * np.repeat([1.0, settings.lagged_price], [d, m - d])
+
+
+def reply_packing(shape: tuple[int, int], silos: int, *, last: bool) -> Packing:
+    """Return how a reply is packed: sums over the silos are all the server needs."""
+    return packing(mean=shape, h=(), own=(silos if last else 0, *shape))
+
+
+def summand(reply: Reply) -> FloatArray:
+    """Return `reply` as one vector to be added up."""
+    last = len(reply.own) > 0
+    shape = reply.mean.shape[0], reply.mean.shape[1]
+    own = reply.own if last else np.empty((0, *shape))
+    return reply_packing(shape, len(reply.own), last=last).pack(mean=reply.mean, h=reply.h, own=own)
+
+
+def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Server:
+    """Return the state with the new consensus (Eq. 12), or with the silos' own weights."""
+    assert replies.total is not None
+    shape = server.B.shape[0], server.B.shape[1]
+    sent = reply_packing(shape, len(server.silos), last=server.last).unpack(replies.total)
+    if server.last:
+        return replace(server, own=sent["own"])
+    taking_part = len(drawn(server, settings))
+    B = sent["mean"] / taking_part
+    moved = float(np.linalg.norm(B - server.B)) / max(float(np.linalg.norm(B)), 1e-12)
+    return replace(server, number=server.number + 1, B=B, h=float(sent["h"]) / taking_part, moved=moved)
+
+
+def dual_update(server: Server, settings: Pfdbnl) -> Server:
+    """Return the state with α, ρ₁ and ρ₂ updated, and whether the rounds are over."""
+    if server.last:
+        return server
+    settled = server.h < settings.h_tolerance and server.moved < settings.tolerance
+    return replace(
+        server,
+        alpha=server.alpha + server.rho1 * server.h,
+        rho1=server.rho1 * settings.rho1_growth,
+        rho2=server.rho2 * settings.rho2_growth,
+        last=settled or server.number >= settings.rounds,
+    )
+
+
+def converged(server: Server, settings: Pfdbnl) -> bool:
+    """Return whether the rounds are over, and, if they are asked for, the silos' own structures are known."""
+    return server.last and (len(server.own) > 0 or not settings.collect)
+
+
+def measures(server: Server) -> dict[str, float]:
+    """Return what to follow: mean h of the silos, how far the consensus moved, ρ₁."""
+    return {"h": server.h, "dual": server.moved if np.isfinite(server.moved) else 1.0, "rho1": server.rho1}
+
+
+def thresholded(variables: tuple[str, ...], weights: FloatArray, settings: Pfdbnl) -> Structure:
+    """Return the structure of `weights` `[m, d]` without those of at most τ."""
+    edges: NDArray[np.float64] = np.where(np.abs(weights) > settings.threshold, weights, 0.0)
+    return stacked(variables, edges, np.abs(weights))
+
+
+def local_structures(server: Server, settings: Pfdbnl) -> dict[str, Structure]:
+    """Return each silo's own structure; none before they are known."""
+    return {
+        silo: thresholded(server.variables, own, settings) for silo, own in zip(server.silos, server.own, strict=False)
+    }

@@ -1,0 +1,62 @@
+"""One sum of the moments of all silos' windows, and something that is read off it: a structure, or a lag order.
+
+What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all windows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.one_exchange import Broadcast, once
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.structure import Structure
+from ..statistics.lagged import windowed, windows
+from ..statistics.moments import covariance, of_all_rows, per_row, pooled_moments
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A silo's moments, all it keeps and all it sends: rows, sums and sums of products of its windows."""
+
+    moments: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """What is public, and the covariance of all windows `[m, m]`; empty before the sum."""
+
+    schema: Schema
+    reach: int
+    """how many lags the windows have"""
+    rows: int
+    covariance: FloatArray
+
+
+def summed_windows(
+    reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure]
+) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
+    """Return the algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
+        reach = reach_of(schema)
+        all_rows = sum(schema.windows(reach).values())
+        return Moments(per_row(pooled_moments(windows(table, schema.stretches[silo], reach)), all_rows))
+
+    def open_server(schema: Schema) -> Server:
+        in_order = replace(schema, rows=dict(sorted(schema.rows.items())))
+        return Server(in_order, reach_of(schema), 0, np.empty((0, 0)))
+
+    def aggregate(server: Server, replies: Replies[Moments]) -> Server:
+        assert replies.total is not None
+        columns = windowed(server.schema, server.reach)
+        moments = of_all_rows(replies.total, sum(columns.rows.values()))
+        rows, found = covariance(moments, len(columns.variables))
+        return replace(server, rows=rows, covariance=found)
+
+    return replace(
+        once(open_silo, open_server, aggregate, structure, Server, Moments),
+        summand=lambda sent: sent.moments,
+        bears_loss=True,
+    )

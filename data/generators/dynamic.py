@@ -1,0 +1,164 @@
+"""Synthetic time series: linear structural vector autoregressions x_t = x_t W + Σ x_{t−i} A_i + u of random graphs.
+
+Source: Chen, Ma & Yue 2025, §7.2; what their silos share is ours to choose: all of the model, its graph, or nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.statistics.stability import spectral_radius
+
+from ..defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE, Noise
+from ..federated import FederatedData, silo_names, time_series
+from .linear import variable_names
+from .sem import FloatArray, draw_noise
+
+WEIGHTS = (0.3, 0.5)
+"""absolute values of the weights within a time and at lag 1, drawn uniformly (§7.2)"""
+STABLE = 0.95
+"""the spectral radius below which a model is taken"""
+TRIES = 1000
+"""models drawn before it is said that none is stable"""
+BURN_IN = 300
+"""steps of a series before its first row: 0.95³⁰⁰ of where it began is left"""
+
+
+@dataclass(frozen=True)
+class DynamicSettings:
+    """What to draw; raises `BadInput` for a value that makes no sense, naming it.
+
+    A silo's `rows` are its windows: each of its `series` begins with `lags` rows more. `degree` is the mean number of
+    neighbours within a time, `lagged_degree` that of children at each lag; weights at lag i are `decay`^(i − 1) times
+    smaller. `heterogeneity` is the standard deviation of a silo's weights around the shared ones.
+    """
+
+    variables: int
+    silos: int
+    rows: int
+    seed: int
+    lags: int = 1
+    degree: float = INTRA_DEGREE
+    lagged_degree: float = LAGGED_DEGREE
+    decay: float = DECAY
+    heterogeneity: float = 0.0
+    own_structures: bool = False
+    noise: Noise = NOISE
+    series: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0), ("lags", 1), ("series", 1)):
+            if getattr(self, name) < least:
+                raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
+        if self.series > self.rows:
+            raise BadInput(f"series: {self.series} is more than the {self.rows} rows of a silo")
+        if not 0 <= self.degree < np.inf:
+            raise BadInput(f"degree: {self.degree} is not a number ≥ 0")
+        if not 0 < self.lagged_degree <= self.variables:
+            raise BadInput(f"lagged_degree: {self.lagged_degree} is not above 0 and at most {self.variables}")
+        if not 1 <= self.decay < np.inf:
+            raise BadInput(f"decay: {self.decay} is not a number ≥ 1")
+        if not 0 <= self.heterogeneity < np.inf:
+            raise BadInput(f"heterogeneity: {self.heterogeneity} is not a finite number ≥ 0")
+        if self.heterogeneity and self.own_structures:
+            raise BadInput("heterogeneity: silos with graphs of their own have no weights to differ from")
+        if self.noise not in get_args(Noise):
+            raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
+
+
+def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) -> FederatedData:
+    """Draw silos of time series with `rows` windows each from stable random models (`DynamicSettings`).
+
+    The model depends on the seed and on what describes it alone, and each silo has a random stream of its own. The
+    truth has the shared weights, or, if silos have graphs of their own, the mean of theirs on the union of the graphs,
+    which may have cycles; `silo_weights[silo]`, [lags + 1, d, d], are W and A of a silo where they are its own. Raises
+    `BadInput` as `DynamicSettings` does, and where no stable model is found.
+    """
+    plan = DynamicSettings(variables, silos, rows, seed, **options)
+    names = silo_names(silos)
+    own: dict[str, FloatArray] = {}
+    shared: FloatArray
+    if plan.own_structures:
+        own = {silo: _model(plan, _stream(seed, 0, number)) for number, silo in enumerate(names)}
+        shared = np.mean(list(own.values()), axis=0)
+    else:
+        shared = _model(plan, _stream(seed, 0))
+    if plan.heterogeneity:
+        own = {silo: _changed(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
+    lengths = tuple(rows // plan.series + (part < rows % plan.series) + plan.lags for part in range(plan.series))
+    tables = {}
+    for number, silo in enumerate(names):
+        parts = (_stream(seed, 1, number, part) for part in range(plan.series))
+        model = own[silo] if own else shared
+        drawn = [svar(model, length, rng, plan.noise) for length, rng in zip(lengths, parts, strict=True)]
+        tables[silo] = np.concatenate(drawn)
+    called = variable_names(variables)
+    parameters = {name: value for name, value in asdict(plan).items() if name != "seed"}
+    about = {"kind": "time-series", "generator": "dynamic", "source": "Chen, Ma & Yue 2025, §7.2"}
+    return FederatedData(
+        time_series(tables, dict.fromkeys(names, lengths), called),
+        tables,
+        Structure(called, shared[0], lagged=shared[1:]),
+        own,
+        about | {"parameters": parameters, "seed": seed},
+    )
+
+
+def svar(model: FloatArray, rows: int, rng: np.random.Generator, noise: Noise = NOISE) -> FloatArray:
+    """Draw `rows` consecutive times of x_t = (Σ x_{t−i} A_i + u)(I − W)⁻¹, [n_rows, d], after a burn-in.
+
+    `model` [lags + 1, d, d] is W, then A_1, A_2, ...; `noise` has scale 1 and mean 0. The first rows stay the same when
+    more are drawn.
+    """
+    lags, d = len(model) - 1, model.shape[1]
+    total = np.linalg.inv(np.eye(d) - model[0])
+    reduced = (model[1:] @ total).reshape(lags * d, d)
+    shocks = draw_noise(noise, (BURN_IN + rows, d), rng) @ total
+    x = np.zeros((lags + len(shocks), d))
+    for t, shock in enumerate(shocks, start=lags):
+        x[t] = x[t - lags : t][::-1].ravel() @ reduced + shock
+    return np.ascontiguousarray(x[-rows:])
+
+
+def _model(plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
+    """Draw a stable model [lags + 1, d, d] on random graphs, with an edge at the last lag."""
+    d = plan.variables
+
+    def draw() -> FloatArray:
+        lower = np.tril(rng.random((d, d)) < plan.degree / (d - 1), k=-1)
+        order = rng.permutation(d)
+        later = rng.random((plan.lags, d, d)) < plan.lagged_degree / d
+        edges = np.concatenate([lower[np.ix_(order, order)][None], later])
+        sizes = rng.uniform(*WEIGHTS, edges.shape) * rng.choice([-1.0, 1.0], edges.shape)
+        sizes[1:] /= plan.decay ** np.arange(plan.lags)[:, None, None]
+        return np.where(edges, sizes, 0.0)
+
+    return _stable(draw, "fewer lagged edges or a larger decay")
+
+
+def _changed(shared: FloatArray, plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
+    """Draw a silo's weights around the shared ones, on the same edges, such that its model is stable."""
+
+    def draw() -> FloatArray:
+        return np.where(shared != 0, shared + rng.normal(0.0, plan.heterogeneity, shared.shape), 0.0)
+
+    return _stable(draw, "a smaller heterogeneity")
+
+
+def _stable(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
+    """Return the first model drawn that is stable and has an edge at its last lag."""
+    for _ in range(TRIES):
+        model = draw()
+        if model[-1].any() and spectral_radius(model[0], model[1:]) < STABLE:
+            return model
+    raise BadInput(f"dynamic: none of {TRIES} random models is stable: ask for {remedy}")
+
+
+def _stream(seed: int, *key: int) -> np.random.Generator:
+    """Return the random stream of one purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
