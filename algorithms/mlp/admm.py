@@ -1,4 +1,9 @@
-"""NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2)."""
+"""NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2).
+
+The loop is the papers' (`admm/consensus.py`), the parameters are θ `[m, d]`. What leaves a silo: θ_p, dense, every
+round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo some twenty gradients, each of
+O(n_p·d²·units).
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +19,11 @@ from .settings import MlpSettings
 
 @dataclass(frozen=True)
 class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
-    """Settings of `notears-mlp-admm`."""
+    """Settings of `notears-mlp-admm`.
+
+    The authors' λ₂ and τ are 0.01 and 0.3. The order of the variables is settled well before h is nothing, and what
+    comes after, under an ever steeper penalty, adds edges that are not there: so h and the residuals may stay large.
+    """
 
     rho1: float = 0.1
     rho1_growth: float = 1.3
@@ -26,6 +35,7 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     tolerance: float = 0.2
     w_steps: int = 50
     steps: int = 20
+    """L-BFGS steps of a silo a round"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from ..admm.consensus_step import consensus_step
 from ..admm.problem import Pull
 from ..core.schema import FloatArray, Schema
-from .network import Layout, in_one_order, ridged_loss
+from .network import WeightLayout, in_one_order, ridged_loss
 from .settings import MlpSettings
 
 
@@ -23,7 +23,7 @@ class MlpProblem:
     Weighted like this, every row of the federation counts the same.
     """
 
-    layout: Layout
+    layout: WeightLayout
     settings: MlpSettings
     steps: int
     table: FloatArray
@@ -63,9 +63,9 @@ class MlpModel:
     settings: MlpSettings
     steps: int
 
-    def layout(self, d: int) -> Layout:
+    def layout(self, d: int) -> WeightLayout:
         """Return where the parameters stand."""
-        return Layout(d, self.settings.units)
+        return WeightLayout(d, self.settings.units)
 
     def rows(self, d: int) -> int:
         """Return m = (d + 2)·units + 1."""

@@ -21,7 +21,7 @@ BLOCK = 15_000
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightLayout:
     """Where the parameters of `d` perceptrons with `units` hidden units each stand in θ `[m, d]`."""
 
     d: int
@@ -81,7 +81,7 @@ def in_one_order(table: FloatArray) -> FloatArray:
     return np.ascontiguousarray(table[np.lexsort(table.T)])
 
 
-def squared_loss(layout: Layout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
+def squared_loss(layout: WeightLayout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
     """Return ½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
 
     Rows are taken a few at a time, so that their hidden units stay in the processor's cache.
@@ -97,7 +97,7 @@ def squared_loss(layout: Layout, theta: FloatArray, table: FloatArray, rows: flo
 
 
 def ridged_loss(
-    layout: Layout, theta: FloatArray, table: FloatArray, rows: float, l2: float
+    layout: WeightLayout, theta: FloatArray, table: FloatArray, rows: float, l2: float
 ) -> tuple[float, FloatArray]:
     """Return the squared loss plus ½λ₂(‖A‖² + ‖c‖²), and its gradient in θ `[m, d]`."""
     loss, gradient = squared_loss(layout, theta, table, rows)
@@ -105,7 +105,7 @@ def ridged_loss(
     return loss + 0.5 * float(np.vdot(shrunk, theta)), gradient + shrunk
 
 
-def acyclicity(layout: Layout, theta: FloatArray) -> tuple[float, FloatArray]:
+def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArray]:
     """Return h = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
     A = layout.split(theta)[0]
     exponential = expm((A * A).sum(axis=1))
@@ -113,7 +113,7 @@ def acyclicity(layout: Layout, theta: FloatArray) -> tuple[float, FloatArray]:
     return float(np.trace(exponential)) - layout.d, slope.reshape(layout.first, layout.d)
 
 
-def _add_block(layout: Layout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
+def _add_block(layout: WeightLayout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
     """Return ‖X − X̂‖² of a block of rows, and add the gradient of half of it to `gradient`."""
     A, a, c, b = layout.split(theta)
     to_A, to_a, to_c, to_b = layout.split(gradient)

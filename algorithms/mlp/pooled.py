@@ -15,7 +15,7 @@ from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import break_cycles, topological_order
 from ..graphs.structure import Structure
-from .network import Layout, acyclicity, in_one_order, ridged_loss
+from .network import WeightLayout, acyclicity, in_one_order, ridged_loss
 from .settings import MlpSettings
 
 
@@ -45,18 +45,18 @@ class NotearsMlp(MlpSettings):
 
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
     """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
-    layout = Layout(len(schema.variables), settings.units)
+    layout = WeightLayout(len(schema.variables), settings.units)
     theta = trained(in_one_order(table), layout, settings)
     return thresholded(layout, theta, schema.variables, settings.threshold)
 
 
-def thresholded(layout: Layout, theta: FloatArray, variables: tuple[str, ...], threshold: float) -> Structure:
+def thresholded(layout: WeightLayout, theta: FloatArray, variables: tuple[str, ...], threshold: float) -> Structure:
     """Return the edges whose norms in θ `[m, d]` are above τ, with the norms as weights and as scores."""
     norms = layout.adjacency(theta)
     return Structure(variables, np.where(norms > threshold, norms, 0.0), scores=norms)
 
 
-def trained(table: FloatArray, layout: Layout, settings: NotearsMlp) -> FloatArray:
+def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp) -> FloatArray:
     """Return θ `[m, d]`: α grows by ρh where a round has made h four times smaller, else ρ grows tenfold.
 
     Once h is small, the order of the variables is settled, and a last round without α and ρ is over the edges that
@@ -85,7 +85,7 @@ def forward(norms: FloatArray) -> NDArray[np.bool_]:
 def minimised(
     theta: FloatArray,
     table: FloatArray,
-    layout: Layout,
+    layout: WeightLayout,
     settings: NotearsMlp,
     edges: NDArray[np.bool_],
     rho: float,

@@ -6,12 +6,12 @@ from scipy.optimize import approx_fprime, minimize
 from fedbnsl.algorithms.admm.problem import Pull
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.mlp.model import MlpModel
-from fedbnsl.algorithms.mlp.network import Layout, acyclicity, squared_loss
+from fedbnsl.algorithms.mlp.network import WeightLayout, acyclicity, squared_loss
 from fedbnsl.algorithms.mlp.settings import MlpSettings
 
 SETTINGS = MlpSettings(units=2, l2=0.05)
 MODEL = MlpModel(SETTINGS, steps=5000)
-LAYOUT = Layout(3, 2)
+LAYOUT = WeightLayout(3, 2)
 
 
 def test_the_servers_step_is_the_minimum_over_all_first_layer_weights() -> None:

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, federate
-from fedbnsl.algorithms.mlp.network import Layout, in_one_order, ridged_loss
+from fedbnsl.algorithms.mlp.network import WeightLayout, in_one_order, ridged_loss
 from fedbnsl.algorithms.mlp.pooled import NotearsMlp, thresholded, trained
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.nonlinear import nonlinear
@@ -33,7 +33,7 @@ def wrong(structure: Structure, data: FederatedData) -> int:
 def test_the_pooled_learner_does_no_worse_than_the_authors_program() -> None:
     """On their objective, and in SHD: one start of ours over all data sets, against three of theirs."""
     ours, theirs, ours_wrong, theirs_wrong = [], [], 0, 0
-    layout, settings = Layout(5, 10), NotearsMlp()
+    layout, settings = WeightLayout(5, 10), NotearsMlp()
     for case in FROZEN["cases"][:5]:
         data = nonlinear(5, 1, 200, case["seed"])
         table = in_one_order(data.tables["silo-1"])

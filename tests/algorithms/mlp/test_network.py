@@ -8,9 +8,9 @@ from scipy.linalg import expm
 from scipy.special import expit
 
 from fedbnsl.algorithms.mlp import network
-from fedbnsl.algorithms.mlp.network import Layout, acyclicity, in_one_order, ridged_loss, squared_loss
+from fedbnsl.algorithms.mlp.network import WeightLayout, acyclicity, in_one_order, ridged_loss, squared_loss
 
-LAYOUT = Layout(d=4, units=3)
+LAYOUT = WeightLayout(d=4, units=3)
 TABLE = np.random.default_rng(1).normal(1.0, 2.0, (60, 4))
 THETA = 2 * LAYOUT.start(seed=2)
 FREE = LAYOUT.free(~np.eye(4, dtype=bool))
