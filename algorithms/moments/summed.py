@@ -189,8 +189,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
     m = len(columns.variables)
     known = np.full(m, settings.known_scale) if settings.known_scale else np.empty(0)
     nothing = np.zeros((m, len(schema.variables)))
-    in_order = replace(schema, rows=dict(sorted(schema.rows.items())))
-    return Server(in_order, known, np.empty((0, 0)), 0, nothing, nothing)
+    return Server(schema.in_order(), known, np.empty((0, 0)), 0, nothing, nothing)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
