@@ -30,7 +30,7 @@ from ..privacy.zcdp import Accounting
 from ..statistics.lagged import windowed, windows
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
-from .lag_order import lagged_price, least_bic
+from .lag_order import information_criteria, lagged_price, least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
@@ -215,7 +215,7 @@ def learned(server: Server, S: FloatArray, counted: int, noise: float, settings:
     exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
     price = settings.price or max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
     if len(S) > d and settings.lags == AUTO:
-        width = (least_bic(S, counted, d, settings.most_parents) + 1) * d
+        width = (least_bic(information_criteria(S, counted, d, settings.most_parents)) + 1) * d
         S = S[:width, :width]
     found = learn_from_moments(S, counted, server.schema.variables, replace(settings, price=price), noise)
     weights, scores = below(found)
