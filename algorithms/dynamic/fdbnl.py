@@ -37,6 +37,7 @@ class Fdbnl(FedSparse):
     threshold: float = 0.15
     hold: float = 0.001
     settle_h: float = 0.03
+    center: bool = True
     closed_form: bool = False
     """solve the silo's problem in closed form, and take the ℓ₁ terms to the server"""
 
@@ -47,7 +48,7 @@ class Fdbnl(FedSparse):
         require(self.lagged_price >= 0, "lagged_price", self.lagged_price, "0 or more")
 
 
-PAPER = {"rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5, "closed_form": True}
+PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5, "closed_form": True}
 """K = 10; ρ₁ is per silo here"""
 PRESETS = {"paper": papers_own(Fdbnl, PAPER)}
 

@@ -177,6 +177,8 @@ def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMome
     """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
     reach = settings.reach(schema)
     summed = windows(table, schema.stretches[silo], reach) if reach else table
+    if reach and plan is None and settings.center_series:
+        summed = summed - summed.mean(axis=0)
     return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
 
 

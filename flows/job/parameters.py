@@ -88,7 +88,7 @@ def _lagged_regressions(
         return Parameters(None, f"a variable is called {twice}, the name that another one has at an earlier time")
     assert chosen.dag is not None
     masked = algorithm.needs_secure_sum
-    settings = lagged_regressions.LaggedRegressions(job.center, masked, structure.lags)
+    settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
     start = lagged_regressions.start(session.schema, chosen.dag, structure)
     last = _exchange(job, session, AlgorithmSpec("lagged-regressions", settings), start)
     if last is None:

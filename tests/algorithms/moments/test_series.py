@@ -7,6 +7,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.structure import below
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
 from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
 from fedbnsl.algorithms.statistics.lagged import given_the_past, windows
@@ -23,11 +24,20 @@ def data():
 
 def test_masked_sums_give_exactly_what_the_pooled_rows_give(data):
     parts = unequal(data, {"silo-1": 501, "silo-2": 200, "silo-3": 80, "silo-4": 20})
-    masked, _ = learn(parts, "secure-sum", secure=True)
-    pooled, _ = learn(pool(parts), "secure-sum")
+    masked, _ = learn(parts, "secure-sum", {"center_series": "false"}, secure=True)
+    pooled, _ = learn(pool(parts), "secure-sum", {"center_series": "false"})
     assert differing(masked, pooled) == 0
     np.testing.assert_allclose(masked.weights, pooled.weights, atol=1e-6)
     np.testing.assert_allclose(masked.lagged, pooled.lagged, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["secure-sum", "fdbnl", "pfdbnl"])
+def test_means_that_differ_by_silo_change_nothing(data, name):
+    rng = np.random.default_rng(0)
+    shifted = {silo: table + rng.normal(0, 5, 8) for silo, table in data.tables.items()}
+    there = type(data)(data.schema, shifted, data.truth, {}, data.about)
+    one, other = learn(data, name)[0], learn(there, name)[0]
+    np.testing.assert_allclose(below(other)[0], below(one)[0], atol=1e-3)
 
 
 @pytest.mark.parametrize("learner", ["equal-variance", "notears", "fed-sparse", "notears-admm"])
