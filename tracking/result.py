@@ -49,6 +49,7 @@ NOT_COVERED = (
     "runs on the same rows without a privacy budget, which no ledger counts",
     "error messages about rows that cannot be read",
     "the levels of discrete variables, which are declared and public",
+    "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
 )
 """what ε does not cover, shown with every ε"""
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round, rounds
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.graphs.lagged import unrolled_names
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import lagged_regressions, regressions, tables
 from fedbnsl.algorithms.parameters.extension import Extension, extension
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.reduced_form import spectral_radius
-from fedbnsl.algorithms.parameters.unrolled import unrolled_names
 from fedbnsl.tracking.result import NO_PARAMETERS, Metric, Parameters
 
 from .job import Job
