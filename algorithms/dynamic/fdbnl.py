@@ -30,7 +30,7 @@ class Fdbnl(FedSparse):
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
-    l1: float = 0.1
+    l1: float = 0.12
     """λ_W, the price of the weight of an edge within one time"""
     lagged_price: float = 1.0
     """λ_A over λ_W"""
