@@ -48,8 +48,8 @@ class Fdbnl(FedSparse):
         require(self.lagged_price >= 0, "lagged_price", self.lagged_price, "0 or more")
 
 
-PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5, "closed_form": True}
-"""K = 10; ρ₁ is per silo here"""
+PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
+"""K = 10; ρ₁ and λ, which the paper weighs against the sum over the silos, are per silo here"""
 PRESETS = {"paper": papers_own(Fdbnl, PAPER)}
 
 
