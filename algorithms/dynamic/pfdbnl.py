@@ -277,19 +277,23 @@ def dual_update(server: Server, settings: Pfdbnl) -> Server:
     """Return the state with α, ρ₁ and ρ₂ updated, and whether the rounds are over."""
     if server.last:
         return server
-    settled = server.h < settings.h_tolerance and server.moved < settings.tolerance
     return replace(
         server,
         alpha=server.alpha + server.rho1 * server.h,
         rho1=server.rho1 * settings.rho1_growth,
         rho2=server.rho2 * settings.rho2_growth,
-        last=settled or server.number >= settings.rounds,
+        last=settled(server, settings) or server.number >= settings.rounds,
     )
 
 
 def converged(server: Server, settings: Pfdbnl) -> bool:
-    """Return whether the rounds are over, and, if they are asked for, the silos' own structures are known."""
-    return server.last and (len(server.own) > 0 or not settings.collect)
+    """Return whether the consensus has settled, and, if they are asked for, the silos' own structures are known."""
+    return settled(server, settings) and (len(server.own) > 0 or not settings.collect)
+
+
+def settled(server: Server, settings: Pfdbnl) -> bool:
+    """Return whether the silos' W_k are as good as acyclic, and B has stopped moving."""
+    return server.h < settings.h_tolerance and server.moved < settings.tolerance
 
 
 def measures(server: Server) -> dict[str, float]:

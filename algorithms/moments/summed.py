@@ -48,9 +48,9 @@ FLOOR = 1e-9
 
 Unit = Literal["window", "row", "stretch"]
 SAID: dict[Unit, str] = {
-    "window": "each window of lags + 1 rows of a series, of which a row is in lags + 1",
-    "row": "each row of a series, with all windows it is in",
-    "stretch": "each unbroken stretch of a series as a whole",
+    "window": "one record is one window of lags + 1 rows of a series; a row is in as many windows, and protected less",
+    "row": "one record is one row of a series, with all windows it is in; a series of many rows is protected less",
+    "stretch": "one record is one unbroken stretch of a series, whole",
 }
 """what is protected, as it is said with ε"""
 

@@ -99,13 +99,14 @@ def _lagged_regressions(
     return replace(_learned(network, (fitted, chosen.how), last), forecasts=forecasts)
 
 
-def dynamics(model: Parameters) -> dict[str, Metric]:
-    """Return the figures of the model of time series: whether it explodes, and the errors of its forecasts.
+def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
+    """Return the figures of the model of time series: its lags, whether it explodes, and the errors of its forecasts.
 
     The errors are means over the variables, on the data that the model was fitted to; None where there is no model.
     """
     network, forecasts = model.network, model.forecasts
     return {
+        "lags": structure.lags,
         "spectral_radius": spectral_radius(network) if isinstance(network, DynamicGaussianNetwork) else None,
         "forecast_mse": float(forecasts.model.mean()) if forecasts else None,
         "persistence_mse": float(forecasts.persistence.mean()) if forecasts else None,
