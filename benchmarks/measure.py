@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Traffic, rounds
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Round, Traffic, rounds
+from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
+from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
 
 RESULTS = Path(__file__).parent / "results"
@@ -42,24 +43,42 @@ class Measured:
     acyclic: bool
 
 
-def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Measured]:
-    """Learn from `data` inline and score against its truth."""
+@dataclass(frozen=True)
+class Learned:
+    """What one run leaves: its last round, the structure, what all rounds sent, and its CPU seconds."""
+
+    entry: Entry
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any]
+    last: Round[Any]
+    structure: Structure
+    traffic: Traffic
+    cpu_seconds: float
+
+
+def run(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> Learned:
+    """Learn from `data` inline; baselines that see all rows get them in one silo."""
     entry = registry.entry(name)
     algorithm = registry.build(registry.specify(name, params))
     data = pool(data) if entry.pooled else data
-    federation: InProcessFederation = federate(data.tables, data.schema.variables, seed=seed)
+    federation = InProcessFederation(data.schema, data.tables, seed)
     traffic = Traffic()
     start = time.process_time()
     for last in rounds(algorithm, federation):
         traffic = traffic + last.traffic
     structure = algorithm.structure(last.server)
-    cpu = time.process_time() - start
+    return Learned(entry, algorithm, last, structure, traffic, time.process_time() - start)
+
+
+def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Measured]:
+    """Learn from `data` inline and score against its truth."""
+    learned = run(name, params, data, seed)
+    algorithm, last, structure, traffic = learned.algorithm, learned.last, learned.structure, learned.traffic
     structures = [structure]
-    if algorithm.local_structures is not None and not entry.vote:
+    if algorithm.local_structures is not None and not learned.entry.vote:
         structures = list(algorithm.local_structures(last.server).values())
     assert data.truth is not None
     scores = [compare(one, data.truth) for one in structures]
-    if entry.needs_truth:
+    if learned.entry.needs_truth:
         scores = [min(scores, key=lambda score: score["shd"] or 0)]
     return structure, Measured(
         seed=seed,
@@ -70,7 +89,7 @@ def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0)
         rounds=last.number,
         formula_megabytes=traffic.formula / 1e6,
         real_megabytes=(traffic.up + traffic.down) / 1e6,
-        cpu_seconds=cpu,
+        cpu_seconds=learned.cpu_seconds,
         converged=last.outcome == "converged",
         acyclic=structure.acyclic,
     )
@@ -86,13 +105,17 @@ def over_seeds(
         return [learn(name, params, make(seed), seed)[1] for seed in seeds]
 
 
+def mean_and_sd(values: Sequence[float], digits: int) -> str:
+    """Return the mean of `values` ± their standard deviation."""
+    sd = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"
+
+
 def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]:
     """Return a table row: mean ± sd of each figure over the runs."""
 
     def spread(field: str, digits: int) -> str:
-        values = [float(getattr(run, field)) for run in runs]
-        sd = statistics.stdev(values) if len(values) > 1 else 0.0
-        return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"
+        return mean_and_sd([float(getattr(run, field)) for run in runs], digits)
 
     return {
         "run": label,
@@ -111,7 +134,7 @@ def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]
     }
 
 
-def show(title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Sequence[Measured]]) -> None:
+def show(title: str, rows: Sequence[dict[str, Any]], runs: Mapping[str, Sequence[Any]]) -> None:
     """Print `rows` as a Markdown table and write them, with every single run, to results/<title>.json."""
     columns = list(rows[0])
     print(f"\n### {title}\n")

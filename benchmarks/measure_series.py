@@ -1,0 +1,116 @@
+"""Run learners of time series over several seeds and score W and A apart, as `learn` does: means over the silos."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from measure import Learned, mean_and_sd, run, show
+from threadpoolctl import threadpool_limits
+
+from fedbnsl.algorithms import registry
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.flows.job.job import Job
+from fedbnsl.flows.job.score import Metrics, score
+
+SEEDS = range(2, 12)
+Maker = Callable[[int], FederatedData]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table: an algorithm on some data, and what a paper reports and what was asked for beside it."""
+
+    label: str
+    name: str
+    make: Maker
+    params: dict[str, Any] = field(default_factory=dict)
+    paper: str = ""
+    asked: str = ""
+    seeds: Sequence[int] = SEEDS
+
+
+@dataclass(frozen=True)
+class SeriesRun:
+    """One run: W and A against the truth, or each silo's own truth; rounds, bytes and CPU seconds."""
+
+    seed: int
+    shd: float
+    tpr: float
+    fdr: float
+    true_edges: float
+    lagged_shd: float
+    lagged_tpr: float
+    lagged_fdr: float
+    lagged_true_edges: float
+    auroc: float
+    aupr: float
+    rounds: int
+    megabytes: float
+    cpu_seconds: float
+    converged: bool
+
+
+SCORES = ("shd", "tpr", "fdr", "true_edges")
+
+
+def learn_series(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> SeriesRun:
+    """Learn from `data` and score as the command line does."""
+    learned = run(name, params, data, seed)
+    found = scores(learned, data)
+    names = (*SCORES, *(f"lagged_{one}" for one in SCORES), "auroc", "aupr")
+    figures = {one: float("nan") if (value := found.get(one)) is None else float(value) for one in names}
+    return SeriesRun(
+        seed=seed,
+        **figures,
+        rounds=learned.last.number,
+        megabytes=(learned.traffic.up + learned.traffic.down) / 1e6,
+        cpu_seconds=learned.cpu_seconds,
+        converged=learned.last.outcome == "converged",
+    )
+
+
+def scores(learned: Learned, data: FederatedData) -> Metrics:
+    """Return the scores of a run, against the truths of `data` as its silos hold them."""
+    spec = registry.specify("var")
+    job = Job("benchmark", "benchmark", spec, 0, "inline", "", False, False, 0.0, False, 1.0, truth=data.truth)
+    job.silo_weights.update(data.silo_weights)
+    return score(learned.algorithm, learned.last.server, learned.entry, job).metrics
+
+
+def over_series(cell: Cell) -> list[SeriesRun]:
+    """Learn once a seed, on one BLAS thread; the compiled code is warmed up first."""
+    with threadpool_limits(1):
+        few = {"rounds": 3} if "rounds" in registry.parameter_names(cell.name) else {}
+        run(cell.name, cell.params | few, cell.make(cell.seeds[0]))
+        return [learn_series(cell.name, cell.params, cell.make(seed), seed) for seed in cell.seeds]
+
+
+def series_row(cell: Cell, runs: Sequence[SeriesRun]) -> dict[str, Any]:
+    """Return a table row: mean ± sd of the distances, means of the rest."""
+
+    def mean(name: str, digits: int = 2) -> str:
+        return mean_and_sd([float(getattr(one, name)) for one in runs], digits).split(" ")[0]
+
+    return {
+        "run": cell.label,
+        "seeds": len(runs),
+        "W SHD": mean_and_sd([one.shd for one in runs], 1),
+        "W TPR": mean("tpr"),
+        "W FDR": mean("fdr"),
+        "A SHD": mean_and_sd([one.lagged_shd for one in runs], 1),
+        "A TPR": mean("lagged_tpr"),
+        "A FDR": mean("lagged_fdr"),
+        "true edges W, A": f"{mean('true_edges', 1)}, {mean('lagged_true_edges', 1)}",
+        "rounds": mean("rounds", 0),
+        "converged": f"{sum(one.converged for one in runs)}/{len(runs)}",
+        "MB": mean("megabytes"),
+        "CPU s": mean_and_sd([one.cpu_seconds for one in runs], 2),
+        "paper W, A": cell.paper,
+        "asked": cell.asked,
+    }
+
+
+def series_table(title: str, cells: Sequence[Cell]) -> None:
+    """Run and show one table, a row a cell."""
+    runs = {cell.label: over_series(cell) for cell in cells}
+    show(title, [series_row(cell, runs[cell.label]) for cell in cells], runs)
