@@ -136,7 +136,8 @@ LEVEL = ("var",)
 def far_from_zero(result: RunResult) -> str | None:
     """Return a warning if variables of time series have levels that the learner took for effects, None if not."""
     network = result.parameters.network
-    if not isinstance(network, DynamicGaussianNetwork) or result.params.get("center") or result.algorithm in LEVEL:
+    subtracted = result.algorithm in LEVEL or any(result.params.get(name) for name in ("center", "center_series"))
+    if subtracted or not isinstance(network, DynamicGaussianNetwork):
         return None
     ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
     most = int(np.argmax(ratios))
@@ -144,8 +145,7 @@ def far_from_zero(result: RunResult) -> str | None:
         return None
     return (
         f"Far from zero: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} of its standard "
-        "deviations. The learner took the rows as they are, so levels pass for effects: subtract them, with "
-        "-p center=true where the algorithm has it, or with `fedbnsl prepare series --standardise`."
+        "deviations. The learner took the rows as they are, as it was asked to, so levels pass for effects."
     )
 
 

@@ -11,6 +11,7 @@ from fedbnsl.algorithms.core.protocol import Round, rounds
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.lagged import unrolled_names
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.mlp.settings import MlpSettings
 from fedbnsl.algorithms.parameters import lagged_regressions, regressions, tables
 from fedbnsl.algorithms.parameters.extension import Extension, extension
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
@@ -69,6 +70,9 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     return _learned(tables.network(last.server, settings.ess), (prior, how), last)
 
 
+STRAIGHT = "by straight lines, though the learner's are bent: its weights are strengths, these are slopes"
+
+
 def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
     settings = regressions.Regressions(job.center, masked=algorithm.needs_secure_sum)
     start = regressions.start(session.schema, dag)
@@ -76,7 +80,8 @@ def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[
     if last is None:
         return LOST
     fitted = f"each variable regressed on its parents over {regressions.rows_behind(last.server):,} rows"
-    return _learned(regressions.network(last.server, settings), (fitted, how), last)
+    straight = STRAIGHT if isinstance(job.spec.settings, MlpSettings) else ""
+    return _learned(regressions.network(last.server, settings), (fitted, straight, how), last)
 
 
 def _lagged_regressions(

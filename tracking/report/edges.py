@@ -85,7 +85,8 @@ def _own_past(structure: Structure, truth: Structure | None) -> str:
 def _table(edges: Sequence[Edge], has_weights: bool, *, compared: bool) -> str:
     if not edges:
         return paragraph("There is no edge.")
-    names = ["edge", *["weight"] * has_weights, *["true weight"] * (has_weights and compared), *[""] * compared]
+    true = any(edge.true_weight not in (None, 1.0) for edge in edges)
+    names = ["edge", *["weight"] * has_weights, *["true weight"] * true, *[""] * compared]
     rows = []
     for edge in sorted(edges, key=lambda edge: -abs(edge.weight or 0.0)):
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight}
