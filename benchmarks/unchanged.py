@@ -201,7 +201,8 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        static = {key: item for key, item in value.items() if item is not None or not str(key).startswith("lagged")}
+        return {str(key): _plain(item) for key, item in static.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value

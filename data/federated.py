@@ -23,7 +23,8 @@ class FederatedData:
     data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`.
     `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
     Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
-    empty otherwise. `about` says how the data were made, in the form of `about.json`.
+    empty otherwise. Those of pooled rows are of the silos that they come from. `about` says how the data were made, in
+    the form of `about.json`.
     """
 
     schema: Schema
@@ -47,8 +48,9 @@ class FederatedData:
             if lengths != self.schema.rows:
                 raise ValueError(f"stretches of {lengths} rows in all, tables of {self.schema.rows}")
         lags = 0 if self.truth is None else self.truth.lags
+        owners = {*self.tables, *self.about.get("pooled_from", ())}
         for silo, weights in self.silo_weights.items():
-            if silo not in self.tables or weights.shape != ((lags + 1, d, d) if lags else (d, d)):
+            if silo not in owners or weights.shape != ((lags + 1, d, d) if lags else (d, d)):
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
         if self.truth is not None and self.truth.variables != self.schema.variables:
             raise ValueError("the truth's variables are not the schema's")
@@ -57,13 +59,24 @@ class FederatedData:
 def pool(data: FederatedData) -> FederatedData:
     """Return `data` with one silo "pooled": all rows, silo after silo in sorted order.
 
-    This is what the centralised baselines learn from. The truth stays; the silos' own weights have no meaning any more.
+    This is what the centralised baselines learn from. The truth stays, and of the silos' own weights what
+    `outlive_pooling` says.
     """
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
     schema = replace(data.schema, rows={POOLED: len(table)}, stretches={POOLED: stretches} if stretches else {})
     about = {key: value for key, value in data.about.items() if key != "checksums"}
-    return FederatedData(schema, {POOLED: table}, data.truth, {}, about | {"pooled_from": list(data.schema.silos)})
+    about |= {"pooled_from": list(data.schema.silos)}
+    return FederatedData(schema, {POOLED: table}, data.truth, outlive_pooling(data.silo_weights), about)
+
+
+def outlive_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Return which of the silos' own true weights mean something of pooled rows: those of time series.
+
+    A structure of time series is scored by the mean over the silos' truths, whoever learned it. Other weights are what
+    a silo's refit is compared with, and pooled rows are nobody's.
+    """
+    return {silo: weights for silo, weights in silo_weights.items() if weights.ndim == 3}
 
 
 def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...]) -> Schema:

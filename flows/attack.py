@@ -37,7 +37,14 @@ class Attacked:
 
 
 def attack(data: FederatedData, epsilon: float) -> tuple[Attacked, ...]:
-    """Return the attack's errors on plain, masked and private replies. Raises `BadInput` for a single silo."""
+    """Return the attack's errors on plain, masked and private replies.
+
+    Raises `BadInput` for data that are not continuous, and for a single silo.
+    """
+    if data.schema.kind != "continuous":
+        raise BadInput(
+            f"the attack is on learners from continuous data, whose rows stand alone, not {data.schema.kind}"
+        )
     if len(data.tables) < 2:
         raise BadInput("the attack compares a silo with the sum of all: give a data set of 2 silos or more")
     return (plain(data), masked(data), private(data, epsilon))

@@ -23,11 +23,12 @@ from .model import model_file
 from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
 from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult
+from .silo_edges import silo_edges
 
 MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
-FURTHER = ("matrices.png", "silo_structures.csv", "silos.csv")
+FURTHER = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
 """of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
@@ -80,6 +81,7 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
     if result.local_structures:
         found["silo_structures.csv"] = silo_structures_csv(result.local_structures)
+        found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
     if result.silo_scores:
         found["silos.csv"] = silos_csv(result.silo_scores)
     return found
@@ -99,6 +101,17 @@ def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
     columns = max((header for header, _ in tables.values()), key=len)
     named = [(silo, dict(zip(header, row, strict=True))) for silo, (header, rows) in tables.items() for row in rows]
     return _csv(("silo", *columns), ([silo, *(row.get(name, "") for name in columns)] for silo, row in named))
+
+
+def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
+    """Return one line per edge that any silo has: how many do, its mean weight over these, and its weight at each."""
+    silos = sorted(structures)
+    rows = []
+    for one in silo_edges(structures):
+        weights = (one.weights.get(silo) for silo in silos)
+        rows.append((one.edge.text, one.edge.source, one.edge.target, one.lag, len(one.weights), one.mean, *weights))
+    header = ("edge", "source", "target", "lag", "silos", "mean_weight", *(f"weight:{silo}" for silo in silos))
+    return _csv(header, rows)
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:

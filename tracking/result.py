@@ -4,11 +4,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
-from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
+from fedbnsl.algorithms.statistics.stability import spectral_radius
 
 Metric = float | int | bool | str | None
 
@@ -49,6 +52,7 @@ NOT_COVERED = (
     "runs on the same rows without a privacy budget, which no ledger counts",
     "error messages about rows that cannot be read",
     "the levels of discrete variables, which are declared and public",
+    "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
 )
 """what ε does not cover, shown with every ε"""
 
@@ -107,9 +111,53 @@ class RunResult:
     """whether the coordinator saw only sums"""
 
 
+def radius_of(structure: Structure) -> float | None:
+    """Return the spectral radius of a dynamic structure, None of another one."""
+    return None if structure.lagged is None else spectral_radius(structure.weights, structure.lagged)
+
+
 def explosive(result: RunResult) -> str | None:
-    """Return a warning if the model of time series lets shocks stay or grow without bound, None if it does not."""
+    """Return a warning if the model of time series, or a silo's own, lets shocks stay or grow, None if none does."""
     radius = result.metrics.get("spectral_radius")
-    if not isinstance(radius, float) or radius < 1:
+    if isinstance(radius, float) and radius >= 1:
+        told = f"the spectral radius is {radius:.3f}, not below 1"
+        return f"Explosive: {told}, so forecasts far ahead grow without bound."
+    own = {silo: radius_of(one) for silo, one in sorted(result.local_structures.items())}
+    loud = [silo for silo, radius in own.items() if radius is not None and radius >= 1]
+    return f"Explosive: the silos' own spectral radius is not below 1 at {', '.join(loud)}." if loud else None
+
+
+FAR = 3.0
+"""from this many standard deviations on, a mean is far from zero"""
+LEVEL = ("var",)
+"""the learners of time series that subtract the mean of all rows"""
+
+
+def far_from_zero(result: RunResult) -> str | None:
+    """Return a warning if variables of time series have levels that the learner took for effects, None if not."""
+    network = result.parameters.network
+    if not isinstance(network, DynamicGaussianNetwork) or result.params.get("center") or result.algorithm in LEVEL:
         return None
-    return f"Explosive: the spectral radius is {radius:.3f}, not below 1, so forecasts far ahead grow without bound."
+    ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
+    most = int(np.argmax(ratios))
+    if ratios[most] < FAR:
+        return None
+    return (
+        f"Far from zero: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} of its standard "
+        "deviations. The learner took the rows as they are, so levels pass for effects: subtract them, with "
+        "-p center=true where the algorithm has it, or with `fedbnsl prepare series --standardise`."
+    )
+
+
+def useless(result: RunResult) -> str | None:
+    """Return a warning if the model of time series forecasts no better than that nothing changes, None if it does."""
+    model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
+    if not isinstance(model, float) or not isinstance(same, float) or model < same:
+        return None
+    return "The model forecasts the next row no better than “as it was” does: its edges explain nothing over time."
+
+
+def series_warnings(result: RunResult) -> list[str]:
+    """Return what a reader must know of a model of time series before trusting it; empty for other data."""
+    said = (explosive(result), far_from_zero(result), useless(result))
+    return [one for one in said if one is not None]

@@ -1,6 +1,6 @@
 """What every participant may know of the data: the columns, their levels, the silos and their numbers of rows."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -30,6 +30,10 @@ class Schema:
     def silos(self) -> tuple[str, ...]:
         """The names of the silos, sorted: the order in which anything is ever added up."""
         return tuple(sorted(self.rows))
+
+    def in_order(self) -> "Schema":
+        """Return the same schema with its silos in sorted order, as a server keeps it."""
+        return replace(self, rows=dict(sorted(self.rows.items())), stretches=dict(sorted(self.stretches.items())))
 
     def windows(self, lags: int) -> dict[str, int]:
         """Return, by silo, how many rows have `lags` rows of the same stretch before them; with 0 lags all rows."""

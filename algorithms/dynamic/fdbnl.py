@@ -30,13 +30,14 @@ class Fdbnl(FedSparse):
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
-    l1: float = 0.1
+    l1: float = 0.12
     """λ_W, the price of the weight of an edge within one time"""
     lagged_price: float = 1.0
     """λ_A over λ_W"""
     threshold: float = 0.15
     hold: float = 0.001
     settle_h: float = 0.03
+    center: bool = True
     closed_form: bool = False
     """solve the silo's problem in closed form, and take the ℓ₁ terms to the server"""
 
@@ -47,8 +48,8 @@ class Fdbnl(FedSparse):
         require(self.lagged_price >= 0, "lagged_price", self.lagged_price, "0 or more")
 
 
-PAPER = {"rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5, "closed_form": True}
-"""K = 10; ρ₁ is per silo here"""
+PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
+"""K = 10; ρ₁ and λ, which the paper weighs against the sum over the silos, are per silo here"""
 PRESETS = {"paper": papers_own(Fdbnl, PAPER)}
 
 

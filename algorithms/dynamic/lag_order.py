@@ -9,7 +9,7 @@ from ..core.one_exchange import Broadcast
 from ..core.protocol import FederatedAlgorithm
 from ..errors import require
 from ..graphs.structure import Structure
-from ..moments.lag_order import information_criteria
+from ..moments.lag_order import information_criteria, least_bic
 from .summed_windows import Moments, Server, summed_windows
 
 
@@ -42,4 +42,4 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, 
 def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
     """Return the lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/lag_order.py`)."""
     found = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
-    return 1 + int(np.argmin(found)), tuple(map(float, found))
+    return least_bic(found), tuple(map(float, found))

@@ -66,6 +66,8 @@ class Pfdbnl:
     """the mean of h(W_k) at the end"""
     threshold: float = 0.1
     """τ: weights not above it are no edges"""
+    center: bool = True
+    """subtract each silo's own column means before anything else"""
     refine: bool = True
     """learn the silo's own structure anew from its rows and the consensus, rather than take B_k of the last round"""
     collect: bool = True
@@ -82,7 +84,7 @@ class Pfdbnl:
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
-PRESETS = {"paper": Pfdbnl(refine=False, threshold=0.3)}
+PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3)}
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """Return a silo's state before round 1."""
     X = windows(table, schema.stretches[silo], fixed(settings.lags))
+    X = X - X.mean(axis=0) if settings.center else X
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, zero, zero, zero, 0.0)
 
@@ -230,7 +233,8 @@ def local_solve(silo: Silo, message: Broadcast, settings: Pfdbnl) -> tuple[Silo,
     )
     near = (2 * mu * own + rho2 * message.B - heard.beta) / (2 * mu + rho2)
     sent = to_multiples(near + heard.beta / rho2, FRACTION_BITS)
-    return replace(heard, own=own, near=near, rho2=rho2), Reply(sent, h_of(own[: own.shape[1]]), nobody)
+    h = to_multiples(np.array(h_of(own[: own.shape[1]])), FRACTION_BITS)
+    return replace(heard, own=own, near=near, rho2=rho2), Reply(sent, float(h), nobody)
 
 
 def own_shape(silo: Silo) -> tuple[int, int]:
@@ -273,19 +277,23 @@ def dual_update(server: Server, settings: Pfdbnl) -> Server:
     """Return the state with α, ρ₁ and ρ₂ updated, and whether the rounds are over."""
     if server.last:
         return server
-    settled = server.h < settings.h_tolerance and server.moved < settings.tolerance
     return replace(
         server,
         alpha=server.alpha + server.rho1 * server.h,
         rho1=server.rho1 * settings.rho1_growth,
         rho2=server.rho2 * settings.rho2_growth,
-        last=settled or server.number >= settings.rounds,
+        last=settled(server, settings) or server.number >= settings.rounds,
     )
 
 
 def converged(server: Server, settings: Pfdbnl) -> bool:
-    """Return whether the rounds are over, and, if they are asked for, the silos' own structures are known."""
-    return server.last and (len(server.own) > 0 or not settings.collect)
+    """Return whether the consensus has settled, and, if they are asked for, the silos' own structures are known."""
+    return settled(server, settings) and (len(server.own) > 0 or not settings.collect)
+
+
+def settled(server: Server, settings: Pfdbnl) -> bool:
+    """Return whether the silos' W_k are as good as acyclic, and B has stopped moving."""
+    return server.h < settings.h_tolerance and server.moved < settings.tolerance
 
 
 def measures(server: Server) -> dict[str, float]:

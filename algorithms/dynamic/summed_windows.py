@@ -45,8 +45,7 @@ def summed_windows(
         return Moments(per_row(pooled_moments(windows(table, schema.stretches[silo], reach)), all_rows))
 
     def open_server(schema: Schema) -> Server:
-        in_order = replace(schema, rows=dict(sorted(schema.rows.items())))
-        return Server(in_order, reach_of(schema), 0, np.empty((0, 0)))
+        return Server(schema.in_order(), reach_of(schema), 0, np.empty((0, 0)))
 
     def aggregate(server: Server, replies: Replies[Moments]) -> Server:
         assert replies.total is not None

@@ -19,7 +19,7 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
-from ..moments.lag_order import least_bic
+from ..moments.lag_order import information_criteria, least_bic
 from ..statistics.moments import in_own_units
 from .summed_windows import Moments, Server, summed_windows
 
@@ -68,7 +68,7 @@ def structure(settings: Var, server: Server) -> Structure:
         return Structure(names, np.zeros((d, d)), lagged=np.zeros((server.reach, d, d)))
     width = len(server.covariance)
     if settings.lags == AUTO:
-        width = (least_bic(server.covariance, server.rows, d, MOST_PARENTS) + 1) * d
+        width = (least_bic(information_criteria(server.covariance, server.rows, d, MOST_PARENTS)) + 1) * d
     effects = ridge_effects(in_own_units(server.covariance[:width, :width]), d, settings.ridge)
     strengths = np.abs(effects)
     if settings.hubs:

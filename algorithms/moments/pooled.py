@@ -47,6 +47,8 @@ class PooledLearner:
     """time series: how many lags `auto` looks at, if the series are long enough"""
     series_threshold: float = 0.1
     """time series: τ; a stable series has small weights"""
+    center_series: bool = True
+    """time series: subtract each silo's own means; with an ε, which does not cover them, nothing is subtracted"""
     alpha: float = 0.01
     """pc: level of the tests"""
 

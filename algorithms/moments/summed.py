@@ -30,7 +30,7 @@ from ..privacy.zcdp import Accounting
 from ..statistics.lagged import windowed, windows
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
-from .lag_order import lagged_price, least_bic
+from .lag_order import information_criteria, lagged_price, least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
@@ -48,9 +48,9 @@ FLOOR = 1e-9
 
 Unit = Literal["window", "row", "stretch"]
 SAID: dict[Unit, str] = {
-    "window": "each window of lags + 1 rows of a series, of which a row is in lags + 1",
-    "row": "each row of a series, with all windows it is in",
-    "stretch": "each unbroken stretch of a series as a whole",
+    "window": "one record is one window of lags + 1 rows of a series; a row is in as many windows, and protected less",
+    "row": "one record is one row of a series, with all windows it is in; a series of many rows is protected less",
+    "stretch": "one record is one unbroken stretch of a series, whole",
 }
 """what is protected, as it is said with ε"""
 
@@ -177,6 +177,8 @@ def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMome
     """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
     reach = settings.reach(schema)
     summed = windows(table, schema.stretches[silo], reach) if reach else table
+    if reach and plan is None and settings.center_series:
+        summed = summed - summed.mean(axis=0)
     return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
 
 
@@ -189,8 +191,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
     m = len(columns.variables)
     known = np.full(m, settings.known_scale) if settings.known_scale else np.empty(0)
     nothing = np.zeros((m, len(schema.variables)))
-    in_order = replace(schema, rows=dict(sorted(schema.rows.items())))
-    return Server(in_order, known, np.empty((0, 0)), 0, nothing, nothing)
+    return Server(schema.in_order(), known, np.empty((0, 0)), 0, nothing, nothing)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
@@ -216,7 +217,7 @@ def learned(server: Server, S: FloatArray, counted: int, noise: float, settings:
     exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
     price = settings.price or max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
     if len(S) > d and settings.lags == AUTO:
-        width = (least_bic(S, counted, d, settings.most_parents) + 1) * d
+        width = (least_bic(information_criteria(S, counted, d, settings.most_parents)) + 1) * d
         S = S[:width, :width]
     found = learn_from_moments(S, counted, server.schema.variables, replace(settings, price=price), noise)
     weights, scores = below(found)

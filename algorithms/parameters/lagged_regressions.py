@@ -16,6 +16,7 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import reachable
+from ..graphs.lagged import unrolled_names
 from ..graphs.lagged_edges import lagged_of
 from ..graphs.structure import Structure
 from ..statistics.lagged import windows
@@ -25,7 +26,7 @@ from .networks import DynamicGaussianNetwork
 from .reduced_form import reduced_form
 from .refit import refit
 from .regressions import Broadcast, Regressions, Reply, Server, Silo
-from .unrolled import unrolled_names, unrolled_weights
+from .unrolled import unrolled_weights
 
 
 @dataclass(frozen=True)

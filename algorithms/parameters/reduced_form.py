@@ -7,6 +7,7 @@ x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t, solved for x_t, is x_t = (c + Σ_k x
 import numpy as np
 
 from ..core.schema import FloatArray
+from ..statistics import stability
 from .networks import DynamicGaussianNetwork
 
 
@@ -23,12 +24,5 @@ def forecast(network: DynamicGaussianNetwork, past: FloatArray) -> FloatArray:
 
 
 def spectral_radius(network: DynamicGaussianNetwork) -> float:
-    """Return the greatest modulus of the eigenvalues of the reduced form's companion matrix, `[lags·d, lags·d]`.
-
-    Below 1 every shock dies out. From 1 on the series is explosive: shocks stay or grow without bound.
-    """
-    _, lagged = reduced_form(network)
-    lags, d, _ = lagged.shape
-    companion = np.eye(lags * d, k=d)
-    companion[:, :d] = lagged.reshape(lags * d, d)
-    return float(np.abs(np.linalg.eigvals(companion)).max())
+    """Return the spectral radius of `network`: from 1 on its series are explosive (`statistics/stability.py`)."""
+    return stability.spectral_radius(network.structure.weights, network.lagged)

@@ -5,19 +5,12 @@ earlier ones have no parents there; their means and variances are those of the d
 says what follows from a given past, which is what a network of time slices is asked for.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs.lagged import lagged_name
+from ..graphs.lagged import unrolled_names
 from ..graphs.structure import Structure
 from .networks import DynamicGaussianNetwork, GaussianNetwork
-
-
-def unrolled_names(variables: Sequence[str], lags: int) -> tuple[str, ...]:
-    """Return the names of the variables at t, t − 1, ..., t − lags, `[(lags + 1)·d]`."""
-    return tuple(lagged_name(name, lag) for lag in range(lags + 1) for name in variables)
 
 
 def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:

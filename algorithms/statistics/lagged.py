@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.schema import FloatArray, Schema
-from ..graphs.lagged import lagged_name
+from ..graphs.lagged import unrolled_names
 
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
@@ -24,8 +24,7 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
 
 def windowed(schema: Schema, lags: int) -> Schema:
     """Return the public schema of windows: (lags + 1)·d columns, and each silo's number of windows as its rows."""
-    names = (lagged_name(name, lag) for lag in range(lags + 1) for name in schema.variables)
-    return Schema(tuple(names), schema.windows(lags))
+    return Schema(unrolled_names(schema.variables, lags), schema.windows(lags))
 
 
 def given_the_past(S: FloatArray, d: int) -> FloatArray:

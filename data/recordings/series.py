@@ -10,6 +10,7 @@ from ..folder.recording import Recording, read_recording
 from .challenge import read_challenge
 from .deal import deal_series
 from .netsim import read_netsim
+from .standard import standardised
 from .summary import read_summary
 
 
@@ -20,13 +21,15 @@ def series(
     silos: int | None = None,
     by: str | None = None,
     truth: Path | None = None,
+    standardise: bool = False,
 ) -> FederatedData:
     """Deal the time series in `table` to silos: whole, or consecutive pieces of a single one, as `deal_series` says.
 
     A .csv, .csv.gz or .parquet file is a long table, with the columns `series` and `time`, and a silo for each value of
     the column `by`. A .mat file is one of NetSim, with its own truth, a .tsv file one of the DREAM4 challenge: they
-    have no such columns to choose. `truth` is a file of the true graph, .csv or .json. Raises `BadInput` naming file,
-    line, column and value for what cannot be read or dealt.
+    have no such columns to choose. `truth` is a file of the true graph, .csv or .json. `standardise` takes the levels
+    and units of every series away. Raises `BadInput` naming file, line, column and value for what cannot be read or
+    dealt.
     """
     if silos is not None and (silos < 1 or by is not None):
         raise BadInput("silos: give a number from 1 on, or by, not both")
@@ -34,7 +37,9 @@ def series(
     if truth is not None:
         graph = read_summary(truth, recording.variables)
     chosen = {"series": recording.keys.series, "time": recording.keys.time, "silos": silos, "by": by}
-    how = {name: value for name, value in chosen.items() if value is not None}
+    how: dict[str, object] = {name: value for name, value in chosen.items() if value is not None}
+    if standardise:
+        recording, how = standardised(recording), how | {"standardise": True}
     return deal_series(recording, silos, graph, {"generator": "series", "parameters": {"table": table.name} | how})
 
 

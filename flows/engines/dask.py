@@ -9,7 +9,7 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.federated import POOLED
+from fedbnsl.data.federated import POOLED, outlive_pooling
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.engines.inline import job_inline
@@ -80,7 +80,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: perform(evaluate.submit, work),
         )
-        yield Silos(session, about, truth, {} if pooled else silo_weights, federations)
+        yield Silos(session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations)
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:

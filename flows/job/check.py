@@ -15,7 +15,11 @@ def check(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data, a truth or settings that the algorithm cannot use."""
     name, entry = job.spec.name, registry.entry(job.spec.name)
     if schema.kind not in entry.kinds:
-        raise BadInput(f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}")
+        fitting = ", ".join(other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds)
+        raise BadInput(
+            f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}, for which there are "
+            f"{fitting}"
+        )
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{name} picks by the truth, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)

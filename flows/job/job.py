@@ -35,3 +35,8 @@ class Job:
     def center(self) -> bool:
         """Whether the algorithm subtracts each silo's own column means: what follows the rounds then does so, too."""
         return bool(getattr(self.spec.settings, "center", False))
+
+    @property
+    def center_series(self) -> bool:
+        """The same where the rows are time series, for which a setting of that name may ask."""
+        return self.center or bool(getattr(self.spec.settings, "center_series", False))

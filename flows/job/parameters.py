@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round, rounds
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.graphs.lagged import unrolled_names
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import lagged_regressions, regressions, tables
 from fedbnsl.algorithms.parameters.extension import Extension, extension
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.reduced_form import spectral_radius
-from fedbnsl.algorithms.parameters.unrolled import unrolled_names
 from fedbnsl.tracking.result import NO_PARAMETERS, Metric, Parameters
 
 from .job import Job
@@ -88,7 +88,7 @@ def _lagged_regressions(
         return Parameters(None, f"a variable is called {twice}, the name that another one has at an earlier time")
     assert chosen.dag is not None
     masked = algorithm.needs_secure_sum
-    settings = lagged_regressions.LaggedRegressions(job.center, masked, structure.lags)
+    settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
     start = lagged_regressions.start(session.schema, chosen.dag, structure)
     last = _exchange(job, session, AlgorithmSpec("lagged-regressions", settings), start)
     if last is None:
@@ -99,13 +99,14 @@ def _lagged_regressions(
     return replace(_learned(network, (fitted, chosen.how), last), forecasts=forecasts)
 
 
-def dynamics(model: Parameters) -> dict[str, Metric]:
-    """Return the figures of the model of time series: whether it explodes, and the errors of its forecasts.
+def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
+    """Return the figures of the model of time series: its lags, whether it explodes, and the errors of its forecasts.
 
     The errors are means over the variables, on the data that the model was fitted to; None where there is no model.
     """
     network, forecasts = model.network, model.forecasts
     return {
+        "lags": structure.lags,
         "spectral_radius": spectral_radius(network) if isinstance(network, DynamicGaussianNetwork) else None,
         "forecast_mse": float(forecasts.model.mean()) if forecasts else None,
         "persistence_mse": float(forecasts.persistence.mean()) if forecasts else None,

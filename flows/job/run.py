@@ -84,7 +84,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         lost=last.lost,
         rounds=tuple(rows),
         metrics=scored.metrics
-        | (dynamics(model) if session.schema.kind == "time-series" else errors(fitted))
+        | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | _totals(last, rows, seconds)
         | {"parameter_bytes": model.bytes_sent}
         | figures(privacy, job),

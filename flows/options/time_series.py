@@ -123,3 +123,11 @@ class Series(Options):
         ),
         OnCommandLine(value="FILE"),
     ] = None
+    standardise: Annotated[
+        bool,
+        Field(
+            title="Standardise",
+            description="Give every column of every series the mean 0 and the standard deviation 1: for recordings "
+            "whose levels and units say nothing, such as those of functional MRI.",
+        ),
+    ] = False

@@ -28,6 +28,10 @@ MOST_SILOS = "two thirds of the silos, not the coordinator"
 FOUND = 10.5
 # How much the noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
 EVEN = 4.0
+OF_SERIES = (
+    "Time series: one record is one window of lags + 1 rows, here of 2, and a row is in 2 windows. -p protect=row "
+    "protects a row in all of them, -p protect=stretch an unbroken series as a whole; both take more noise."
+)
 
 
 def show_plan(folder: Path, epsilon: float, delta: float) -> None:
@@ -62,6 +66,8 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
         ("dp-covariance", dp_covariance.plan, "nobody"),
         ("dp-fed-sparse", None, "nobody"),
     ):
+        if schema.kind not in registry.entry(name).kinds:
+            continue
         one = forecast_of(name, plan, schema, epsilon, delta)
         if one is None:
             table.add_row(name, trusted, "refused: too few rows", "", "")
@@ -70,6 +76,8 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
             table.add_row(name, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
     console().print(table)
     console().print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
+    if schema.kind == "time-series":
+        console().print(OF_SERIES, soft_wrap=True)
     console().print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
     if not found:
         return None
@@ -92,6 +100,8 @@ def forecast_of(
     d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
     if plan is None:
         return forecast(name, d, rows, algorithm.measures(server)["noise"])
+    summed = settings.columns(schema)
+    d, rows = len(summed.variables), sum(summed.rows.values())
     return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.clipping))
 
 

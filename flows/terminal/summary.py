@@ -1,7 +1,8 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
 from fedbnsl.tracking.outputs import MODELS
-from fedbnsl.tracking.result import PrivacySpent, RunResult, explosive
+from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings
+from fedbnsl.tracking.silo_edges import silo_edges
 
 from ..job.finished import Finished
 from .listing import console, show_scores, show_structure
@@ -9,7 +10,7 @@ from .progress import readable
 
 SHOWN = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
-    *("lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
+    *("lags", "lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
 )
 
 
@@ -38,7 +39,7 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    for line in forecast_lines(result):
+    for line in (*shared_lines(result), *forecast_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
@@ -56,10 +57,17 @@ def show_result(finished: Finished) -> None:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
 
 
+def shared_lines(result: RunResult) -> list[str]:
+    """Return how far the silos' own structures agree, if there are such."""
+    silos, edges = len(result.local_structures), silo_edges(result.local_structures)
+    most = sum(2 * len(one.weights) > silos for one in edges)
+    return [f"the silos' own structures: {most} edges that most have, {len(edges) - most} others"] if silos else []
+
+
 def forecast_lines(result: RunResult) -> list[str]:
-    """Return what the model of time series says of the future, and a warning if it explodes."""
+    """Return what the model of time series says of the future, and what must be known before trusting it."""
     model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
-    lines = [said] if (said := explosive(result)) else []
+    lines = series_warnings(result)
     if model is not None and same is not None:
         lines.append(
             f"forecast of the next row: mean squared error {model:.4g}, that of 'as it was' {same:.4g}, "

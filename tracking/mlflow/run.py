@@ -17,7 +17,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..model import why_no_model
 from ..outputs import FURTHER, MODELS, OUTPUTS, flat_metrics
-from ..result import RunResult, explosive
+from ..result import RunResult, series_warnings
 from .dataset_input import TrackedData, dataset_input
 from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
@@ -68,8 +68,8 @@ class RunLog:
         self._log_metrics({name: value for name, value in metrics.items() if isinstance(value, int | float)}, number)
         self._log_tags({name: value for name, value in metrics.items() if isinstance(value, str)})
         self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
-        if said := explosive(result):
-            self._log_tags({"warning": said})
+        if said := series_warnings(result):
+            self._log_tags({"warning": " ".join(said)})
         for name in (*OUTPUTS, *FURTHER, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")

@@ -16,9 +16,14 @@ WITHIN = (
     "Effects that show before the next measurement: what happens in one step of the data. X → Y says that Y at a time "
     "depends on X at the same time."
 )
+DIRECTIONS = (
+    "Which way they point rests on an assumption: that the errors are about equally large in the units of the data. "
+    "Measured in other units some may turn. That two variables are joined at all is the surer finding."
+)
 ACROSS = (
     "Effects that take time. X[t-1] → Y says that Y depends on what X was one step before, whatever else is known: "
-    "the past of X helps to tell the future of Y."
+    "the past of X helps to tell the future of Y. Time gives these edges their directions; a common cause that was not "
+    "measured, or measurements further apart than the effects, may still stand behind one."
 )
 OWN_PAST = (
     "How much of what a variable was stays in it, by how many steps lie between: near 1 it changes slowly, near 0 it "
@@ -37,7 +42,8 @@ def edge_sections(result: RunResult) -> list[str]:
         truth = None
     else:
         among = []
-    return [*among, _section("Edges within one time step (W)", structure, truth, WITHIN), *_lagged(structure, truth)]
+    within = (WITHIN, DIRECTIONS) if structure.kind == "dag" and structure.adjacency.any() else (WITHIN,)
+    return [*among, _section("Edges within one time step (W)", structure, truth, *within), *_lagged(structure, truth)]
 
 
 def _section(title: str, structure: Structure, truth: Structure | None, *said: str) -> str:

@@ -16,7 +16,10 @@ MATRICES = (
     "A coloured cell in row X and column Y is the edge from X to Y: blue where Y rises with X, red where it falls. "
     "The diagonal of A is each variable's own past."
 )
-COMMON = "Shown is one structure for all silos; those of the single silos are in silo_structures.csv."
+COMMON = (
+    "Shown is one structure for all silos. How many silos have each edge in a structure of their own is said further "
+    "down; those structures are in silo_structures.csv."
+)
 FORECASTS = (
     "How far a forecast of the next row misses, as a mean square: that of the model, from the past alone, and that of "
     "“as it was”, which says that nothing changes. Both are over the data that the model was fitted to, so on new data "
@@ -44,7 +47,9 @@ def forecast_sections(result: RunResult) -> list[str]:
     if not isinstance(network, DynamicGaussianNetwork):
         return []
     metrics = result.metrics
-    parts = [table(("over time", ""), [("Spectral radius: below 1, shocks die out", metrics.get("spectral_radius"))])]
+    figures: list[tuple[str, object]] = [("Lags: how many steps back an edge may reach", network.structure.lags)]
+    figures += [("Spectral radius: below 1, shocks die out", metrics.get("spectral_radius"))]
+    parts = [table(("over time", ""), figures)]
     if forecasts is not None:
         errors = zip(network.structure.variables, forecasts.model, forecasts.persistence, strict=True)
         rows: list[tuple[object, ...]] = [

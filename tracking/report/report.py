@@ -9,11 +9,11 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGauss
 
 from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
-from ..result import NOT_COVERED, RunResult, explosive
+from ..result import NOT_COVERED, RunResult, series_warnings
 from .edges import edge_sections
 from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
-from .silos import silo_section
+from .silos import shared_edges, silo_section
 from .words import COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
 
 
@@ -24,6 +24,7 @@ def report_html(result: RunResult) -> str:
         _structure(result),
         _scores(result),
         *edge_sections(result),
+        *shared_edges(result),
         _convergence(result),
         _model(result),
         *forecast_sections(result),
@@ -50,8 +51,7 @@ def warnings(result: RunResult) -> list[str]:
             f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
             "the structure."
         )
-    if said_of_shocks := explosive(result):
-        said.append(said_of_shocks)
+    said += series_warnings(result)
     cycle = result.structure.cycle
     if cycle:
         said.append(f"A cycle is left: {' → '.join([*cycle, cycle[0]])}. This is not a Bayesian network.")
@@ -63,8 +63,10 @@ def _headline(result: RunResult) -> str:
     ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
     edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
     over_time = f" within one time step and {_number(lagged, 'edge')} across time" * bool(result.structure.lags)
+    common = " in the structure common to all silos" * bool(result.averaged and result.local_structures)
+    variables = _number(len(result.structure.variables), "variable")
     found = (
-        f"{_number(edges, 'edge')}{over_time} among {_number(len(result.structure.variables), 'variable')}, learned "
+        f"{_number(edges, 'edge')}{over_time}{common} among {variables}, learned "
         f"from {_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
         f"The run {ended} after {_number(len(result.rounds), 'round')}."
     )
@@ -116,8 +118,8 @@ def _scores(result: RunResult) -> str:
     lagged = [name for name in known if name.startswith("lagged_")]
     tables = _score_tables(result, within, " within one time step (W)" * bool(lagged))
     tables += _score_tables(result, lagged, " across time (A)")
-    averaged = " The scores are means over the silos." * result.averaged
-    said = paragraph(f"Truth: {truth}.{averaged}", "soft") if compared else paragraph(NO_TRUTH)
+    averaged = " The figures are means over the silos." * result.averaged
+    said = paragraph(f"Truth: {truth}.{averaged}", "soft") if compared else paragraph(NO_TRUTH + averaged)
     if metrics.get("not_compared"):
         said = paragraph(f"There are no scores: {metrics['not_compared']}.", "warning")
     return section("Scores", said, columns(*tables))
@@ -179,6 +181,7 @@ def _privacy(result: RunResult) -> str:
     if privacy is None:
         said = "No privacy budget was asked for: replies are exact."
         return section("Privacy", paragraph(said), *([paragraph(masked)] if result.secure else []))
+    over_time = result.schema.kind == "time-series"
     notes = [paragraph(f"NOT PRIVATE: {privacy.broken}.", "warning")] if privacy.broken else []
     notes += [paragraph(masked)] if result.secure else []
     rows: list[tuple[str, object]] = [
@@ -186,8 +189,8 @@ def _privacy(result: RunResult) -> str:
         ("the same by tight accounting, at most", "not known" if privacy.tight is None else privacy.tight),
         ("ε asked for", privacy.epsilon),
         ("δ", privacy.delta),
-        ("Neighbours: two tables that differ in one row", privacy.adjacency),
-        ("Protects one record", privacy.protects),
+        ("Neighbours: two tables that differ in one record", privacy.adjacency),
+        ("What one record is, and whom it is protected from" if over_time else "Protects one record", privacy.protects),
         ("ε of all runs on these rows, this one among them", privacy.spent_ever),
     ]
     released = table(("released", "times", "ρ (zCDP)"), [(what, times, rho) for what, times, rho in privacy.releases])

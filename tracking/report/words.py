@@ -58,6 +58,6 @@ READING = {
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared"}
-ELSEWHERE |= {"spectral_radius", "forecast_mse", "persistence_mse"}
+ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 """metrics that other sections of the report show"""

@@ -151,3 +151,14 @@ def test_the_perturbations_of_dream4(tmp_path, number):
     back = read_folder(tmp_path / "set")
     assert back.schema == data.schema
     assert np.array_equal(back.truth.weights, data.truth.weights)
+
+
+def test_every_series_is_standardised_by_itself(table):
+    path = table(y=[1.0, 10.0, 7.0, 2.0, None, 7.0, 3.0, 30.0, 20.0])  # b: 1 2 3; a: 10, a gap, 30 20; c: 7 7
+    data = series(path, silos=1, standardise=True)
+    far = 1.5**0.5
+    assert data.schema.stretches == {"silo-1": (3, 1, 2, 2)}
+    assert data.tables["silo-1"][:, 1] == pytest.approx([-far, 0, far, -far, far, 0, 0, 0], abs=1e-12)
+    assert data.about["parameters"]["standardise"] is True
+    with pytest.raises(BadInput, match="column 'y': constant"):
+        series(table(y=[1.0, 2.0, 1.0] * 2 + [1.0, 2.0, 2.0]), silos=1, standardise=True)

@@ -24,7 +24,7 @@ def test_every_figure_of_a_dynamic_comparison_has_a_label(over_time):
 
 def test_edges_within_one_time_and_across_stand_apart(over_time):
     html = report_html(over_time)
-    assert "1 edge within one time step and 4 edges across time among 3 variables" in html
+    assert "1 edge within one time step and 4 edges across time in the structure common to all silos among 3" in html
     within, across = part(html, "Edges within one time step"), part(html, "Edges across time")
     assert "a → b" in within
     assert "a[t-2] → c" in across
@@ -40,7 +40,7 @@ def test_edges_within_one_time_and_across_stand_apart(over_time):
 def test_scores_of_both_kinds_and_of_every_silo(over_time):
     html = report_html(over_time)
     scores = part(html, "Scores")
-    for said in ("within one time step (W)", "across time (A)", "The scores are means over the silos.", "lagged"):
+    for said in ("within one time step (W)", "across time (A)", "The figures are means over the silos.", "lagged"):
         assert said in scores
     assert "spectral" not in scores
     silos = part(html, "Silos")
@@ -62,6 +62,36 @@ def test_a_model_that_explodes_is_a_warning(over_time, radius):
     assert said == explosive(loud)
     assert f"the spectral radius is {radius:.3f}" in said
     assert warnings(over_time) == []
+
+
+def test_how_many_silos_have_each_edge(over_time):
+    other = replace(over_time.structure, weights=over_time.structure.weights.T)
+    html = report_html(replace(over_time, local_structures={"north": over_time.structure, "south": other}))
+    shared = part(html, "Edges of the silos")
+    assert "silos of 2" in shared
+    for row in ('a → b</td><td class="number">1</td><td class="number">1', 'b[t-1] → b</td><td class="number">2'):
+        assert row in shared
+    assert "its direction is not settled" in shared
+    assert "in the structure common to all silos" in html
+    assert "rests on an assumption" in part(html, "Edges within one time step")
+    assert "spectral radius" in part(html, "Silos")
+    assert "Edges of the silos" not in report_html(replace(over_time, local_structures={}, averaged=False))
+
+
+def test_a_silo_whose_own_structure_explodes_is_named(over_time):
+    loud = replace(over_time.structure, lagged=2 * over_time.structure.lagged)
+    (said,) = warnings(replace(over_time, local_structures={"north": over_time.structure, "south": loud}))
+    assert said == "Explosive: the silos' own spectral radius is not below 1 at south."
+
+
+def test_levels_taken_for_effects_and_useless_forecasts_are_warnings(over_time):
+    network = replace(over_time.parameters.network, means=np.array([0.0, -90.0, 1.0]))  # of standard deviation 2
+    high = replace(over_time, parameters=replace(over_time.parameters, network=network))
+    (said,) = warnings(high)
+    assert said.startswith("Far from zero: the mean of b is 45 of its standard deviations.")
+    assert warnings(replace(high, params={"center": True})) == warnings(replace(high, algorithm="var")) == []
+    (said,) = warnings(replace(over_time, metrics=over_time.metrics | {"forecast_mse": 4.5}))
+    assert "no better than “as it was”" in said
 
 
 def test_a_truth_without_times_is_held_against_edges_at_any_lag(over_time):

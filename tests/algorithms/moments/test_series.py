@@ -1,0 +1,119 @@
+"""Summed moments of time series: the pooled learner's result, every learner, and the price of what is protected."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.structure import below
+from fedbnsl.algorithms.moments.equal_variance import equal_variance
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
+from fedbnsl.algorithms.statistics.lagged import given_the_past, windows
+from fedbnsl.data.federated import pool
+from fedbnsl.data.generators.dynamic import dynamic
+
+from ..dynamic.series import differing, learn, permuted, unequal
+
+
+@pytest.fixture(scope="module")
+def data():
+    return dynamic(8, 4, 500, 3, degree=3.0)
+
+
+def test_masked_sums_give_exactly_what_the_pooled_rows_give(data):
+    parts = unequal(data, {"silo-1": 501, "silo-2": 200, "silo-3": 80, "silo-4": 20})
+    masked, _ = learn(parts, "secure-sum", {"center_series": "false"}, secure=True)
+    pooled, _ = learn(pool(parts), "secure-sum", {"center_series": "false"})
+    assert differing(masked, pooled) == 0
+    np.testing.assert_allclose(masked.weights, pooled.weights, atol=1e-6)
+    np.testing.assert_allclose(masked.lagged, pooled.lagged, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["secure-sum", "fdbnl", "pfdbnl"])
+def test_means_that_differ_by_silo_change_nothing(data, name):
+    rng = np.random.default_rng(0)
+    shifted = {silo: table + rng.normal(0, 5, 8) for silo, table in data.tables.items()}
+    there = type(data)(data.schema, shifted, data.truth, {}, data.about)
+    one, other = learn(data, name)[0], learn(there, name)[0]
+    np.testing.assert_allclose(below(other)[0], below(one)[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("learner", ["equal-variance", "notears", "fed-sparse", "notears-admm"])
+def test_learners_of_dags_find_the_network(data, learner):
+    found, _ = learn(data, "secure-sum", {"learner": learner})
+    assert differing(found, data.truth) <= (0 if learner == "equal-variance" else 4)  # a reversed edge differs twice
+
+
+@pytest.mark.parametrize("learner", ["pc", "ges"])
+def test_learners_of_classes_find_the_class_within_one_time_and_the_lagged_edges(data, learner):
+    found, _ = learn(data, "secure-sum", {"learner": learner})
+    assert found.kind == "cpdag"
+    assert (found.adjacency != cpdag(data.truth.adjacency)).sum() <= 2
+    assert int(((found.lagged != 0) != (data.truth.lagged != 0)).sum()) <= 2
+
+
+def test_the_order_of_the_columns_does_not_matter(data):
+    found, _ = learn(data, "secure-sum")
+    turned, _ = learn(permuted(data, np.array([3, 0, 7, 5, 1, 6, 4, 2])), "secure-sum")
+    assert differing(turned.reordered(found.variables), found) == 0
+
+
+def test_what_the_past_leaves_of_the_variables_is_what_regression_leaves(data):
+    table = data.tables["silo-1"]
+    X = windows(table, (len(table),), 2)
+    past, present = X[:, 8:], X[:, :8]
+    left = present - past @ np.linalg.lstsq(past, present, rcond=None)[0]
+    np.testing.assert_allclose(given_the_past(X.T @ X, 8), left.T @ left, rtol=1e-6, atol=1e-6)
+
+
+def test_lagged_variables_come_first_and_are_no_part_of_the_order(data):
+    table = data.tables["silo-1"]
+    X = windows(table, (len(table),), 1)
+    found = equal_variance(X.T @ X / len(X), 0.02, 12, 5, 8)
+    assert sorted(found.order) == list(range(8))
+    place = np.argsort(found.order)
+    sources, targets = np.nonzero(found.weights[:8])
+    assert (place[sources] < place[targets]).all()
+
+
+def test_prices_may_differ_by_parent(data):
+    table = data.tables["silo-1"]
+    X = windows(table, (len(table),), 1)
+    S = X.T @ X / len(X)
+    free = equal_variance(S, 0.02, 12, 5, 8).weights
+    dear = equal_variance(S, np.repeat([0.02, 1e6], 8), 12, 5, 8).weights
+    assert free[8:].any()
+    assert not dear[8:].any()
+
+
+def test_a_larger_unit_of_protection_takes_as_many_times_the_noise(data):
+    parts = unequal(data, {"silo-1": 101, "silo-2": 51, "silo-3": 51, "silo-4": 51})
+    variances, costs = [], []
+    for protect in ("window", "row", "stretch"):
+        shares = plan(SecureSum(epsilon=1.0, lags=1, protect=protect), parts.schema)
+        variances.append(float(shares.gram_variance))
+        costs.append(shares.gram_cost.rho + shares.count_cost.rho)
+        assert shares.promise.protects.startswith("each ")
+    np.testing.assert_allclose(np.array(variances[1:]) / variances[0], [2**2, 100**2], rtol=1e-3)
+    np.testing.assert_allclose(costs, shares.promise.cost.rho, rtol=1e-2)
+    assert max(costs) <= shares.promise.cost.rho
+
+
+def test_a_private_run_with_enough_windows_finds_the_network():
+    data = dynamic(6, 4, 4000, 5, degree=2.0)
+    found, _ = learn(data, "secure-sum", {"epsilon": 20.0, "insecure_seed": 1})
+    scores = compare(found, data.truth)
+    assert scores["shd"] <= 2
+    assert scores["lagged_shd"] <= 3
+
+
+def test_a_lost_silo_costs_its_windows_alone(data):
+    algorithm = registry.build(registry.specify("secure-sum"))
+    assert algorithm.bears_loss
+
+
+def test_what_is_protected_is_one_of_three():
+    with pytest.raises(BadInput, match="protect of secure-sum is 'person': choose window, row, stretch"):
+        registry.specify("secure-sum", {"protect": "person"})

@@ -1,0 +1,55 @@
+"""The silos' own structures side by side: how many of them have each edge, and with what weight."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
+from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge, classify_lagged
+from fedbnsl.algorithms.graphs.structure import Structure
+
+
+@dataclass(frozen=True)
+class SiloEdge:
+    """An edge of some silos' own structures, and its weight at each of these: None where the graph has no weights."""
+
+    edge: Edge
+    weights: dict[str, float | None]
+    turned: int
+    """how many silos have an edge between the same variables within one time that points the other way"""
+
+    @property
+    def lag(self) -> int:
+        """How many steps its source lies before, 0 within one time."""
+        return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
+
+    @property
+    def known(self) -> list[float]:
+        """The weights that are known."""
+        return [weight for weight in self.weights.values() if weight is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean weight over the silos that have the edge."""
+        return fmean(self.known) if self.known else None
+
+
+def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
+    """Return every edge that any of `structures` has, those of most silos first, the strongest first among equals."""
+    first: dict[str, Edge] = {}
+    weights: dict[str, dict[str, float | None]] = {}
+    for silo in sorted(structures):
+        for edge in (*classify(structures[silo], None), *classify_lagged(structures[silo], None)):
+            first.setdefault(edge.text, edge)
+            weights.setdefault(edge.text, {})[silo] = edge.weight
+    directed = {(one.source, one.target): weights[text] for text, one in first.items() if _turns(one)}
+    found = [
+        SiloEdge(one, weights[text], len(directed.get((one.target, one.source), ())) if _turns(one) else 0)
+        for text, one in first.items()
+    ]
+    return sorted(found, key=lambda one: (-len(one.weights), -abs(one.mean or 0.0), one.edge.text))
+
+
+def _turns(edge: Edge) -> bool:
+    """Say whether the edge could point the other way: time gives lagged ones their directions."""
+    return edge.directed and not isinstance(edge, LaggedEdge)
