@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from ..statistics.lagged import windows
+from ..statistics.lagged import windows, without_levels
 from ..statistics.moments import SecondMoments, products
 from .consensus_step import consensus_step
 
@@ -159,5 +159,8 @@ def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bo
     Weighted like this, every row of the federation counts the same.
     """
     rows = schema.windows(lags)
-    X = windows(table, schema.stretches[silo], lags) if lags else table
-    return SecondMoments(products(X, center=center) / (sum(rows.values()) / len(rows)), len(X))
+    mean_rows = sum(rows.values()) / len(rows)
+    if not lags:
+        return SecondMoments(products(table, center=center) / mean_rows, len(table))
+    X = windows(table, schema.stretches[silo], lags)
+    return SecondMoments(products(without_levels(X, table.shape[1]) if center else X) / mean_rows, len(X))

@@ -30,7 +30,7 @@ class Fdbnl(FedSparse):
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
-    l1: float = 0.12
+    l1: float = 0.1
     """λ_W, the price of the weight of an edge within one time"""
     lagged_price: float = 1.0
     """λ_A over λ_W"""
@@ -38,6 +38,7 @@ class Fdbnl(FedSparse):
     hold: float = 0.001
     settle_h: float = 0.03
     center: bool = True
+    """subtract each silo's own levels: the means of its columns that are beyond chance"""
     closed_form: bool = False
     """solve the silo's problem in closed form, and take the ℓ₁ terms to the server"""
 

@@ -25,7 +25,7 @@ from ..errors import BadInput, require
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
 from ..secure.ring import FRACTION_BITS
-from ..statistics.lagged import windows
+from ..statistics.lagged import windows, without_levels
 from ..statistics.packing import Packing, packing
 from ..statistics.rounding import to_multiples
 from .personal_problem import Acyclic, h_of, solve
@@ -67,7 +67,7 @@ class Pfdbnl:
     threshold: float = 0.1
     """τ: weights not above it are no edges"""
     center: bool = True
-    """subtract each silo's own column means before anything else"""
+    """subtract each silo's own levels: the means of its columns that are beyond chance"""
     refine: bool = True
     """learn the silo's own structure anew from its rows and the consensus, rather than take B_k of the last round"""
     collect: bool = True
@@ -182,7 +182,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """Return a silo's state before round 1."""
     X = windows(table, schema.stretches[silo], fixed(settings.lags))
-    X = X - X.mean(axis=0) if settings.center else X
+    X = without_levels(X, table.shape[1]) if settings.center else X
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, zero, zero, zero, 0.0)
 

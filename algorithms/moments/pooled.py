@@ -48,7 +48,8 @@ class PooledLearner:
     series_threshold: float = 0.1
     """time series: τ; a stable series has small weights"""
     center_series: bool = True
-    """time series: subtract each silo's own means; with an ε, which does not cover them, nothing is subtracted"""
+    """time series: subtract each silo's own levels, means that are beyond chance; not with an ε, which does not cover
+    them"""
     alpha: float = 0.01
     """pc: level of the tests"""
 

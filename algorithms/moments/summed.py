@@ -27,7 +27,7 @@ from ..privacy import gram, scales
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
-from ..statistics.lagged import windowed, windows
+from ..statistics.lagged import windowed, windows, without_levels
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
 from .lag_order import information_criteria, lagged_price, least_bic
@@ -178,7 +178,7 @@ def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMome
     reach = settings.reach(schema)
     summed = windows(table, schema.stretches[silo], reach) if reach else table
     if reach and plan is None and settings.center_series:
-        summed = summed - summed.mean(axis=0)
+        summed = without_levels(summed, table.shape[1])
     return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
 
 

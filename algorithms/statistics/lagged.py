@@ -7,6 +7,9 @@ import numpy as np
 from ..core.schema import FloatArray, Schema
 from ..graphs.lagged import unrolled_names
 
+LEVEL = 5.0
+"""standard errors of independent rows: those of a series resemble each other, so their mean varies more"""
+
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
     """Return windows `[n_windows, (lags + 1)·d]` of `table` `[n_rows, d]`: each row with the `lags` rows before it.
@@ -20,6 +23,17 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
         raise ValueError(f"stretches of {int(ends[-1])} rows for a table of {len(table)}")
     times = np.concatenate([np.arange(end - length + lags, end) for end, length in zip(ends, stretches, strict=True)])
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
+
+
+def without_levels(rows: FloatArray, d: int) -> FloatArray:
+    """Return windows `[n_windows, (lags + 1)·d]` with the means subtracted of those variables that have a level.
+
+    A level is a mean of more than `LEVEL` standard errors, as those of sites and of instruments are. A mean that is
+    none stays: to subtract it from a short series biases the effects of its past by about −1/n (Nickell 1981).
+    """
+    means, variances = rows.mean(axis=0), rows[:, :d].var(axis=0)
+    level = means[:d] ** 2 > LEVEL**2 * variances / len(rows)
+    return np.asarray(rows - np.where(np.tile(level, rows.shape[1] // d), means, 0.0))
 
 
 def windowed(schema: Schema, lags: int) -> Schema:

@@ -10,7 +10,7 @@ from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import below
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
 from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
-from fedbnsl.algorithms.statistics.lagged import given_the_past, windows
+from fedbnsl.algorithms.statistics.lagged import given_the_past, windows, without_levels
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.dynamic import dynamic
 
@@ -24,8 +24,8 @@ def data():
 
 def test_masked_sums_give_exactly_what_the_pooled_rows_give(data):
     parts = unequal(data, {"silo-1": 501, "silo-2": 200, "silo-3": 80, "silo-4": 20})
-    masked, _ = learn(parts, "secure-sum", {"center_series": "false"}, secure=True)
-    pooled, _ = learn(pool(parts), "secure-sum", {"center_series": "false"})
+    masked, _ = learn(parts, "secure-sum", secure=True)
+    pooled, _ = learn(pool(parts), "secure-sum")
     assert differing(masked, pooled) == 0
     np.testing.assert_allclose(masked.weights, pooled.weights, atol=1e-6)
     np.testing.assert_allclose(masked.lagged, pooled.lagged, atol=1e-6)
@@ -34,10 +34,25 @@ def test_masked_sums_give_exactly_what_the_pooled_rows_give(data):
 @pytest.mark.parametrize("name", ["secure-sum", "fdbnl", "pfdbnl"])
 def test_means_that_differ_by_silo_change_nothing(data, name):
     rng = np.random.default_rng(0)
-    shifted = {silo: table + rng.normal(0, 5, 8) for silo, table in data.tables.items()}
-    there = type(data)(data.schema, shifted, data.truth, {}, data.about)
-    one, other = learn(data, name)[0], learn(there, name)[0]
+    shifts = [{silo: rng.uniform(5, 20, 8) for silo in data.tables} for _ in range(2)]
+    there = [
+        type(data)(
+            data.schema, {silo: table + shift[silo] for silo, table in data.tables.items()}, data.truth, {}, data.about
+        )
+        for shift in shifts
+    ]
+    one, other = (learn(shifted, name)[0] for shifted in there)
     np.testing.assert_allclose(below(other)[0], below(one)[0], atol=1e-3)
+    assert differing(one, learn(data, name)[0]) <= 4
+
+
+def test_a_mean_within_chance_is_no_level():
+    rows = np.random.default_rng(0).normal(size=(30, 4))
+    np.testing.assert_array_equal(without_levels(rows, 2), rows)
+    lifted = rows + np.array([3.0, 0.0, 3.0, 0.0])
+    found = without_levels(lifted, 2)
+    np.testing.assert_allclose(found[:, [0, 2]].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_array_equal(found[:, [1, 3]], rows[:, [1, 3]])
 
 
 @pytest.mark.parametrize("learner", ["equal-variance", "notears", "fed-sparse", "notears-admm"])
@@ -95,7 +110,7 @@ def test_a_larger_unit_of_protection_takes_as_many_times_the_noise(data):
         shares = plan(SecureSum(epsilon=1.0, lags=1, protect=protect), parts.schema)
         variances.append(float(shares.gram_variance))
         costs.append(shares.gram_cost.rho + shares.count_cost.rho)
-        assert shares.promise.protects.startswith("each ")
+        assert shares.promise.protects.startswith("one record is ")
     np.testing.assert_allclose(np.array(variances[1:]) / variances[0], [2**2, 100**2], rtol=1e-3)
     np.testing.assert_allclose(costs, shares.promise.cost.rho, rtol=1e-2)
     assert max(costs) <= shares.promise.cost.rho
