@@ -163,9 +163,7 @@ def homogeneous() -> None:
         make, said = drawn(d, 10, n // 10), f"d = {d}, n = {n}"
         program = {5: "published program 3.0, 4.7", 10: "published program 10, 12"}.get(d, "")
         cells.append(Cell(f"fdbnl, {said}", "fdbnl", make, paper=program, asked=ASKED_20.get(("fdbnl", n), "")))
-        paper = {"preset": "paper"}
-        cells.append(Cell(f"fdbnl, paper's settings, {said}", "fdbnl", make, paper))
-        cells.append(Cell(f"fdbnl, paper's settings, λ = 0.5 / K, {said}", "fdbnl", make, paper | {"l1": 0.05}))
+        cells.append(Cell(f"fdbnl, paper's settings, {said}", "fdbnl", make, {"preset": "paper"}))
         cells += [Cell(f"{name}, {said}", name, make, asked=ASKED_20.get((name, n), "")) for name in BESIDE]
     series_table("dynamic-homogeneous", cells)
 
