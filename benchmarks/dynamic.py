@@ -358,12 +358,24 @@ def by_series(data: FederatedData, *, units: bool) -> FederatedData:
     return replace(data, tables=tables)
 
 
+def part_of_series(data: FederatedData, first: int, last: int) -> FederatedData:
+    """Return `data` with the times from `first` to before `last` of each series alone."""
+    tables, stretches = {}, {}
+    for silo, table in data.tables.items():
+        parts = np.split(table, np.cumsum(data.schema.stretches[silo])[:-1])
+        tables[silo] = np.concatenate([part[first:last] for part in parts])
+        stretches[silo] = tuple(len(part[first:last]) for part in parts)
+    return replace(data, tables=tables, schema=time_series(tables, stretches, data.schema.variables))
+
+
 CHANGES: dict[str, Callable[[FederatedData], FederatedData]] = {
     "as recorded": lambda data: data,
     "times 100": lambda data: replace(data, tables={silo: 100 * table for silo, table in data.tables.items()}),
     "standardised": standardised,
     "each series centred": partial(by_series, units=False),
     "each series standardised": partial(by_series, units=True),
+    "while perturbed": partial(part_of_series, first=0, last=11),
+    "after the perturbation": partial(part_of_series, first=10, last=21),
 }
 VARIANTS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("var", {}, "as recorded", "AUROC ≥ .70, AUPR ≥ .12 (pooled ridge VAR .689, .115)"),
@@ -371,6 +383,9 @@ VARIANTS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     *(("var", {"ridge": ridge}, "as recorded", "") for ridge in (0.0, 0.1, 1.0, 3.0, 30.0, 100.0)),
     ("var", {}, "each series centred", ""),
     ("var", {}, "each series standardised", ""),
+    ("var", {}, "while perturbed", ""),
+    ("var", {}, "after the perturbation", ""),
+    ("var", {"hubs": True}, "after the perturbation", ""),
     ("var", {"lags": 2}, "as recorded", ""),
     ("secure-sum", {}, "times 100", ""),
     ("secure-sum", {}, "standardised", ""),
