@@ -210,7 +210,7 @@ def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
 def _learn_inline(settings: LearnSettings, data: Any, folder: Path | None) -> Learned:
     """Learn from `data`, which came from `folder` if that is given: then the ledgers beside its files are charged."""
     tables = in_memory(data)
-    job = job_inline(settings.named(), uuid4().hex, tables)
+    job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)
     if settings.out is None:

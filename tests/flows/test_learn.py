@@ -13,6 +13,7 @@ from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.engines.resuming import settings_of
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.start import learn_inline
 
 ROUNDS = 5
 SETTINGS = {"algorithm": "notears-admm", "params": {"rounds": ROUNDS}, "seed": 3}
@@ -143,7 +144,7 @@ def test_nothing_is_left_for_a_resume_that_is_not_needed(followed):
 
 
 def test_a_pooled_baseline_runs_on_one_silo_that_holds_all_rows(server, example, tmp_path):
-    pooled = [name for name, entry in ALGORITHMS.items() if entry.pooled]
+    pooled = [name for name, entry in ALGORITHMS.items() if entry.pooled and "continuous" in entry.kinds]
     if not pooled:
         pytest.skip("no pooled baseline yet")
     settings = {"algorithm": pooled[0], "params": {}}
@@ -156,3 +157,9 @@ def test_a_pooled_baseline_runs_on_one_silo_that_holds_all_rows(server, example,
         "silo-3.csv",
         "truth.csv",
     ]
+
+
+def test_masked_runs_send_the_same_bytes_with_either_engine(server, example, tmp_path):
+    settings = LearnSettings(data=str(example), out=str(tmp_path / "a"), secure=True, **SETTINGS)
+    alone = learn_inline(settings.named(), read_folder(example))
+    assert same(learn(settings.model_copy(update={"out": str(tmp_path / "b")})).result, alone.result)
