@@ -36,7 +36,7 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, 
         d = len(server.schema.variables)
         return Structure(server.schema.variables, np.zeros((d, d)))
 
-    return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure)
+    return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure, center=True)
 
 
 def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:

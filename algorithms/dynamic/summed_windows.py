@@ -12,7 +12,7 @@ from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from ..statistics.lagged import windowed, windows
+from ..statistics.lagged import windowed, windows, without_levels
 from ..statistics.moments import covariance, of_all_rows, per_row, pooled_moments
 
 
@@ -35,14 +35,19 @@ class Server:
 
 
 def summed_windows(
-    reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure]
+    reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
 ) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
-    """Return the algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema."""
+    """Return the algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema.
+
+    With `center` each silo subtracts its own levels first; what is left of means is subtracted from the sum.
+    """
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
         reach = reach_of(schema)
         all_rows = sum(schema.windows(reach).values())
-        return Moments(per_row(pooled_moments(windows(table, schema.stretches[silo], reach)), all_rows))
+        rows = windows(table, schema.stretches[silo], reach)
+        rows = without_levels(rows, table.shape[1]) if center else rows
+        return Moments(per_row(pooled_moments(rows), all_rows))
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.in_order(), reach_of(schema), 0, np.empty((0, 0)))

@@ -36,6 +36,8 @@ class Var:
     """r, in units of the variables' variances; 0: least squares"""
     threshold: float = 0.2
     """τ: effects not above it, in standard deviations, are no edges"""
+    center: bool = False
+    """subtract each silo's own levels, not the common means alone: where sites measure from different zeros"""
     hubs: bool = False
     """weigh the strengths of a variable's effects by their root mean square: a few variables drive many"""
 
@@ -49,7 +51,7 @@ class Var:
 
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
     """Return the algorithm of one sum."""
-    return summed_windows(partial(reach, settings), partial(structure, settings))
+    return summed_windows(partial(reach, settings), partial(structure, settings), center=settings.center)
 
 
 def reach(settings: Var, schema: Schema) -> int:

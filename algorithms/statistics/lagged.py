@@ -8,7 +8,8 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.lagged import unrolled_names
 
 LEVEL = 5.0
-"""standard errors of independent rows: those of a series resemble each other, so their mean varies more"""
+WANDER = 40
+"""rows n of a series tell of its mean what n/(1 + WANDER/n) independent ones would: a short one may wander far"""
 
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
@@ -31,8 +32,8 @@ def without_levels(rows: FloatArray, d: int) -> FloatArray:
     A level is a mean of more than `LEVEL` standard errors, as those of sites and of instruments are. A mean that is
     none stays: to subtract it from a short series biases the effects of its past by about −1/n (Nickell 1981).
     """
-    means, variances = rows.mean(axis=0), rows[:, :d].var(axis=0)
-    level = means[:d] ** 2 > LEVEL**2 * variances / len(rows)
+    n, means, variances = len(rows), rows.mean(axis=0), rows[:, :d].var(axis=0)
+    level = means[:d] ** 2 > LEVEL**2 * variances * (1 + WANDER / n) / n
     return np.asarray(rows - np.where(np.tile(level, rows.shape[1] // d), means, 0.0))
 
 

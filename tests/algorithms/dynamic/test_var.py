@@ -6,7 +6,7 @@ import pytest
 from fedbnsl.algorithms.dynamic.var import ridge_effects
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.lagged import windows
-from fedbnsl.data.federated import pool
+from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.dynamic import dynamic
 
 from .series import learn, unequal
@@ -31,6 +31,17 @@ def test_the_federation_finds_what_the_pooled_rows_give():
     apart, _ = learn(data, "var", secure=True)
     together, _ = learn(pool(data), "var")
     np.testing.assert_allclose(apart.lagged_scores, together.lagged_scores, atol=1e-6)
+
+
+def test_levels_of_sites_are_subtracted_if_that_is_asked_for():
+    data = dynamic(4, 3, 100, 2)
+    shifted = {silo: table + 10.0 * k for k, (silo, table) in enumerate(data.tables.items(), 1)}
+    there = FederatedData(data.schema, shifted, data.truth, {}, data.about)
+    plain, _ = learn(data, "var")
+    misled, _ = learn(there, "var")
+    centred, _ = learn(there, "var", {"center": "true"})
+    np.testing.assert_allclose(centred.lagged_scores, plain.lagged_scores, atol=0.05)
+    assert np.abs(misled.lagged_scores - plain.lagged_scores).max() > 0.2
 
 
 def test_a_variable_that_drives_many_is_given_more_weight():

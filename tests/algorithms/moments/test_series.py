@@ -47,7 +47,7 @@ def test_means_that_differ_by_silo_change_nothing(data, name):
 
 
 def test_a_mean_within_chance_is_no_level():
-    rows = np.random.default_rng(0).normal(size=(30, 4))
+    rows = np.random.default_rng(0).normal(size=(80, 4))
     np.testing.assert_array_equal(without_levels(rows, 2), rows)
     lifted = rows + np.array([3.0, 0.0, 3.0, 0.0])
     found = without_levels(lifted, 2)
