@@ -45,6 +45,8 @@ bench: setup
 	$(BIN)/python benchmarks/constraint.py
 	$(BIN)/python benchmarks/lucas.py
 	$(BIN)/python benchmarks/score.py
+	$(BIN)/python benchmarks/dynamic.py
+	$(BIN)/python benchmarks/nonlinear.py
 	$(BIN)/python benchmarks/orchestration.py
 
 ui: setup
