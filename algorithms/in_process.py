@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .core import wire
 from .core.promise import Charge
-from .core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic, gather, traffic_of
+from .core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic, gather, rounds, traffic_of
 from .core.schema import Kind, Schema
+from .graphs.structure import Structure
 from .privacy.ledger import Budget, Ledger, MemoryLedger
 from .privacy.private import Spender, private_solve
 from .secure import masked
@@ -105,6 +106,13 @@ class _InProcessTransport:
                 vector=lambda silo=silo: self.vector(silo),  # type: ignore[misc]
             )
         return answers
+
+
+def learn_alone(algorithm: Algorithm, schema: Schema, table: NDArray[Any]) -> Structure:
+    """Return what `algorithm` learns from the `table` of the one silo of `schema`."""
+    (silo,) = schema.silos
+    *_, last = rounds(algorithm, InProcessFederation(schema, {silo: table}))
+    return algorithm.structure(last.server)
 
 
 def federate(

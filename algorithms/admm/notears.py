@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import rounds
 from ..core.schema import Schema
 from ..graphs.structure import Structure
-from ..in_process import InProcessFederation
+from ..in_process import learn_alone
 from .fed_sparse import FedSparse, build
 
 
@@ -30,7 +29,4 @@ class Notears(FedSparse):
 
 def notears(table: NDArray[np.float64], schema: Schema, settings: Notears) -> Structure:
     """Return what NOTEARS learns from `table` `[n_rows, n_variables]` alone, whose `schema` is that of its one silo."""
-    algorithm = build(settings)
-    (silo,) = schema.silos
-    *_, last = rounds(algorithm, InProcessFederation(schema, {silo: table}))
-    return algorithm.structure(last.server)
+    return learn_alone(build(settings), schema, table)

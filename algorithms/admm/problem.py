@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from ..statistics.lagged import windows, without_levels
+from ..statistics.lagged import silo_windows
 from ..statistics.moments import SecondMoments, products
 from .consensus_step import consensus_step
 
@@ -162,5 +162,5 @@ def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bo
     mean_rows = sum(rows.values()) / len(rows)
     if not lags:
         return SecondMoments(products(table, center=center) / mean_rows, len(table))
-    X = windows(table, schema.stretches[silo], lags)
-    return SecondMoments(products(without_levels(X, table.shape[1]) if center else X) / mean_rows, len(X))
+    X = silo_windows(table, schema, silo, lags, center=center)
+    return SecondMoments(products(X) / mean_rows, len(X))

@@ -31,6 +31,17 @@ def longest_reach(schema: Schema, most: int) -> int:
     return min(most, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
 
 
+def reach(schema: Schema, lags: Lags, most: int) -> int:
+    """Return how many lags are summed: `lags`, or, where they are yet to be chosen, as many as `longest_reach` says.
+
+    Raises `BadInput` naming a silo whose series are too short.
+    """
+    if lags == AUTO:
+        return longest_reach(schema, most)
+    check_lags(schema, lags)
+    return lags
+
+
 def fixed(lags: Lags) -> int:
     """Return a lag order that is a number. Raises `BadInput` for one that has yet to be chosen."""
     if lags == AUTO:

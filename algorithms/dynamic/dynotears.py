@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import rounds
 from ..core.schema import Schema
 from ..graphs.structure import Structure
-from ..in_process import InProcessFederation
+from ..in_process import learn_alone
 from .fdbnl import Fdbnl, build
 
 
@@ -27,7 +26,4 @@ class Dynotears(Fdbnl):
 
 def dynotears(table: NDArray[np.float64], schema: Schema, settings: Dynotears) -> Structure:
     """Return what DYNOTEARS learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
-    algorithm = build(settings)
-    (silo,) = schema.silos
-    *_, last = rounds(algorithm, InProcessFederation(schema, {silo: table}))
-    return algorithm.structure(last.server)
+    return learn_alone(build(settings), schema, table)

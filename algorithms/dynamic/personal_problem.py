@@ -8,9 +8,9 @@ second moments of the silo's windows.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import expm
 from scipy.optimize import minimize
 
+from ..admm.acyclicity import acyclicity
 from ..core.schema import FloatArray
 
 
@@ -22,15 +22,9 @@ class Acyclic:
     rho1: float
 
     def value_and_gradient(self, W: FloatArray) -> tuple[float, FloatArray]:
-        """Return the price of `W` `[d, d]`, and its gradient; h(W) = tr exp(W∘W) − d."""
-        exponential = expm(W * W)
-        h = float(np.trace(exponential)) - len(W)
-        return self.alpha * h + 0.5 * self.rho1 * h * h, (self.alpha + self.rho1 * h) * exponential.T * 2 * W
-
-
-def h_of(W: FloatArray) -> float:
-    """Return h(W) for `W` `[d, d]`: zero if and only if it has no cycle."""
-    return float(np.trace(expm(W * W))) - len(W)
+        """Return the price of `W` `[d, d]`, and its gradient."""
+        h, gradient = acyclicity(W)
+        return self.alpha * h + 0.5 * self.rho1 * h * h, (self.alpha + self.rho1 * h) * gradient
 
 
 def solve(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..admm.acyclicity import acyclicity
 from ..core.lags import Lags, check_lags, fixed, require_lags
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
@@ -25,10 +26,11 @@ from ..errors import BadInput, require
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
 from ..secure.ring import FRACTION_BITS
-from ..statistics.lagged import windows, without_levels
+from ..statistics.lagged import silo_windows
+from ..statistics.moments import products
 from ..statistics.packing import Packing, packing
 from ..statistics.rounding import to_multiples
-from .personal_problem import Acyclic, h_of, solve
+from .personal_problem import Acyclic, solve
 from .personal_structure import personal_structure
 
 
@@ -111,6 +113,8 @@ class Silo:
     silos: int
     windows: FloatArray
     """`[n_windows, m]`"""
+    S: FloatArray
+    """their second moments, `[m, m]`"""
     own: FloatArray
     """B_k, `[m, d]`"""
     near: FloatArray
@@ -181,10 +185,9 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """Return a silo's state before round 1."""
-    X = windows(table, schema.stretches[silo], fixed(settings.lags))
-    X = without_levels(X, table.shape[1]) if settings.center else X
+    X = silo_windows(table, schema, silo, fixed(settings.lags), center=settings.center)
     zero = np.zeros((X.shape[1], table.shape[1]))
-    return Silo(silo, schema.silos.index(silo), len(schema.silos), X, zero, zero, zero, 0.0)
+    return Silo(silo, schema.silos.index(silo), len(schema.silos), X, products(X) / len(X), zero, zero, zero, 0.0)
 
 
 def open_server(schema: Schema, settings: Pfdbnl) -> Server:
@@ -223,27 +226,23 @@ def local_solve(silo: Silo, message: Broadcast, settings: Pfdbnl) -> tuple[Silo,
         return heard, Reply(nothing, 0.0, nobody)
     rho2, mu = message.rho2, settings.mu
     own = solve(
-        heard.windows.T @ heard.windows / len(heard.windows),
+        heard.S,
         heard.near,
         heard.own,
         mu,
-        prices(*own_shape(silo), settings),
+        prices(heard.own, settings),
         Acyclic(message.alpha, message.rho1),
         settings.local_steps,
     )
     near = (2 * mu * own + rho2 * message.B - heard.beta) / (2 * mu + rho2)
     sent = to_multiples(near + heard.beta / rho2, FRACTION_BITS)
-    h = to_multiples(np.array(h_of(own[: own.shape[1]])), FRACTION_BITS)
+    h = to_multiples(np.array(acyclicity(own[: own.shape[1]])[0]), FRACTION_BITS)
     return replace(heard, own=own, near=near, rho2=rho2), Reply(sent, float(h), nobody)
 
 
-def own_shape(silo: Silo) -> tuple[int, int]:
-    """Return (m, d)."""
-    return silo.own.shape[0], silo.own.shape[1]
-
-
-def prices(m: int, d: int, settings: Pfdbnl) -> FloatArray:
-    """Return λ in each row, `[m]`."""
+def prices(weights: FloatArray, settings: Pfdbnl) -> FloatArray:
+    """Return λ in each row of `weights` `[m, d]`, `[m]`."""
+    m, d = weights.shape
     return settings.l1 * np.repeat([1.0, settings.lagged_price], [d, m - d])
 
 
@@ -254,8 +253,7 @@ def reply_packing(shape: tuple[int, int], silos: int, *, last: bool) -> Packing:
 
 def summand(reply: Reply) -> FloatArray:
     """Return `reply` as one vector to be added up."""
-    last = len(reply.own) > 0
-    shape = reply.mean.shape[0], reply.mean.shape[1]
+    last, shape = len(reply.own) > 0, reply.mean.shape
     own = reply.own if last else np.empty((0, *shape))
     return reply_packing(shape, len(reply.own), last=last).pack(mean=reply.mean, h=reply.h, own=own)
 
@@ -263,8 +261,7 @@ def summand(reply: Reply) -> FloatArray:
 def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Server:
     """Return the state with the new consensus (Eq. 12), or with the silos' own weights."""
     assert replies.total is not None
-    shape = server.B.shape[0], server.B.shape[1]
-    sent = reply_packing(shape, len(server.silos), last=server.last).unpack(replies.total)
+    sent = reply_packing(server.B.shape, len(server.silos), last=server.last).unpack(replies.total)
     if server.last:
         return replace(server, own=sent["own"])
     taking_part = len(drawn(server, settings))

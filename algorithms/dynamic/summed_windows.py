@@ -12,7 +12,7 @@ from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from ..statistics.lagged import windowed, windows, without_levels
+from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import covariance, of_all_rows, per_row, pooled_moments
 
 
@@ -45,8 +45,7 @@ def summed_windows(
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
         reach = reach_of(schema)
         all_rows = sum(schema.windows(reach).values())
-        rows = windows(table, schema.stretches[silo], reach)
-        rows = without_levels(rows, table.shape[1]) if center else rows
+        rows = silo_windows(table, schema, silo, reach, center=center)
         return Moments(per_row(pooled_moments(rows), all_rows))
 
     def open_server(schema: Schema) -> Server:

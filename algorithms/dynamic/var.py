@@ -13,13 +13,13 @@ from functools import partial
 
 import numpy as np
 
-from ..core.lags import AUTO, Lags, check_lags, fixed, longest_reach, require_lags
+from ..core.lags import AUTO, Lags, reach, require_lags
 from ..core.one_exchange import Broadcast
 from ..core.protocol import FederatedAlgorithm
-from ..core.schema import FloatArray, Schema
+from ..core.schema import FloatArray
 from ..errors import require
 from ..graphs.structure import Structure
-from ..moments.lag_order import information_criteria, least_bic
+from ..moments.lag_order import of_least_bic
 from ..statistics.moments import in_own_units
 from .summed_windows import Moments, Server, summed_windows
 
@@ -51,15 +51,11 @@ class Var:
 
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
     """Return the algorithm of one sum."""
-    return summed_windows(partial(reach, settings), partial(structure, settings), center=settings.center)
-
-
-def reach(settings: Var, schema: Schema) -> int:
-    """Return how many lags are summed. Raises `BadInput` naming a silo whose series are too short."""
-    if settings.lags == AUTO:
-        return longest_reach(schema, settings.most_lags)
-    check_lags(schema, fixed(settings.lags))
-    return fixed(settings.lags)
+    return summed_windows(
+        lambda schema: reach(schema, settings.lags, settings.most_lags),
+        partial(structure, settings),
+        center=settings.center,
+    )
 
 
 def structure(settings: Var, server: Server) -> Structure:
@@ -68,10 +64,10 @@ def structure(settings: Var, server: Server) -> Structure:
     d = len(names)
     if not server.rows:
         return Structure(names, np.zeros((d, d)), lagged=np.zeros((server.reach, d, d)))
-    width = len(server.covariance)
+    S = server.covariance
     if settings.lags == AUTO:
-        width = (least_bic(information_criteria(server.covariance, server.rows, d, MOST_PARENTS)) + 1) * d
-    effects = ridge_effects(in_own_units(server.covariance[:width, :width]), d, settings.ridge)
+        S = of_least_bic(S, server.rows, d, MOST_PARENTS)
+    effects = ridge_effects(in_own_units(S), d, settings.ridge)
     strengths = np.abs(effects)
     if settings.hubs:
         others = np.where(np.eye(d, dtype=bool), 0.0, strengths)

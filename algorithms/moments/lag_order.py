@@ -37,6 +37,12 @@ def information_criteria(S: FloatArray, rows: int, d: int, most_parents: int) ->
     return np.array(found)
 
 
+def of_least_bic(S: FloatArray, rows: int, d: int, most_parents: int) -> FloatArray:
+    """Return the part of second moments `S` `[m, m]` that the lags of least BIC reach (see `information_criteria`)."""
+    width = (least_bic(information_criteria(S, rows, d, most_parents)) + 1) * d
+    return S[:width, :width]
+
+
 def least_bic(criteria: FloatArray) -> int:
     """Return the number of lags of least BIC, the smallest of several: more lags often add nothing at all."""
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + ALIKE)[0])

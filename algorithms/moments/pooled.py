@@ -10,11 +10,11 @@ from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
 from ..admm.problem import MomentsOf
 from ..core.lags import Lags, require_lags
-from ..core.protocol import FederatedAlgorithm, rounds
+from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure, stacked
-from ..in_process import InProcessFederation
+from ..in_process import learn_alone
 from ..parameters.extension import extension
 from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments
@@ -129,9 +129,7 @@ def by_consensus(
     settings = kind(threshold=threshold) if how.l1 == 0 else kind(l1=how.l1, threshold=threshold)
     lags = len(S) // len(variables) - 1
     algorithm = build(settings, lambda table, schema, silo: SecondMoments(table, rows), lags)
-    schema = Schema(variables, {"pooled": rows}, stretches={"pooled": (rows + lags,)})
-    *_, last = rounds(algorithm, InProcessFederation(schema, {"pooled": S}))
-    return algorithm.structure(last.server)
+    return learn_alone(algorithm, Schema(variables, {"pooled": rows}, stretches={"pooled": (rows + lags,)}), S)
 
 
 def exact_price(d: int, rows: int) -> float:

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..core.lags import AUTO, check_lags, fixed, longest_reach
+from ..core.lags import AUTO, reach
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
@@ -27,10 +27,10 @@ from ..privacy import gram, scales
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
-from ..statistics.lagged import windowed, windows, without_levels
+from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
-from .lag_order import information_criteria, lagged_price, least_bic
+from .lag_order import lagged_price, of_least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
 
@@ -96,13 +96,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
         Raises `BadInput` naming a silo whose series are too short.
         """
-        if schema.kind != "time-series":
-            return 0
-        if self.lags == AUTO:
-            return longest_reach(schema, self.most_lags)
-        lags = fixed(self.lags)
-        check_lags(schema, lags)
-        return lags
+        return reach(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
 
     def columns(self, schema: Schema) -> Schema:
         """Return the public schema of what is summed: the rows themselves, or windows of time series."""
@@ -176,9 +170,8 @@ def summed_moments(
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
     """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
     reach = settings.reach(schema)
-    summed = windows(table, schema.stretches[silo], reach) if reach else table
-    if reach and plan is None and settings.center_series:
-        summed = without_levels(summed, table.shape[1])
+    center = settings.center_series and plan is None
+    summed = silo_windows(table, schema, silo, reach, center=center) if reach else table
     return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
 
 
@@ -217,8 +210,7 @@ def learned(server: Server, S: FloatArray, counted: int, noise: float, settings:
     exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
     price = settings.price or max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
     if len(S) > d and settings.lags == AUTO:
-        width = (least_bic(information_criteria(S, counted, d, settings.most_parents)) + 1) * d
-        S = S[:width, :width]
+        S = of_least_bic(S, counted, d, settings.most_parents)
     found = learn_from_moments(S, counted, server.schema.variables, replace(settings, price=price), noise)
     weights, scores = below(found)
     return replace(server, S=S, counted=counted, weights=weights, scores=scores)

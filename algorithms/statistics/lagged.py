@@ -26,6 +26,12 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
 
 
+def silo_windows(table: FloatArray, schema: Schema, silo: str, lags: int, *, center: bool) -> FloatArray:
+    """Return the windows `[n_windows, (lags + 1)·d]` of the rows of `silo`, `table`; with `center` without levels."""
+    rows = windows(table, schema.stretches[silo], lags)
+    return without_levels(rows, table.shape[1]) if center else rows
+
+
 def without_levels(rows: FloatArray, d: int) -> FloatArray:
     """Return windows `[n_windows, (lags + 1)·d]` with the means subtracted of those variables that have a level.
 
