@@ -1,7 +1,7 @@
 """A specification on its way to a worker: packed, unpacked, and built again with its wrappers."""
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import get_args, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -23,6 +23,15 @@ FLOATS = st.floats(0, 1e6) | st.sampled_from([1 / 3, 0.1 + 0.2, 5e-324])
 OF_TYPE = {bool: st.booleans(), int: st.integers(0, 10_000), float: FLOATS}
 
 
+def values_of(kind):
+    """Draw a value of a setting's type: a plain one, one of a choice of words, or either."""
+    if kind in OF_TYPE:
+        return OF_TYPE[kind]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    return st.one_of(*map(values_of, get_args(kind)))
+
+
 @st.composite
 def specifications(draw):
     """Draw an algorithm, and values for up to three of its settings; those outside their range are left out."""
@@ -30,8 +39,7 @@ def specifications(draw):
     hints = get_type_hints(registry.entry(name).config)
     spec = registry.specify(name)
     for field in draw(st.lists(st.sampled_from(sorted(hints)), max_size=3, unique=True)) if hints else ():
-        of_type = OF_TYPE[hints[field]] if hints[field] in OF_TYPE else st.sampled_from(get_args(hints[field]))
-        value = draw(of_type)
+        value = draw(values_of(hints[field]))
         try:
             spec = replace(spec, settings=replace(spec.settings, **{field: value}))
         except BadInput:
