@@ -21,7 +21,7 @@ $(BIN)/uv:
 
 learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
-	$(BIN)/fedbnsl learn example --algorithm fed-sparse --seed 0
+	$(BIN)/fedbnsl learn example --seed 0
 
 test: setup lint types contracts
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

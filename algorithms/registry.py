@@ -12,12 +12,14 @@ from .core import wire
 from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
+from .diagnosis import exchange
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
 from .errors import BadInput
+from .graphs.structure import Structure
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
-from .moments import dp_covariance, secure_sum
+from .moments import dp_covariance, secure_linear, secure_sum
 from .parameters import lagged_regressions, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
@@ -35,6 +37,12 @@ COUNTS = "sums only: counts over sets of variables that the search asks about; o
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
+
+def always(settings: Any) -> bool:
+    """Say that directions rest on equal error variances whatever the settings."""
+    return True
+
+
 ALGORITHMS: dict[str, Entry] = {
     "fed-sparse": Entry(
         summary="consensus ADMM, sparse local solve by greedy coordinate descent (Fed-Sparse-BNSL)",
@@ -43,6 +51,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=fed_sparse.FedSparse,
         build=fed_sparse.build,
         presets=fed_sparse.PRESETS,
+        equal_variances=always,
     ),
     "notears-admm": Entry(
         summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
@@ -51,6 +60,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=notears_admm.NotearsAdmm,
         build=notears_admm.build,
         presets=notears_admm.PRESETS,
+        equal_variances=always,
     ),
     "fed-frank-wolfe": Entry(
         summary="as fed-sparse, but the local lasso by Frank-Wolfe: a baseline that fails on raw data",
@@ -58,6 +68,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="as fed-sparse",
         config=frank_wolfe.FedFrankWolfe,
         build=frank_wolfe.build,
+        equal_variances=always,
     ),
     "secure-sum": Entry(
         summary="one secure sum of second moments, exact or private, then any learner that takes a covariance",
@@ -66,6 +77,14 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_sum.SecureSum,
         build=secure_sum.build,
         kinds=("continuous", *SERIES),
+        equal_variances=lambda settings: not settings.class_only,
+    ),
+    "secure-linear": Entry(
+        summary="one secure sum of second moments; directions from equal variances or bent errors, where data have any",
+        source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
+        leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
+        config=secure_linear.SecureLinear,
+        build=secure_linear.build,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -74,6 +93,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=dp_fed_sparse.DpFedSparse,
         build=dp_fed_sparse.build,
         presets=dp_fed_sparse.PRESETS,
+        equal_variances=always,
     ),
     "dp-covariance": Entry(
         summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
@@ -82,6 +102,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=dp_covariance.DpCovariance,
         build=dp_covariance.build,
         kinds=("continuous", *SERIES),
+        equal_variances=lambda settings: not settings.class_only,
     ),
     "fdbnl": Entry(
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
@@ -92,6 +113,7 @@ ALGORITHMS: dict[str, Entry] = {
         presets=fdbnl.PRESETS,
         kinds=SERIES,
         lags_before=True,
+        equal_variances=always,
     ),
     "pfdbnl": Entry(
         summary="a dynamic network of each silo's own, near one that all agree on (PFDBNL)",
@@ -102,6 +124,7 @@ ALGORITHMS: dict[str, Entry] = {
         presets=pfdbnl.PRESETS,
         kinds=SERIES,
         lags_before=True,
+        equal_variances=always,
     ),
     "dynotears": Entry(
         summary="baseline: dynamic networks from all series in one place",
@@ -112,6 +135,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=SERIES,
         lags_before=True,
         pooled=True,
+        equal_variances=always,
     ),
     "dynotears-average": Entry(
         summary="baseline: the mean of the dynamic networks that the silos find by themselves",
@@ -122,6 +146,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=SERIES,
         lags_before=True,
         vote=True,
+        equal_variances=always,
     ),
     "dynotears-best": Entry(
         summary="baseline: the best of the silos' own dynamic networks, by the truth",
@@ -132,6 +157,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=SERIES,
         lags_before=True,
         needs_truth=True,
+        equal_variances=always,
     ),
     "var": Entry(
         summary="baseline: a ridge vector autoregression, lagged edges alone, from one sum",
@@ -148,6 +174,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=notears.Notears,
         build=fed_sparse.build,
         pooled=True,
+        equal_variances=always,
     ),
     "notears-local": Entry(
         summary="baseline: every silo by itself, scores are means over the silos",
@@ -155,6 +182,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=OWN_STRUCTURE,
         config=notears.Notears,
         build=lambda settings: local.build(settings, notears.notears, "medoid"),
+        equal_variances=always,
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
@@ -163,6 +191,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=notears.Notears,
         build=lambda settings: local.build(settings, notears.notears, "vote"),
         vote=True,
+        equal_variances=always,
     ),
     "notears-best": Entry(
         summary="baseline: the best of the silos' own structures, by the truth",
@@ -171,6 +200,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=notears.Notears,
         build=lambda settings: local.build(settings, notears.notears, "medoid"),
         needs_truth=True,
+        equal_variances=always,
     ),
     "notears-mlp-admm": Entry(
         summary="consensus ADMM for nonlinear data: a small neural network for every variable (NOTEARS-MLP-ADMM)",
@@ -178,6 +208,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="the d·(d·u + 2u + 1) weights of its networks of u hidden units, and one residual, a round",
         config=mlp_admm.NotearsMlpAdmm,
         build=mlp_admm.build,
+        equal_variances=always,
     ),
     "notears-mlp": Entry(
         summary="baseline for nonlinear data: a small neural network for every variable, all rows in one place",
@@ -186,6 +217,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=mlp_pooled.NotearsMlp,
         build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
         pooled=True,
+        equal_variances=always,
     ),
     "notears-mlp-voting": Entry(
         summary="baseline: edges that more than half of the silos find by notears-mlp",
@@ -194,6 +226,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=mlp_pooled.NotearsMlp,
         build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "vote"),
         vote=True,
+        equal_variances=always,
     ),
     "notears-mlp-best": Entry(
         summary="baseline: the best of the silos' own structures by notears-mlp, by the truth",
@@ -202,6 +235,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=mlp_pooled.NotearsMlp,
         build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
         needs_truth=True,
+        equal_variances=always,
     ),
     "fed-pc": Entry(
         summary="PC-stable with federated independence tests (FedPC), a CPDAG",
@@ -342,6 +376,15 @@ STEPS: dict[str, Entry] = {
         build=lag_order.build,
         kinds=SERIES,
     ),
+    "diagnosis": Entry(
+        summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
+        source="ours",
+        leaves="its part of means and second moments, once; masked with --secure; then how far it is from the others: "
+        "three figures with the columns they are greatest in",
+        config=exchange.Diagnosis,
+        build=exchange.build,
+        kinds=("continuous", *SERIES),
+    ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
@@ -416,6 +459,19 @@ def specify(
         private = [other for other, one in ALGORITHMS.items() if issubclass(one.config, PrivateSettings)]
         raise BadInput(f"--epsilon: {name} is not private; those that are: {', '.join(private)}")
     return AlgorithmSpec(name, settings.promising(epsilon, delta))
+
+
+def rests_on(spec: AlgorithmSpec, structure: Structure) -> tuple[str, ...]:
+    """Return what the directions in a `structure` that `spec` learned rest on, where the data decided nothing."""
+    across = ("Edges across time have theirs from time.",) if structure.lags else ()
+    if entry(spec.name).equal_variances(spec.settings):
+        return ("Directions rest on errors of equal variance, in the units of the data.", *across)
+    if structure.kind == "dag" and structure.lags and not structure.adjacency.any():
+        return across
+    return (
+        "Directions rest on conditional independences: those of v-structures, and what follows from them.",
+        *across,
+    )
 
 
 def build(spec: AlgorithmSpec) -> Algorithm:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from uuid import uuid4
 
-from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, silo_files
@@ -13,13 +12,13 @@ from .engines.inline import job_inline, run_inline
 from .job.check import check
 from .job.finished import Finished
 from .job.run import Listener
-from .job.spec import spec_of
+from .job.spec import check_words
 from .options.learn import LearnSettings
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
     """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
-    registry.build(spec_of(settings))
+    check_words(settings)
     if settings.dask_address is not None:
         return None
     data = read_folder(Path(settings.data))
@@ -46,7 +45,7 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
     """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
     files = silo_files(Path(settings.data))
     # Masked messages hold the run id: one as long as that of a flow run makes them as long.
-    result = run_inline(job_inline(settings, str(uuid4())), data, listeners, files)
+    result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files)
     folder = Path(str(settings.out))
     return Finished(result, folder, write_outputs(result, folder))
 

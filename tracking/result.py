@@ -8,6 +8,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
@@ -70,6 +71,14 @@ class Parameters:
     """how well a dynamic model forecasts the data it was fitted to, where the silos' sums tell"""
 
 
+@dataclass(frozen=True)
+class Diagnosed:
+    """What a reader must know of the data and the answer; `bytes_sent` is what it took, besides the rounds."""
+
+    findings: tuple[Finding, ...] = ()
+    bytes_sent: int = 0
+
+
 NO_PARAMETERS = Parameters(None, "parameters were not asked for")
 
 
@@ -105,6 +114,11 @@ class RunResult:
     """whether the scores in `metrics` are means over the silos"""
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
     parameters: Parameters = NO_PARAMETERS
+    diagnosed: Diagnosed = Diagnosed()
+    basis: tuple[str, ...] = ()
+    """what was decided from the data, and what the directions of the edges rest on"""
+    asked: str = ""
+    """the algorithm as it was asked for, such as `auto`"""
     privacy: PrivacySpent | None = None
     """None for a run without noise"""
     secure: bool = False

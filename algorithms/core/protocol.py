@@ -51,6 +51,11 @@ class Traffic:
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
+def nothing_said(server: Any) -> tuple[str, ...]:
+    """Return no sentence: for algorithms whose answer rests on the same assumptions whatever the data."""
+    return ()
+
+
 def dense_cost(message: Any) -> int:
     """Return what `message` costs by the formula for dense messages: 8 bytes a number.
 
@@ -120,6 +125,8 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """set if the server knows each variable's mean squared residual `[d]` and need not ask the silos again"""
     measures: Callable[[Server], dict[str, float]] = no_measures
     """numbers to follow from round to round: h, residuals, edges"""
+    basis: Callable[[Server], tuple[str, ...]] = nothing_said
+    """sentences that say what was decided from the data, and what the directions of the edges then rest on"""
     cost: Callable[[Any], int] = dense_cost
     """bytes of a broadcast or a reply by the papers' formula"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None

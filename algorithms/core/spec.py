@@ -55,6 +55,8 @@ class Entry:
     """a baseline that picks by the truth: for benchmarks only"""
     vote: bool = False
     """a baseline that learns one structure a silo and makes one of them: it is scored, not its parts"""
+    equal_variances: Callable[[Any], bool] = lambda settings: False
+    """(settings) -> whether directions rest on errors of equal variance, whatever the data"""
     lags_before: bool = False
     """whether a lag order that is to be chosen must be known before the first round"""
 

@@ -24,6 +24,28 @@ class ScoreSettings:
 
 
 @dataclass(frozen=True)
+class OrderSettings:
+    """Settings of a search over orders of the variables that starts several times (`gaussian_order.py`)."""
+
+    starts: int = 10
+    """random orders to start from, at most"""
+    agreeing: int = 3
+    """no other start once so many have ended at the same best score"""
+    patience: int = 3
+    """how many orders of the class found may bring nothing before a search ends"""
+    sweeps: int = 50
+    """most sweeps of moves from one order"""
+    seed: int = 0
+    """which random orders; a run fills in its own seed"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        for name in ("starts", "agreeing", "patience", "sweeps"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+
+@dataclass(frozen=True)
 class SearchSettings(ScoreSettings):
     """Settings of a search over all rows, pooled or by sums: with equal settings the two find the same graph."""
 

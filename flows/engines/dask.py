@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, outlive_pooling
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
-from fedbnsl.flows.engines.inline import job_inline
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
 from fedbnsl.tasks.silo.run_terms import RunTerms
@@ -23,8 +22,10 @@ from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.roster import Roster
 from fedbnsl.tasks.transport.waiting import Patience
 
+from ..job.asked import job_asked
 from ..job.job import Job
 from ..job.session import Session
+from ..job.spec import pools
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Silos:
 def silos_of(settings: LearnSettings) -> Iterator[Silos]:
     """Yield the silos that `settings` name; raises `BadInput` where one is missing or its rows cannot be used."""
     folder = Path(settings.data)
-    pooled = registry.entry(settings.algorithm).pooled
+    pooled = pools(settings)
     if settings.dask_address is None:
         files = silo_files(folder)
         cluster = embedded({POOLED: folder} if pooled else files)
@@ -85,13 +86,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
     """Return the job that `settings` ask for on `silos`."""
-    return replace(
-        job_inline(settings, run_id),
-        engine="prefect",
-        about=silos.about,
-        truth=silos.truth,
-        silo_weights=silos.silo_weights,
-    )
+    return job_asked(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)
 
 
 def _named_in(folder: Path) -> tuple[str, ...]:

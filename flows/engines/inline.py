@@ -1,6 +1,5 @@
 """The engine that needs nothing but this process: no Prefect, no Dask, no MLflow."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +14,10 @@ from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
 from fedbnsl.tracking.result import RunResult
 
+from ..job.asked import job_asked
 from ..job.job import Job
 from ..job.run import Listener, run
 from ..job.session import Session
-from ..job.spec import spec_of
 from ..options.learn import LearnSettings
 
 
@@ -44,21 +43,6 @@ def run_inline(
         return run(job, Session(data.schema, connect), listeners)
 
 
-def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None = None) -> Job:
-    """Return the job that `settings` ask for, on `data` if they are there already."""
-    return Job(
-        name=settings.name or "",
-        run_id=run_id,
-        spec=spec_of(settings),
-        secure=settings.secure,
-        budget=settings.budget or math.inf,
-        parameters=settings.parameters,
-        smoothing=settings.smoothing,
-        seed=settings.seed,
-        engine="inline",
-        dataset=Path(settings.data).absolute().name,
-        about=data.about if data else {},
-        truth=data.truth if data else None,
-        silo_weights=data.silo_weights if data else {},
-        allow_cyclic_truth=settings.allow_cyclic_truth,
-    )
+def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:
+    """Return the job that `settings` ask for on `data`, in this process."""
+    return job_asked(settings, run_id, "inline", data.schema, data.about, data.truth, data.silo_weights)

@@ -15,6 +15,8 @@ class Job:
     name: str
     run_id: str
     spec: AlgorithmSpec
+    asked: str
+    """the algorithm by the name that it was asked for: that of `spec`, or `auto`"""
     seed: int
     engine: str
     dataset: str
@@ -24,6 +26,8 @@ class Job:
     """the most ε that all runs on a silo's rows may spend together"""
     parameters: bool
     """whether to learn the parameters of the structure, too"""
+    diagnose: bool
+    """whether to ask what the data can support, and which silo disagrees"""
     smoothing: float
     """equivalent sample size of the prior of probability tables"""
     about: dict[str, Any] = field(default_factory=dict)

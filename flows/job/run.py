@@ -16,6 +16,7 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import RunResult
 
 from .check import check
+from .diagnosis import diagnose
 from .job import Job
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
@@ -63,11 +64,13 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     played = _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
-    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
+    entry = registry.entry(job.spec.name)
+    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, entry, job))
     fitted = None
     if may_refit(algorithm, job, session.schema, scored.structure) and not last.lost:
         fitted = refit(job, session, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
+    diagnosed = diagnose(job, session, algorithm, last, scored.structure)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,
@@ -86,13 +89,17 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | _totals(last, rows, seconds)
-        | {"parameter_bytes": model.bytes_sent}
+        | {"parameter_bytes": model.bytes_sent, "diagnosis_bytes": diagnosed.bytes_sent}
+        | {"findings": ", ".join(one.name for one in diagnosed.findings)}
         | figures(privacy, job),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
         refit=fitted.refit if fitted else {},
         parameters=model,
+        diagnosed=diagnosed,
+        basis=algorithm.basis(last.server) or registry.rests_on(job.spec, scored.structure),
+        asked=job.asked,
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
     )

@@ -1,14 +1,36 @@
 """Which algorithm the options ask for, with its typed settings."""
 
+from typing import Any
+
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import AUTO, choices
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 
 from ..options.learn import LearnOptions
 
 
-def spec_of(options: LearnOptions) -> AlgorithmSpec:
-    """Return the algorithm that `options` ask for, with its settings, the privacy budget among them.
+def spec_of(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
+    """Return the algorithm that `options` ask for on data of `schema`, with its settings, the budget among them.
 
-    Raises `BadInput` for a parameter or a value that the algorithm does not have.
+    `auto` becomes the algorithm that suits the data. Raises `BadInput` for a parameter or a value that it does not
+    have.
     """
-    return registry.specify(options.algorithm, options.params, options.epsilon, options.delta)
+    name, params = options.algorithm, dict[str, Any]()
+    if name == AUTO:
+        first = choices(schema, private=options.epsilon is not None)[0]
+        name, params = first.name, dict(first.params)
+    if "seed" in registry.parameter_names(name):
+        params["seed"] = options.seed
+    return registry.specify(name, params | options.params, options.epsilon, options.delta)
+
+
+def check_words(options: LearnOptions) -> None:
+    """Raise `BadInput` for what is wrong with `options` whatever the data are."""
+    if options.algorithm != AUTO:
+        registry.build(registry.specify(options.algorithm, options.params, options.epsilon, options.delta))
+
+
+def pools(options: LearnOptions) -> bool:
+    """Say whether `options` ask for an algorithm that needs all rows in one place."""
+    return options.algorithm != AUTO and registry.entry(options.algorithm).pooled

@@ -15,16 +15,17 @@ Value = bool | int | float | str
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
     # Imported late: the registry brings numpy, which the command line's help does not need.
+    from fedbnsl.algorithms.choose import AUTO
     from fedbnsl.algorithms.registry import ALGORITHMS
 
-    schema["enum"] = sorted(ALGORITHMS)
+    schema["enum"] = [AUTO, *sorted(ALGORITHMS)]
 
 
 Algorithm = Annotated[
     str,
     Field(
         title="Algorithm",
-        description="How to learn: one of those that `fedbnsl algorithms` lists.",
+        description="How to learn: one of those that `fedbnsl algorithms` lists; auto: as suits the data.",
         json_schema_extra=_list_algorithms,
     ),
     OnCommandLine(("--algorithm", "-a"), "NAME"),
@@ -34,7 +35,7 @@ Algorithm = Annotated[
 class LearnOptions(Options):
     """How to learn, whatever the data."""
 
-    algorithm: Algorithm = "fed-sparse"
+    algorithm: Algorithm = "auto"
     params: Annotated[
         dict[str, Value],
         Field(
@@ -74,6 +75,13 @@ class LearnOptions(Options):
         Field(
             title="Parameters of the structure",
             description="Also estimate the parameters of the learned structure, in one more exchange.",
+        ),
+    ] = True
+    diagnose: Annotated[
+        bool,
+        Field(
+            title="Diagnoses",
+            description="Also ask the silos what the data can support, and which silo disagrees: two more exchanges.",
         ),
     ] = True
     smoothing: Annotated[
@@ -127,7 +135,10 @@ class LearnOptions(Options):
     @classmethod
     def _known(cls, name: str) -> str:
         from fedbnsl.algorithms import registry
+        from fedbnsl.algorithms.choose import AUTO
 
+        if name == AUTO:
+            return name
         if name in registry.STEPS:
             raise BadInput(f"algorithm '{name}' is a step of other runs: there are {', '.join(registry.ALGORITHMS)}")
         registry.entry(name)
@@ -168,6 +179,7 @@ class FeaturesOptions(LearnOptions):
 
     algorithm: Algorithm = "fed-pc"
     parameters: bool = False
+    diagnose: bool = False
 
 
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:

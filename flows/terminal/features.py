@@ -38,7 +38,7 @@ def features(settings: LearnSettings, target: str, *, engine: str, verbose: bool
 
 def refuse(settings: LearnSettings, schema: Schema, target: str) -> None:
     """Raise `BadInput`, before anything is learned, for an unknown target or an algorithm that learns a PAG."""
-    algorithm = registry.build(spec_of(settings))
+    algorithm = registry.build(spec_of(settings, schema))
     markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
 
 

@@ -39,7 +39,7 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    for line in (*shared_lines(result), *forecast_lines(result)):
+    for line in (*shared_lines(result), *forecast_lines(result), *result.basis, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
@@ -55,6 +55,12 @@ def show_result(finished: Finished) -> None:
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+
+
+def finding_lines(result: RunResult) -> list[str]:
+    """Return what a reader must know of the data, and what to do about it."""
+    chosen = [f"{result.asked}: {result.algorithm}"] if result.asked not in ("", result.algorithm) else []
+    return [*chosen, *(f"! {one.said} {one.advice}" for one in result.diagnosed.findings)]
 
 
 def shared_lines(result: RunResult) -> list[str]:

@@ -14,6 +14,7 @@ from .edges import edge_sections
 from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
 from .silos import shared_edges, silo_section
+from .trust import trust_sections
 from .words import COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
 
 
@@ -21,6 +22,7 @@ def report_html(result: RunResult) -> str:
     """Return the report of `result` as one HTML document without any reference to other files or sites."""
     body = [
         _headline(result),
+        *trust_sections(result),
         _structure(result),
         _scores(result),
         *edge_sections(result),

@@ -1,0 +1,75 @@
+"""Which algorithm suits a federation, by what is public of it: its kind of data, its silos and rows, and an ε."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .core.schema import Schema
+from .errors import BadInput
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One algorithm by its name, the parameters that differ from its defaults, and why one would choose it."""
+
+    name: str
+    why: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+PRIVATE_SUM = (
+    "one masked sum in which the silos' shares of noise hide every record together: of all private learners the one "
+    "that needs the least noise"
+)
+CONTINUOUS = (
+    Choice(
+        "secure-linear",
+        "one masked sum gives what all rows in one place would; it tells from the data whether variances, bent errors "
+        "or only conditional independences give edges their directions",
+    ),
+    Choice("fed-sparse", "the papers' consensus over many rounds: no second moments leave a silo, only sparse weights"),
+    Choice("secure-lingam", "directions for all edges, if you know that no error is Gaussian"),
+)
+PRIVATE_CONTINUOUS = (
+    Choice("secure-sum", PRIVATE_SUM),
+    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+    Choice("dp-fed-sparse", "an ε of each silo's own, spent on consensus steps (Fassy El Fehri et al., Section 5)"),
+)
+DISCRETE = (
+    Choice("secure-boss", "masked sums of counts, and the search that reaches the best scores: as if rows were pooled"),
+    Choice("fed-pc", "independence tests on the same masked sums: it says which tests an edge failed"),
+    Choice("fed-ges", "each silo's own search, and a fusion of the graphs: no counts leave a silo, only arcs"),
+)
+PRIVATE_DISCRETE = (
+    Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
+    Choice("fed-fci", "the same, where variables may be missing that act on several others"),
+)
+SERIES = (
+    Choice("secure-sum", "one masked sum of all windows; BIC chooses how far back edges reach", {"lags": "auto"}),
+    Choice("pfdbnl", "a network of each silo's own, as near to the others' as helps it"),
+    Choice("fdbnl", "the paper's consensus over many rounds: no second moments leave a silo, only weights"),
+)
+PRIVATE_SERIES = (
+    Choice("secure-sum", PRIVATE_SUM, {"lags": "auto"}),
+    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+)
+CHOICES = {
+    ("continuous", False): CONTINUOUS,
+    ("continuous", True): PRIVATE_CONTINUOUS,
+    ("discrete", False): DISCRETE,
+    ("discrete", True): PRIVATE_DISCRETE,
+    ("time-series", False): SERIES,
+    ("time-series", True): PRIVATE_SERIES,
+}
+
+
+def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
+    """Return the algorithm that `auto` stands for, and then its alternatives.
+
+    Raises `BadInput` for data of a kind for which there is none.
+    """
+    if (schema.kind, private) not in CHOICES:
+        raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")
+    return CHOICES[schema.kind, private]

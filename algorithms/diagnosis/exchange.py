@@ -1,0 +1,195 @@
+"""What a run on numbers needs to know of its data: pooled means and variances, and which silo disagrees (ours).
+
+Exchange 1 is a sum: each silo's part of the rows, means, squared means, and second moments about its own means.
+Exchange 2 tells the silos what came out, without any of them: each takes its own part out of the sum again and compares
+itself with the others: how far its means are from theirs, how much better its own regressions on the learned edges fit
+its rows than theirs do, and how many of its cells lie far out. It answers with these three figures and the columns in
+which they are greatest. They travel in the sum, each silo's in a place of its own: to name the silo that disagrees, the
+coordinator must see them.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.structure import Structure
+from ..statistics.moments import products
+from ..statistics.packing import Block, Packing, packing
+
+FAR_OUT = 6.0
+"""from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
+MAD = 1.4826
+"""standard deviations in the median absolute deviation of a Gaussian"""
+FIGURES = ("shift", "weights", "outliers")
+"""what a silo says of itself: each with the number of its column"""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Settings of the exchange."""
+
+    masked: bool = False
+    """always mask the replies, even if the run does not"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows `[n_rows, d]`, its name, and the public schema's numbers of rows."""
+
+    table: FloatArray
+    place: int
+    silos: int
+    all_rows: int
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Nothing at first; then what the sum over so many rows says, and the learned edges."""
+
+    rows: int
+    means: FloatArray
+    """`[d]`"""
+    within: FloatArray
+    """second moments about the silos' own means, `[d, d]`"""
+    parents: NDArray[np.bool_]
+    """`[d, d]`: row i, column j says whether i and j are joined and i may be a cause of j"""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The silo's summand: its moments, or its figures in its own place."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """What has come so far."""
+
+    schema: Schema
+    parents: NDArray[np.bool_]
+    rows: int
+    """of the silos that answered"""
+    means: FloatArray
+    between: FloatArray
+    """variance of the silos' means, weighted by rows, `[d]`"""
+    within: FloatArray
+    """second moments about the silos' own means `[d, d]`, per row"""
+    figures: FloatArray
+    """by silo, in sorted order, and by figure: its value and its column, `[silos, 3, 2]`; NaN for one that is lost"""
+
+
+def start(schema: Schema, structure: Structure) -> Server:
+    """Return the server's state before the exchange, for a learned `structure`."""
+    nothing = np.empty(0)
+    return Server(schema.in_order(), structure.adjacency, 0, nothing, nothing, np.empty((0, 0)), np.empty((0, 3, 2)))
+
+
+def moments_packing(d: int) -> Packing:
+    """Return how a silo's part of the moments is packed: part of the rows, means, their squares, second moments."""
+    return Packing((*packing(part=(), means=d, squares=d).blocks, Block("products", (d, d), symmetric=True)))
+
+
+def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return the two exchanges; they start from the state that `start` gives."""
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=lambda schema: start(schema, _no_edges(schema)),
+        broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents),
+        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: len(server.figures) > 0,
+        structure=lambda server: _no_edges(server.schema),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=2,
+        summand=lambda reply: reply.values,
+        needs_secure_sum=settings.masked,
+        bears_loss=True,
+    )
+
+
+def _no_edges(schema: Schema) -> Structure:
+    d = len(schema.variables)
+    return Structure(schema.variables, np.zeros((d, d)))
+
+
+def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """Return the silo with its rows."""
+    return Silo(table, schema.silos.index(silo), len(schema.silos), sum(schema.rows.values()))
+
+
+def answer(silo: Silo, asked: Broadcast) -> Reply:
+    """Return the silo's part of the moments, or what it finds when it compares itself with the others."""
+    X, n = silo.table, asked.rows or silo.all_rows
+    means, part = X.mean(axis=0), len(X) / n
+    if not asked.rows:
+        packed = moments_packing(X.shape[1])
+        own = products(X, center=True) / n
+        return Reply(packed.pack(part=part, means=part * means, squares=part * means**2, products=own))
+    figures = np.zeros((silo.silos, len(FIGURES), 2))
+    if silo.silos > 1 and part < 1:
+        rest_means = (asked.means - part * means) / (1 - part)
+        rest = (asked.within - products(X, center=True) / n) / (1 - part)
+        own = products(X, center=True) / len(X)
+        figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
+        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents, len(X)))
+    figures[silo.place, 2] = _outlying(X)
+    return Reply(figures.ravel())
+
+
+def _greatest(values: FloatArray) -> tuple[float, float]:
+    return float(np.max(values)), float(np.argmax(values))
+
+
+def _positive(S: FloatArray) -> FloatArray:
+    return np.maximum(np.diag(S), 1e-12)
+
+
+def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_], rows: int) -> FloatArray:
+    """Return, by variable, ln of how much less its own weights leave of its rows than the others' weights do, `[d]`.
+
+    Less what fitting p weights to so many rows gains by chance, p/rows. A variable without parents has none.
+    """
+    found = np.zeros(len(own))
+    for j in np.flatnonzero(parents.any(axis=0)):
+        of = np.flatnonzero(parents[:, j])
+        if len(of) + 2 >= rows:
+            continue
+        left = []
+        for S in (own, rest):
+            weights = np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
+            left.append(own[j, j] - 2 * weights @ own[of, j] + weights @ own[np.ix_(of, of)] @ weights)
+        least = 1e-9 * max(own[j, j], 1e-300)
+        found[j] = np.log(max(left[1], least) / max(left[0], least)) - len(of) / rows
+    return found
+
+
+def _outlying(X: FloatArray) -> tuple[float, float]:
+    """Return the share of all cells that lie far out, and the column with most of them."""
+    centre = np.median(X, axis=0)
+    spread = MAD * np.median(np.abs(X - centre), axis=0)
+    far = (np.abs(X - centre) > FAR_OUT * spread) & (spread > 0)
+    return float(far.mean()), float(np.argmax(far.sum(axis=0)))
+
+
+def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+    """Return the state with what the sum says."""
+    assert replies.total is not None
+    schema, d = server.schema, len(server.schema.variables)
+    if not len(server.means):
+        sums = moments_packing(d).unpack(replies.total)
+        part = float(sums["part"])
+        rows = sum(schema.rows[silo] for silo in replies.silos)
+        means = sums["means"] / part
+        between = np.maximum(sums["squares"] / part - means**2, 0.0)
+        return replace(server, rows=rows, means=means, between=between, within=sums["products"] / part)
+    figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
+    figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
+    return replace(server, figures=figures)

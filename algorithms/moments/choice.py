@@ -1,0 +1,55 @@
+"""Equal error variances or not: which of two fits the second moments bear out (ours).
+
+Data with equal error variances have one DAG; without that assumption, second moments tell a DAG from another only up to
+its Markov equivalence class. So the DAG is claimed only where the data speak for it, in one of two ways:
+
+- its fit with *one* variance scores better, prices included, than that of the class with a variance for each variable;
+- or the variances that it leaves are so near each other that sampling hardly explains the rest: their spread D = ln of
+  the mean − mean of the ln is below `NEAR`, and below `OF_MARGINAL` of the spread M of the variables' own variances.
+  Standardised columns have M = 0 and never pass this way.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.schema import FloatArray
+from ..errors import BadInput
+from ..score.gaussian_order import Found
+from .equal_errors import LinearFit
+
+NEAR, OF_MARGINAL = 0.05, 0.1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for and against equal error variances, and what was chosen."""
+
+    equal: bool
+    spread: float
+    """D: how far the error variances of the fit with equal ones are from being equal, 0 if they are"""
+    marginal: float
+    """M: the same of the variables' own variances"""
+    gain: float
+    """by how much the fit with equal variances scores better than that without; NaN where the second was not needed"""
+
+
+def spread_of(variances: FloatArray) -> float:
+    """Return ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
+    if (variances <= 0).any():
+        raise BadInput("a column without variance has no place in a choice by variances")
+    return float(np.log(variances.mean()) - np.log(variances).mean())
+
+
+def near_equal(S: FloatArray, fit: LinearFit) -> Evidence:
+    """Return the evidence that needs no second fit: how near the error variances of `fit` are to each other."""
+    spread, marginal = spread_of(fit.variances), spread_of(np.diag(S))
+    return Evidence(spread < NEAR and spread < OF_MARGINAL * marginal, spread, marginal, float("nan"))
+
+
+def compared(near: Evidence, fit: LinearFit, free: Found, rows: int) -> Evidence:
+    """Return the evidence with that of the second fit, whose variances are `free`."""
+    d = len(fit.variances)
+    likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
+    gain = fit.score - float(likelihood_free)
+    return Evidence(near.equal or gain > 0, near.spread, near.marginal, gain)

@@ -1,0 +1,114 @@
+"""The order of a linear SEM with equal error variances from the top, and its parents from all earlier variables.
+
+With equal error variances, of the variables whose parents all stand in the order already, one has the least variance
+given *all* that stand there (Chen, Drton, Wang 2019). Those conditional variances are Schur complements, which one
+pivoted elimination keeps up to date: O(d³) in all. Each variable is then regressed on everything before it, and parents
+are taken out one by one, the one that explains least first, while the criterion of `Price` is better off without it.
+
+No number of parents is too many for this, so it finds dense graphs; but regressions on everything need many more rows
+than variables. `equal_variance.py` has the search for few rows.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+
+# A variable of whose variance the earlier ones leave less than this share counts as determined by them.
+DETERMINED = 1e-9
+
+
+def top_down(S: FloatArray) -> NDArray[np.int64]:
+    """Return the order of the d variables, first to last, by least variance given all before, for moments `S`."""
+    return np.asarray(_top_down(np.array(S)))
+
+
+def eliminated(S: FloatArray, order: NDArray[np.int64], rows: int, price: float) -> FloatArray:
+    """Return the weights `[d, d]` of the parents that stay of all those before a variable in `order`.
+
+    A parent goes while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other parents
+    and s what all of them leave.
+    """
+    return np.asarray(_eliminated(np.array(S), order, float(np.expm1(price / rows))))
+
+
+@njit(cache=True)
+def _top_down(R):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the order; R becomes the covariance of what is left given the variables before it."""
+    d = len(R)
+    order, left = np.empty(d, np.int64), np.ones(d, np.bool_)
+    for place in range(d):
+        best, least = -1, np.inf
+        for v in range(d):
+            if left[v] and R[v, v] < least:
+                best, least = v, R[v, v]
+        order[place], left[best] = best, False
+        pivot = max(R[best, best], 1e-300)
+        for i in range(d):
+            if left[i]:
+                share = R[i, best] / pivot
+                for j in range(d):
+                    if left[j]:
+                        R[i, j] -= share * R[best, j]
+    return order
+
+
+@njit(cache=True)
+def _eliminated(S, order, least):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the weights; a parent stays if it explains at least the share `least` of what is left."""
+    d = len(S)
+    weights, K = np.zeros((d, d)), np.empty((d, d))
+    for place in range(d):
+        j = order[place]
+        before = order[:place]
+        b = np.zeros(place)
+        for a in range(place):
+            for c in range(place):
+                b[a] += K[a, c] * S[before[c], j]
+        left = S[j, j]
+        for a in range(place):
+            left -= b[a] * S[before[a], j]
+        left = max(left, DETERMINED * S[j, j])
+        _drop(K[:place, :place].copy(), b.copy(), left, before, least, weights[:, j])
+        _extend(K, b, left, place)
+    return weights
+
+
+@njit(cache=True)
+def _drop(K, b, left, before, least, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take parents out of the regression with weights `b` and inverse moments K, the least first; note what stays."""
+    k = len(b)
+    stays = np.ones(k, np.bool_)
+    while True:
+        weakest, explains = -1, np.inf
+        for a in range(k):
+            if stays[a] and b[a] * b[a] < explains * K[a, a]:
+                weakest, explains = a, b[a] * b[a] / K[a, a]
+        if weakest < 0 or explains >= least * left:
+            break
+        stays[weakest] = False
+        left += explains
+        for a in range(k):
+            if stays[a]:
+                b[a] -= K[a, weakest] * b[weakest] / K[weakest, weakest]
+        for a in range(k):
+            if stays[a]:
+                share = K[a, weakest] / K[weakest, weakest]
+                for c in range(k):
+                    if stays[c]:
+                        K[a, c] -= share * K[weakest, c]
+    for a in range(k):
+        if stays[a]:
+            weights[before[a]] = b[a]
+
+
+@njit(cache=True)
+def _extend(K, b, left, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Make K the inverse moments of one variable more, whose regression on the others has weights b and leaves left."""
+    for a in range(place):
+        for c in range(place):
+            K[a, c] += b[a] * b[c] / left
+    for a in range(place):
+        K[a, place] = K[place, a] = -b[a] / left
+    K[place, place] = 1.0 / left

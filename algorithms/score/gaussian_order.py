@@ -1,0 +1,275 @@
+"""Best order score search for Gaussian data, on a covariance alone: what `boss.py` does, without a table of families.
+
+Given an order, the parents of a variable are grown and shrunk among those before it, by the Gaussian BIC with `price`
+for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). A covariance answers every such question, so
+none is put down: a selection of p parents among k candidates keeps each candidate's variance and covariance given the
+parents chosen so far, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable
+to its best place, O(d²) selections.
+
+A sweep ends in an optimum of single moves, of which there are others. So the search goes on from orders of other
+members of the class found, in which other moves are possible, until several of them bring nothing; and it starts from
+several random orders, and the best score is kept. No step depends on the order of the columns.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from .equivalence import class_of, member_of
+from .settings import OrderSettings
+
+Bools = NDArray[np.bool_]
+
+# A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
+COLLINEAR = 1e-9
+# Scores, per row, that differ by less are equal but for rounding.
+EQUAL = 1e-10
+# What a required parent that stands too late in an order costs, per row: more than any fit can gain.
+MISPLACED = 1e3
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is known beforehand: `possible[i, j]` says whether i may be a parent of j, `required[i, j]` that it is."""
+
+    possible: Bools
+    required: Bools
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best graph found: a DAG `[d, d]`, its score, and how many of the starts ended at that score."""
+
+    dag: Bools
+    score: float
+    starts: int
+    agreeing: int
+
+
+def no_prior(d: int) -> Prior:
+    """Return the prior of d variables of which nothing is known."""
+    return Prior(np.ones((d, d), np.bool_), np.zeros((d, d), np.bool_))
+
+
+def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
+    """Return the DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
+
+    `price` is what a parent costs in twice the log-likelihood: ln n for the BIC. The score is that of the likelihood,
+    less half the prices, up to a constant of S. After `settings.agreeing` starts with the same best score no other is
+    tried, and at most `settings.starts` in all.
+    """
+    d = len(S)
+    scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
+    R, known, rng = S / np.outer(scale, scale), prior or no_prior(d), np.random.default_rng(settings.seed)
+    best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
+    while tried < settings.starts and agreeing < settings.agreeing:
+        dag, total = _search(R, rng.permutation(d), price / rows, known, settings, rng)
+        tried += 1
+        agreeing = 1 if total < lowest - EQUAL else agreeing + (total <= lowest + EQUAL)
+        if total < lowest - EQUAL:
+            best, lowest = dag, total
+    return Found(best, -0.5 * rows * (lowest + 2 * float(np.log(scale).sum())), tried, agreeing)
+
+
+def _search(
+    R: FloatArray,
+    order: NDArray[np.int64],
+    price: float,
+    prior: Prior,
+    settings: OrderSettings,
+    rng: np.random.Generator,
+) -> tuple[Bools, float]:
+    """Return the DAG that sweeps from `order`, and then from other orders of its class, end in, and its total."""
+    best, lowest, failed = np.zeros(R.shape, np.bool_), math.inf, 0
+    while failed < settings.patience:
+        order = _swept(R, order, price, prior.possible, prior.required, settings.sweeps)
+        dag, total = _graph(R, order, price, prior.possible, prior.required)
+        failed = 0 if total < lowest - EQUAL else failed + 1
+        if failed == 0:
+            best, lowest = np.asarray(dag), float(total)
+        order = _other_order(best, rng)
+    return best, lowest
+
+
+def _other_order(dag: Bools, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return an order of some member of the class of `dag`, drawn at random (not uniformly)."""
+    names = rng.permutation(len(dag))
+    member = member_of(class_of(np.ascontiguousarray(dag[np.ix_(names, names)])))
+    return np.asarray(names[_topological(member)])
+
+
+@njit(cache=True)
+def _topological(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return an order of `dag`, of several variables that may come next the first."""
+    d = len(dag)
+    order, waits = np.empty(d, np.int64), np.zeros(d, np.int64)
+    for j in range(d):
+        waits[j] = dag[:, j].sum()
+    for place in range(d):
+        first = 0
+        while waits[first] != 0:
+            first += 1
+        order[place], waits[first] = first, -1
+        for j in range(d):
+            if dag[first, j]:
+                waits[j] -= 1
+    return order
+
+
+@njit(cache=True)
+def _swept(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return `order` after moving each variable to its best place, until none moves or `sweeps` are over."""
+    d = len(R)
+    Q = np.empty((d, d))
+    for _ in range(sweeps):
+        moved = False
+        for x in order.copy():
+            place = _best_place(R, order, x, price, possible, required, Q)
+            if order[place] != x:
+                rest = order[order != x]
+                order = np.concatenate((rest[:place], np.array([x]), rest[place:]))
+                moved = True
+        if not moved:
+            break
+    return order
+
+
+@njit(cache=True)
+def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the place of x in the order at which the total is least: its own unless another one is better.
+
+    The total with x at place i is that of the variables before it without x, of x, and of those after it with x.
+    """
+    d = len(order)
+    rest = order[order != x]
+    before, change = np.zeros(d, np.bool_), np.empty(d)
+    own = _select(R, x, before, price, possible, required, Q)[0]
+    change[0] = 0.0
+    for i in range(d - 1):
+        y = rest[i]
+        without = _select(R, y, before, price, possible, required, Q)[0]
+        before[x] = True
+        given = _select(R, y, before, price, possible, required, Q)[0]
+        before[x], before[y] = False, True
+        after = _select(R, x, before, price, possible, required, Q)[0]
+        change[i + 1] = change[i] + without - given + after - own
+        own = after
+    place = int(np.argmax(order == x))
+    best = int(np.argmin(change))
+    return best if change[best] < change[place] - EQUAL else place
+
+
+@njit(cache=True)
+def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the DAG of `order`, and its total: −2 times its score, per row."""
+    d = len(R)
+    Q, dag, before, total = np.empty((d, d)), np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
+    for j in order:
+        cost, parents = _select(R, j, before, price, possible, required, Q)
+        total += cost
+        for p in parents:
+            dag[p, j] = True
+        before[j] = True
+    return dag, total
+
+
+@njit(cache=True)
+def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what j costs with the parents grown and shrunk among `before`, and these parents."""
+    candidates = np.flatnonzero(before & possible[:, j])
+    forced, late = 0, 0
+    for k in range(len(R)):
+        if required[k, j]:
+            if before[k]:
+                at = int(np.argmax(candidates == k))
+                candidates[at], candidates[forced] = candidates[forced], candidates[at]
+                forced += 1
+            else:
+                late += 1
+    left, chosen = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
+    if len(chosen) > max(forced, 1):
+        left, chosen = _shrink(R, j, candidates, chosen, forced, left, math.exp(price) - 1.0, Q)
+    return math.log(left) + price * len(chosen) + MISPLACED * late, candidates[chosen]
+
+
+@njit(cache=True)
+def _grow(R, j, candidates, forced, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what is left of j's variance, and the numbers of the parents: the first `forced`, then each the best.
+
+    A parent takes at least the share `least` of what was left. Row m of Q is the m-th parent's covariance with all
+    candidates given the parents before it, over its deviation.
+    """
+    k = len(candidates)
+    variance, covariance, free = np.ones(k), R[candidates, j], np.ones(k, np.bool_)
+    chosen, m, left = np.empty(k, np.int64), 0, R[j, j]
+    while m < k:
+        gain, best = least * left, -1
+        if m < forced:
+            best = m
+        else:
+            for c in range(k):
+                if free[c] and variance[c] > COLLINEAR and covariance[c] * covariance[c] > gain * variance[c]:
+                    gain, best = covariance[c] * covariance[c] / variance[c], c
+        if best < 0:
+            break
+        root = math.sqrt(max(variance[best], COLLINEAR))
+        of_best = covariance[best] / root
+        for c in range(k):
+            given = R[candidates[c], candidates[best]]
+            for a in range(m):
+                given -= Q[a, c] * Q[a, best]
+            Q[m, c] = given / root
+            covariance[c] -= Q[m, c] * of_best
+            variance[c] -= Q[m, c] * Q[m, c]
+        left = max(left - of_best * of_best, COLLINEAR * R[j, j])
+        free[best] = False
+        chosen[m] = best
+        m += 1
+    return left, chosen[:m]
+
+
+@njit(cache=True)
+def _shrink(R, j, candidates, chosen, forced, left, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what is left of j's variance, and the parents that stay: the others explain too little beyond them."""
+    m = len(chosen)
+    P = _inverse_moments(Q, chosen)
+    b = np.zeros(m)
+    for a in range(m):
+        for c in range(m):
+            b[a] += P[a, c] * R[candidates[chosen[c]], j]
+    stays = np.ones(m, np.bool_)
+    while True:
+        weakest, explains = -1, np.inf
+        for a in range(forced, m):
+            if stays[a] and b[a] * b[a] < explains * P[a, a]:
+                weakest, explains = a, b[a] * b[a] / P[a, a]
+        if weakest < 0 or explains >= least * left:
+            break
+        stays[weakest] = False
+        left += explains
+        for a in range(m):
+            share = P[a, weakest] / P[weakest, weakest]
+            if stays[a]:
+                b[a] -= share * b[weakest]
+                for c in range(m):
+                    if stays[c]:
+                        P[a, c] -= share * P[weakest, c]
+    return left, chosen[stays]
+
+
+@njit(cache=True)
+def _inverse_moments(Q, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the inverse of the chosen parents' moments UᵀU, where U[a, c] = Q[a, chosen[c]] is upper triangular."""
+    m = len(chosen)
+    inverse = np.zeros((m, m))
+    for c in range(m):
+        inverse[c, c] = 1.0 / Q[c, chosen[c]]
+        for a in range(c - 1, -1, -1):
+            for t in range(a + 1, c + 1):
+                inverse[a, c] -= Q[a, chosen[t]] * inverse[t, c]
+            inverse[a, c] /= Q[a, chosen[a]]
+    return inverse @ inverse.T
