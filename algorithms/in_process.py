@@ -51,14 +51,15 @@ class InProcessFederation:
     ) -> tuple[Replies[Any], Traffic]:
         """Run the local solve of every silo in turn (see `Federation.exchange`)."""
         if masked.applies(algorithm, self.schema, asked=self.secure):
+            units = masked.units_of(algorithm, self.schema, broadcast)
             session = masked.session_of(self.run_id, number, masked.new_attempt(), self.schema)
 
             def vector(silo: str) -> Ring:
                 reply = self._solve(algorithm, number, silo, broadcast)
-                return masked.to_ring(algorithm, reply, sparse, len(self.schema.rows))
+                return masked.to_ring(algorithm, reply, sparse, len(self.schema.rows), units)
 
             return masked.masked_round(
-                algorithm, session, self.transport(_InProcessTransport(vector)), broadcast, sparse
+                algorithm, session, self.transport(_InProcessTransport(vector)), broadcast, sparse, units
             )
         replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in self.schema.silos}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
@@ -74,7 +75,7 @@ class InProcessFederation:
     def _solve(self, algorithm: Algorithm, number: int, silo: str, broadcast: Any) -> Any:
         if silo not in self._states:
             if masked.applies(algorithm, self.schema, asked=self.secure) and not algorithm.whole_numbers:
-                masked.check_range(self.tables[silo], self.schema, silo)
+                masked.check_range(algorithm, self.tables[silo], self.schema, silo)
             rng = silo_generator(self.seed, silo)
             self._states[silo] = algorithm.open_silo(self.tables[silo], self.schema, silo, rng)
         ledger = self.ledgers.setdefault(silo, MemoryLedger())

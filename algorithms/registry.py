@@ -19,11 +19,12 @@ from .errors import BadInput
 from .graphs.structure import Structure
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
-from .moments import dp_covariance, secure_linear, secure_sum
+from .moments import dp_covariance, secure_linear, secure_lingam, secure_sum
 from .parameters import lagged_regressions, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
+from .statistics import units
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 SERIES: tuple[Kind, ...] = ("time-series",)
@@ -85,6 +86,13 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         config=secure_linear.SecureLinear,
         build=secure_linear.build,
+    ),
+    "secure-lingam": Entry(
+        summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
+        source="ours; Shimizu et al. 2011: DirectLiNGAM; Hyvärinen, Smith 2013 for the contrast",
+        leaves="masked: its part of the second moments, once; of 2m² means for m variables left, in d − 1 exchanges",
+        config=secure_lingam.SecureLingam,
+        build=secure_lingam.build,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -375,6 +383,14 @@ STEPS: dict[str, Entry] = {
         config=lag_order.LagOrder,
         build=lag_order.build,
         kinds=SERIES,
+    ),
+    "units": Entry(
+        summary="before a masked run on numbers: about how large each column is, so that sums fit fixed-point numbers",
+        source="ours",
+        leaves="masked: log2 of the standard deviation of each column, once",
+        config=units.Units,
+        build=units.build,
+        kinds=("continuous", *SERIES),
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",

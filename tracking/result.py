@@ -78,6 +78,11 @@ class Diagnosed:
     findings: tuple[Finding, ...] = ()
     bytes_sent: int = 0
 
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The findings by name, and the bytes, for `metrics.json`."""
+        return {"findings": ", ".join(one.name for one in self.findings), "diagnosis_bytes": self.bytes_sent}
+
 
 NO_PARAMETERS = Parameters(None, "parameters were not asked for")
 

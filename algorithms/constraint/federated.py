@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
-from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, open_rows, summand
+from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, entry_units, open_rows, summand
 from .procedures import ConstraintMethod
 from .results import Results
 from .search import SearchPlan, SeparatorSearch, plan, start, step
@@ -106,6 +106,7 @@ def federated_search(
         reply_type=Numbers,
         max_rounds=settings.rounds,
         summand=summand,
+        entry_units=entry_units,
         bears_loss=True,
         measures=measures,
         cost=bytes_of,

@@ -115,6 +115,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """whether summands are int64 and their sum exact; floats travel masked as fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = everywhere
     """where the summands of this round may differ from zero, as far as the server knows: only that is sent masked"""
+    entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
+    """(public schema with `units`, broadcast) -> about how large each entry of a float summand is, by what is public:
+    masked, summands travel in these units"""
     needs_secure_sum: bool = False
     """whether a single reply reveals more than the algorithm promises: only the sum may be seen"""
     bears_loss: bool = False

@@ -18,6 +18,8 @@ class Schema:
     `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
     `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
     table: between stretches lies a gap, or another series begins; empty for data that are no time series.
+    `units` are about how large each column's deviations from its means are, powers of two: in them, numbers fit the
+    fixed-point arithmetic of secure sums (`statistics/units.py`); empty where nobody has asked.
     """
 
     variables: tuple[str, ...]
@@ -25,6 +27,7 @@ class Schema:
     kind: Kind = "continuous"
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    units: tuple[float, ...] = ()
 
     @property
     def silos(self) -> tuple[str, ...]:

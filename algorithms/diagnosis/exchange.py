@@ -1,6 +1,6 @@
 """What a run on numbers needs to know of its data: pooled means and variances, and which silo disagrees (ours).
 
-Exchange 1 is a sum: each silo's part of the rows, means, squared means, and second moments about its own means.
+Exchange 1 is a sum: each silo's part of the rows, means, and second moments about its own means.
 Exchange 2 tells the silos what came out, without any of them: each takes its own part out of the sum again and compares
 itself with the others: how far its means are from theirs, how much better its own regressions on the learned edges fit
 its rows than theirs do, and how many of its cells lie far out. It answers with these three figures and the columns in
@@ -18,6 +18,7 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..statistics.moments import products
 from ..statistics.packing import Block, Packing, packing
+from ..statistics.units import of_columns, of_moments
 
 FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
@@ -74,8 +75,6 @@ class Server:
     rows: int
     """of the silos that answered"""
     means: FloatArray
-    between: FloatArray
-    """variance of the silos' means, weighted by rows, `[d]`"""
     within: FloatArray
     """second moments about the silos' own means `[d, d]`, per row"""
     figures: FloatArray
@@ -85,12 +84,12 @@ class Server:
 def start(schema: Schema, structure: Structure) -> Server:
     """Return the server's state before the exchange, for a learned `structure`."""
     nothing = np.empty(0)
-    return Server(schema.in_order(), structure.adjacency, 0, nothing, nothing, np.empty((0, 0)), np.empty((0, 3, 2)))
+    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), np.empty((0, 3, 2)))
 
 
 def moments_packing(d: int) -> Packing:
-    """Return how a silo's part of the moments is packed: part of the rows, means, their squares, second moments."""
-    return Packing((*packing(part=(), means=d, squares=d).blocks, Block("products", (d, d), symmetric=True)))
+    """Return how a silo's part of the moments is packed: part of the rows, means, second moments."""
+    return Packing((*packing(part=(), means=d).blocks, Block("products", (d, d), symmetric=True)))
 
 
 def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -110,9 +109,15 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         reply_type=Reply,
         max_rounds=2,
         summand=lambda reply: reply.values,
+        entry_units=_units,
         needs_secure_sum=settings.masked,
         bears_loss=True,
     )
+
+
+def _units(schema: Schema, asked: Broadcast) -> FloatArray:
+    units = of_columns(schema)
+    return np.ones(1) if asked.rows else of_moments(units)
 
 
 def _no_edges(schema: Schema) -> Structure:
@@ -132,7 +137,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
     if not asked.rows:
         packed = moments_packing(X.shape[1])
         own = products(X, center=True) / n
-        return Reply(packed.pack(part=part, means=part * means, squares=part * means**2, products=own))
+        return Reply(packed.pack(part=part, means=part * means, products=own))
     figures = np.zeros((silo.silos, len(FIGURES), 2))
     if silo.silos > 1 and part < 1:
         rest_means = (asked.means - part * means) / (1 - part)
@@ -188,8 +193,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         part = float(sums["part"])
         rows = sum(schema.rows[silo] for silo in replies.silos)
         means = sums["means"] / part
-        between = np.maximum(sums["squares"] / part - means**2, 0.0)
-        return replace(server, rows=rows, means=means, between=between, within=sums["products"] / part)
+        return replace(server, rows=rows, means=means, within=sums["products"] / part)
     figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
     figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
     return replace(server, figures=figures)

@@ -47,7 +47,7 @@ class Finding:
 
 def of_scales(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
     """Return what the columns' means and variances say to a learner that leans on them."""
-    names, total = server.schema.variables, np.maximum(np.diag(server.within) + server.between, 1e-300)
+    names, total = server.schema.variables, np.maximum(np.diag(server.within), 1e-300)
     sd, found = np.sqrt(total), list[Finding]()
     small, large = int(np.argmin(sd)), int(np.argmax(sd))
     if equal_variances and total[large] < NEARLY * total[small]:

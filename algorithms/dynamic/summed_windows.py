@@ -14,6 +14,7 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import covariance, of_all_rows, per_row, pooled_moments
+from ..statistics.units import of_columns, of_moments
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,6 @@ def summed_windows(
     return replace(
         once(open_silo, open_server, aggregate, structure, Server, Moments),
         summand=lambda sent: sent.moments,
+        entry_units=lambda schema, asked: of_moments(of_columns(schema, reach_of(schema))),
         bears_loss=True,
     )

@@ -22,7 +22,7 @@ NEAR, OF_MARGINAL = 0.05, 0.1
 
 
 @dataclass(frozen=True)
-class Evidence:
+class VarianceEvidence:
     """What speaks for and against equal error variances, and what was chosen."""
 
     equal: bool
@@ -41,15 +41,15 @@ def spread_of(variances: FloatArray) -> float:
     return float(np.log(variances.mean()) - np.log(variances).mean())
 
 
-def near_equal(S: FloatArray, fit: LinearFit) -> Evidence:
+def near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
     """Return the evidence that needs no second fit: how near the error variances of `fit` are to each other."""
     spread, marginal = spread_of(fit.variances), spread_of(np.diag(S))
-    return Evidence(spread < NEAR and spread < OF_MARGINAL * marginal, spread, marginal, float("nan"))
+    return VarianceEvidence(spread < NEAR and spread < OF_MARGINAL * marginal, spread, marginal, float("nan"))
 
 
-def compared(near: Evidence, fit: LinearFit, free: Found, rows: int) -> Evidence:
+def compared(near: VarianceEvidence, fit: LinearFit, free: Found, rows: int) -> VarianceEvidence:
     """Return the evidence with that of the second fit, whose variances are `free`."""
     d = len(fit.variances)
     likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
     gain = fit.score - float(likelihood_free)
-    return Evidence(near.equal or gain > 0, near.spread, near.marginal, gain)
+    return VarianceEvidence(near.equal or gain > 0, near.spread, near.marginal, gain)

@@ -57,8 +57,13 @@ def sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho:
 
 def contrasts(means: FloatArray) -> FloatArray:
     """Return R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
-    bent = K1 * (means[:, 0::2] - GAMMA) ** 2 + K2 * means[:, 1::2] ** 2
-    return np.asarray(bent[:, 0] + bent[:, 1] - bent[:, 2] - bent[:, 3])
+    found = bent(means.reshape(len(means), -1, 2))
+    return np.asarray(found[:, 0] + found[:, 1] - found[:, 2] - found[:, 3])
+
+
+def bent(means: FloatArray) -> FloatArray:
+    """Return the negentropies H(N) − H(u) `[...]` of standardised u with these two means, `[..., 2]`; 0 if Gaussian."""
+    return np.asarray(K1 * (means[..., 0] - GAMMA) ** 2 + K2 * means[..., 1] ** 2)
 
 
 def directed(

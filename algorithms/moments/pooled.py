@@ -18,6 +18,7 @@ from ..in_process import learn_alone
 from ..parameters.extension import extension
 from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments
+from .equal_errors import equal_errors
 from .equal_variance import equal_variance, selected
 from .lag_order import lagged_price
 from .searched import ges_from_moments, pc_from_moments
@@ -32,15 +33,18 @@ class PooledLearner:
     learner: Learner = "equal-variance"
     """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
     price: float = 0.0
-    """equal-variance: variance a parent must explain, in units of the least variance; 0: chosen by rows and noise"""
+    """equal-variance: variance a parent must explain, in units of the least variance; 0: by noise, and without any by
+    an information criterion on all earlier variables"""
     most_parents: int = 12
-    """equal-variance: most parents of a variable"""
+    """equal-variance: most parents of a variable, with noise or where rows are few"""
     passes: int = 10
     """equal-variance: most passes of moves that improve the order"""
     l1: float = 0.0
     """the consensus learners: λ; 0: their own default"""
     threshold: float = 0.3
     """τ: weights not above it are no edges"""
+    center: bool = True
+    """subtract each silo's own means: where a site stands says nothing; not with an ε, which does not cover them"""
     lags: Lags = 1
     """time series: how many steps back an edge may reach; auto: by BIC"""
     most_lags: int = 5
@@ -94,7 +98,10 @@ def learn_from_moments(
     if how.learner == "ges":
         return ges_from_moments(S, rows, noise, variables)
     if how.learner == "equal-variance":
-        weights = equal_variance(S, how.price or exact_price(len(S), rows), how.most_parents, how.passes).weights
+        if how.price:
+            weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
+        else:
+            weights = equal_errors(S, rows, how.most_parents, how.passes).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     return by_consensus(S, rows, variables, how, how.threshold)
 

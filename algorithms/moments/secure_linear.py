@@ -27,10 +27,12 @@ from ..score.gaussian_order import gaussian_boss
 from ..score.settings import OrderSettings
 from ..statistics.moments import products
 from ..statistics.symmetric import from_triangle, triangle
-from .choice import Evidence, compared, near_equal
+from ..statistics.units import of_columns, of_products
+from .choice import VarianceEvidence, compared, near_equal
 from .equal_errors import LinearFit, equal_errors
 from .non_gaussian import contrasts, correlations, directed, standardising, sums, undirected
 
+ONE = np.ones(1)
 FLOOR = 1e-9
 """this share of their diagonal is added to second moments, which are singular if rows are fewer than variables"""
 
@@ -102,7 +104,7 @@ class Server:
     """with equal error variances"""
     graph: NDArray[np.bool_]
     """the class, once it is found and was chosen"""
-    evidence: Evidence
+    evidence: VarianceEvidence
     directed: int
     """how many undirected edges errors that are not Gaussian gave a direction, Meek's rules aside"""
     done: bool
@@ -125,6 +127,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         reply_type=Reply,
         max_rounds=2,
         summand=lambda reply: reply.values,
+        entry_units=lambda schema, asked: of_products(of_columns(schema)) if not len(asked.standard) else ONE,
         needs_secure_sum=True,
         bears_loss=True,
         measures=measures,
@@ -141,7 +144,7 @@ def open_server(schema: Schema) -> Server:
     """Return the state before the first sum."""
     d = len(schema.variables)
     nothing = LinearFit(np.zeros((d, d)), np.zeros(d), 0.0)
-    unknown = Evidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
+    unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
     return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, done=False)
 
 

@@ -30,6 +30,7 @@ from ..privacy.zcdp import Accounting
 from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
+from ..statistics.units import of_columns, of_products
 from .lag_order import lagged_price, of_least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
@@ -103,6 +104,12 @@ class SummedMoments(PrivateSettings, PooledLearner):
         reach = self.reach(schema)
         return windowed(schema, reach) if reach else schema
 
+    def freedom(self, schema: Schema, silos: tuple[str, ...]) -> int:
+        """Return the degrees of freedom of the sum over `silos`: rows, less one for each whose means are subtracted."""
+        columns = self.columns(schema)
+        centred = self.center and columns is schema
+        return sum(columns.rows[silo] - centred for silo in silos)
+
     def group(self, schema: Schema) -> int:
         """Return how many of the summed rows belong to what is protected."""
         reach = self.reach(schema)
@@ -159,6 +166,7 @@ def summed_moments(
         reply_type=Reply,
         max_rounds=1 if plan is None or settings.known_scale else 2,
         summand=lambda part: part.values,
+        entry_units=None if plan else lambda schema, asked: of_products(of_columns(schema, settings.reach(schema))),
         whole_numbers=plan is not None,
         measures=lambda server: {"rows": float(server.counted)},
         bears_loss=True,
@@ -170,8 +178,10 @@ def summed_moments(
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
     """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
     reach = settings.reach(schema)
-    center = settings.center_series and plan is None
-    summed = silo_windows(table, schema, silo, reach, center=center) if reach else table
+    if reach:
+        summed = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
+    else:
+        summed = table - table.mean(axis=0) if settings.center and plan is None else table
     return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
 
 
@@ -193,8 +203,9 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
     columns = settings.columns(server.schema)
     counted = sum(columns.rows[silo] for silo in replies.silos)
     if plan is None:
-        S = from_triangle(replies.total) * (sum(columns.rows.values()) / counted)
-        return learned(server, S + FLOOR * np.diag(np.diag(S)), counted, 0.0, settings)
+        free = settings.freedom(server.schema, replies.silos)
+        S = from_triangle(replies.total) * (sum(columns.rows.values()) / free)
+        return learned(server, S + FLOOR * np.diag(np.diag(S)), free, 0.0, settings)
     if not len(server.scales):
         counts = replies.total.reshape(len(columns.variables), -1)
         return replace(server, scales=scales.scales(counts, columns.variables))
@@ -207,11 +218,13 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
 def learned(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
     """Return the state with what the learner makes of second moments `S` of `counted` rows, with this `noise`."""
     d = len(server.schema.variables)
-    exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
-    price = settings.price or max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise))
+    how = settings
+    if noise and not settings.price:
+        exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
+        how = replace(settings, price=max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise)))
     if len(S) > d and settings.lags == AUTO:
         S = of_least_bic(S, counted, d, settings.most_parents)
-    found = learn_from_moments(S, counted, server.schema.variables, replace(settings, price=price), noise)
+    found = learn_from_moments(S, counted, server.schema.variables, how, noise)
     weights, scores = below(found)
     return replace(server, S=S, counted=counted, weights=weights, scores=scores)
 

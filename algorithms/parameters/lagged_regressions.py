@@ -21,6 +21,7 @@ from ..graphs.lagged_edges import lagged_of
 from ..graphs.structure import Structure
 from ..statistics.lagged import windows
 from ..statistics.moments import residual_variances
+from ..statistics.units import of_columns
 from . import regressions
 from .networks import DynamicGaussianNetwork
 from .reduced_form import reduced_form
@@ -78,6 +79,7 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
+        entry_units=lambda schema, asked: regressions.units_of_pairs(of_columns(schema, settings.lags), asked.pairs),
     )
 
 

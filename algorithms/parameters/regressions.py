@@ -17,6 +17,7 @@ from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.moments import products, residual_variances
 from ..statistics.packing import Packing, packing
+from ..statistics.units import of_columns
 from .networks import GaussianNetwork
 from .refit import refit
 
@@ -103,9 +104,15 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         reply_type=Reply,
         max_rounds=1,
         summand=lambda reply: reply.values,
+        entry_units=lambda schema, asked: units_of_pairs(of_columns(schema), asked.pairs),
         needs_secure_sum=settings.masked,
         bears_loss=True,
     )
+
+
+def units_of_pairs(units: FloatArray, which: NDArray[np.int32]) -> FloatArray:
+    """Return the units of what a silo sends of columns in `units` `[d]`: its part, means, the products asked for."""
+    return np.concatenate([np.ones(1), units, units[which[:, 0]] * units[which[:, 1]]])
 
 
 def reply_packing(d: int, n_pairs: int) -> Packing:

@@ -29,6 +29,7 @@ from ..statistics.rows import (
     bytes_of,
     cardinalities_of,
     counts_of,
+    entry_units,
     moments_of,
     open_rows,
     summand,
@@ -121,6 +122,7 @@ def _secure(
         reply_type=Numbers,
         max_rounds=settings.rounds,
         summand=summand,
+        entry_units=entry_units,
         measures=measures,
         cost=bytes_of,
     )

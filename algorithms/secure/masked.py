@@ -34,14 +34,19 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
     return asked or (algorithm.needs_secure_sum and len(schema.rows) > 1)
 
 
-def check_range(table: FloatArray, schema: Schema, silo: str) -> None:
-    """Raise `BadInput` for a column whose values are too small or too large for fixed-point numbers.
+def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: str) -> None:
+    """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
-    Discrete data are codes, which always fit.
+    Discrete data are codes, which always fit. Where its summands travel in units, columns are measured in them, about
+    their means.
     """
     if schema.kind == "discrete":
         return
-    squares = np.einsum("ki,ki->i", table, table) / len(table)
+    in_units = bool(schema.units) and algorithm.entry_units is not None
+    X = (table - table.mean(axis=0)) / np.array(schema.units) if in_units else table
+    squares = np.einsum("ki,ki->i", X, X) / len(X)
+    if in_units:
+        squares = np.where(squares == 0, 1.0, squares)
     for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square of {squares[j]:.3g} does not fit the fixed-"
@@ -59,10 +64,21 @@ def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSes
     return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
-def to_ring(algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int) -> Ring:
+def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
+    """Return the public units in which the entries of this round's summands travel; None where they have none."""
+    if not schema.units or algorithm.entry_units is None:
+        return None
+    return algorithm.entry_units(schema, broadcast)
+
+
+def to_ring(
+    algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int, units: FloatArray | None = None
+) -> Ring:
     """Return a silo's reply as the ring vector it adds to the sum: all of its summand, or the public positions."""
     assert algorithm.summand is not None
     vector = algorithm.summand(reply)
+    if units is not None:
+        vector = vector / units
     if sparse is not None:
         vector = ring.gather(vector, sparse.positions)
     if algorithm.whole_numbers:
@@ -70,21 +86,29 @@ def to_ring(algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int)
     return ring.encode_fixed(vector, silos)
 
 
-def from_ring(algorithm: Algorithm, total: Ring, sparse: Sparse | None) -> NDArray[Any]:
+def from_ring(
+    algorithm: Algorithm, total: Ring, sparse: Sparse | None, units: FloatArray | None = None
+) -> NDArray[Any]:
     """Return the sum of the summands, in its full length."""
     values: NDArray[Any] = ring.decode_integers(total) if algorithm.whole_numbers else ring.decode_fixed(total)
-    return values if sparse is None else ring.scatter(values, sparse.positions, sparse.length)
+    full = values if sparse is None else ring.scatter(values, sparse.positions, sparse.length)
+    return full if units is None else full * units
 
 
 def masked_round(
-    algorithm: Algorithm, session: SecureSession, transport: Transport, broadcast: Any, sparse: Sparse | None
+    algorithm: Algorithm,
+    session: SecureSession,
+    transport: Transport,
+    broadcast: Any,
+    sparse: Sparse | None,
+    units: FloatArray | None = None,
 ) -> tuple[Replies[Any], Traffic]:
-    """Return the sum that the silos behind `transport` gave, and what all messages took.
+    """Return the sum that the silos behind `transport` gave, in `units` on its way, and what all messages took.
 
     Raises `Aborted` if too few of them answered.
     """
     found = secure_sum(session, transport)
-    total = from_ring(algorithm, found.total, sparse)
+    total = from_ring(algorithm, found.total, sparse, units)
     silos = len(session.silos)
     traffic = Traffic(
         up=found.bytes_up,

@@ -10,6 +10,7 @@ from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .count_tables import count
 from .moments import per_row, pooled_moments
+from .units import of_columns, of_moments
 
 NOTHING: FloatArray = np.empty(0)
 
@@ -85,6 +86,11 @@ def moments_of(rows: Rows) -> Numbers:
 def summand(sent: Numbers) -> FloatArray:
     """Return the numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
     return sent.numbers.astype(np.float64)
+
+
+def entry_units(schema: Schema, query: Query) -> FloatArray:
+    """Return about how large the numbers are that a `query` asks for: counts are themselves."""
+    return of_moments(of_columns(schema)) if query.what == "moments" else np.ones(1)
 
 
 def bytes_of(message: Query | Numbers) -> int:

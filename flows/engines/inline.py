@@ -35,9 +35,8 @@ def run_inline(
     ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in (files or {}).items()}
 
     def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> InProcessFederation:
-        return InProcessFederation(
-            data.schema, data.tables, job.seed, job.secure, run_id, Budget(job.budget), dict(ledgers)
-        )
+        schema, budget = replace(data.schema, units=job.units), Budget(job.budget)
+        return InProcessFederation(schema, data.tables, job.seed, job.secure, run_id, budget, dict(ledgers))
 
     with threadpool_limits(1):
         return run(job, Session(data.schema, connect), listeners)

@@ -37,7 +37,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
 def _found(job: Job, server: exchange.Server, structure: Structure) -> list[findings.Finding]:
     settings = job.spec.settings
     equal = registry.entry(job.spec.name).equal_variances(settings)
-    centred = bool(getattr(settings, "center", True)) or bool(getattr(settings, "center_series", False))
+    centred = job.center_series if server.schema.stretches else job.center
     return [
         *findings.of_scales(server, equal_variances=equal, centred=centred),
         *findings.of_fit(server, structure, equal_variances=equal),

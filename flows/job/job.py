@@ -32,15 +32,21 @@ class Job:
     """equivalent sample size of the prior of probability tables"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
+    units: tuple[float, ...] = ()
+    """of each column, for masked sums; empty where none were asked for"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
 
     @property
     def center(self) -> bool:
-        """Whether the algorithm subtracts each silo's own column means: what follows the rounds then does so, too."""
-        return bool(getattr(self.spec.settings, "center", False))
+        """Whether the algorithm subtracts each silo's own column means: what follows the rounds then does so, too.
+
+        Those without a setting of that name always do.
+        """
+        return bool(getattr(self.spec.settings, "center", True))
 
     @property
     def center_series(self) -> bool:
-        """The same where the rows are time series, for which a setting of that name may ask."""
-        return self.center or bool(getattr(self.spec.settings, "center_series", False))
+        """The same where the rows are time series, for which a setting of that name may ask instead."""
+        settings = self.spec.settings
+        return bool(getattr(settings, "center_series", getattr(settings, "center", False)))

@@ -24,6 +24,7 @@ from .privacy import figures, privacy_spent
 from .refit import errors, may_refit, refit
 from .score import Scored, score
 from .session import Session
+from .units import with_units
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,14 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
     """
     check(job, session.schema)
-    job = with_lags(job, session)
+    job = with_lags(with_units(job, session), session)
     algorithm = registry.build(job.spec)
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
     played = _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
-    entry = registry.entry(job.spec.name)
-    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, entry, job))
+    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
     fitted = None
     if may_refit(algorithm, job, session.schema, scored.structure) and not last.lost:
         fitted = refit(job, session, scored.structure)
@@ -89,8 +89,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | _totals(last, rows, seconds)
-        | {"parameter_bytes": model.bytes_sent, "diagnosis_bytes": diagnosed.bytes_sent}
-        | {"findings": ", ".join(one.name for one in diagnosed.findings)}
+        | {"parameter_bytes": model.bytes_sent}
+        | diagnosed.metrics
         | figures(privacy, job),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,

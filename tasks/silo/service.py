@@ -136,9 +136,10 @@ class SiloService:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers:
-            masked.check_range(self._table(schema), schema, self.name)
+            masked.check_range(algorithm, self._table(schema), schema, self.name)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
-        return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows))
+        units = masked.units_of(algorithm, schema, wire.decode(algorithm.broadcast_type, question.broadcast))
+        return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows), units)
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
         """Return the run as round `number` finds it: from memory, or opened where the journal says it stands."""

@@ -54,7 +54,8 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
     for attempt in range(1, ATTEMPTS + 1):
         session = masked.session_of(terms.run_id, transport.number, masked.new_attempt(), terms.schema)
         try:
-            return masked.masked_round(algorithm, session, transport, broadcast, transport.sparse)
+            units = masked.units_of(algorithm, terms.schema, broadcast)
+            return masked.masked_round(algorithm, session, transport, broadcast, transport.sparse, units)
         except Aborted as reason:
             if attempt == ATTEMPTS or len(roster.present) < session.threshold:
                 raise SiloLost(tuple(roster.gone) or terms.schema.silos, str(reason)) from None

@@ -1,0 +1,95 @@
+"""`fedbnsl choose`: which algorithm `auto` stands for on a folder, on what evidence, at what cost, and two others."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import Choice, choices
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.errors import require
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.folder import read_folder, read_schema
+
+from .listing import console
+from .progress import readable
+
+TOLD = 3
+"""the choice and two alternatives"""
+
+
+def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
+    """Print what the folder holds, the algorithm that suits it, and its alternatives.
+
+    With an ε only what is public is told: the rows are not looked at. Raises `BadInput` as reading the folder does.
+    """
+    if epsilon is not None:
+        require(epsilon > 0, "epsilon", epsilon, "above 0")
+    data = None if epsilon is not None else read_folder(folder)
+    schema = data.schema if data else read_schema(folder)
+    out, private = console(), epsilon is not None
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, said in facts_of(schema, data):
+        facts.add_row(name, said)
+    out.print(facts)
+    found = choices(schema, private=private)[:TOLD]
+    table = Table("", "algorithm", "why", "sent by all silos", "leaves a silo", show_lines=True)
+    for place, one in enumerate(found):
+        leaves = registry.entry(one.name).leaves
+        table.add_row("auto" if place == 0 else "or", named(one), one.why, cost(one, schema), leaves)
+    out.print(table)
+    asked = f" --epsilon {epsilon:g}" if private else ""
+    out.print(f"fedbnsl learn {folder}{asked}{' --secure' * secure}", soft_wrap=True)
+    if private:
+        out.print(f"What ε = {epsilon:g} is likely to find: fedbnsl privacy plan {folder} --epsilon {epsilon:g}")
+
+
+def named(choice: Choice) -> str:
+    """Return the algorithm with the parameters that are set for it."""
+    return " ".join([choice.name, *(f"-p {key}={value}" for key, value in choice.params.items())])
+
+
+def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
+    """Return what there is to know of the data before anything is learned; of the rows only if `data` are given."""
+    rows = list(schema.rows.values())
+    silos = f"{len(rows)} silo{'s' * (len(rows) != 1)} of {min(rows):,} to {max(rows):,}"
+    facts = [("data", f"{schema.kind}, {len(schema.variables)} variables"), ("rows", f"{sum(rows):,} in {silos}")]
+    if schema.kind == "discrete":
+        levels = [len(levels) for levels in schema.levels.values()]
+        return [*facts, ("levels", f"{min(levels)} to {max(levels)} a variable")]
+    if schema.kind == "time-series":
+        breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
+        facts.append(("gaps", f"{breaks} in the series, where cells are empty or times are missing"))
+    return facts if data is None else [*facts, *scales_of(data)]
+
+
+def scales_of(data: FederatedData) -> list[tuple[str, str]]:
+    """Return how far the columns' standard deviations, and the silos' means, lie apart."""
+    names, silos = data.schema.variables, data.schema.silos
+    sizes = np.array([len(data.tables[silo]) for silo in silos], np.float64)
+    means = np.stack([data.tables[silo].mean(axis=0) for silo in silos])
+    variances = np.stack([data.tables[silo].var(axis=0) for silo in silos])
+    sd: FloatArray = np.sqrt(sizes @ variances / sizes.sum())
+    low, high = int(np.argmin(sd)), int(np.argmax(sd))
+    apart = (means.max(axis=0) - means.min(axis=0)) / np.maximum(sd, 1e-300)
+    most = int(np.argmax(apart))
+    alike = " (all alike, as after standardising)" if sd[high] < 1.05 * sd[low] else ""
+    return [
+        ("standard deviations", f"{sd[low]:.3g} ({names[low]}) to {sd[high]:.3g} ({names[high]}){alike}"),
+        ("silos' means", f"up to {apart[most]:.2g} standard deviations apart ({names[most]})"),
+    ]
+
+
+def cost(choice: Choice, schema: Schema) -> str:
+    """Return about how many bytes all silos send, where that is known beforehand: 8 a number."""
+    d, silos = len(schema.variables), len(schema.rows)
+    if choice.name in ("secure-linear", "secure-sum", "dp-covariance"):
+        columns = d * 2 if schema.kind == "time-series" else d
+        of_lag = " with one lag" if schema.kind == "time-series" else ""
+        return f"{readable(8.0 * silos * columns * (columns + 1) / 2)}{of_lag}"
+    if choice.name in ("secure-boss", "fed-pc", "fed-fci"):
+        sizes = [len(schema.levels[name]) for name in schema.variables]
+        return f"{readable(8.0 * silos * sum(a * b for a, b in combinations(sizes, 2)))} for all pairs, then as needed"
+    return "as many rounds as it takes"
