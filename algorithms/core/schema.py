@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .knowledge import NOTHING_KNOWN, Knowledge
+
 FloatArray = NDArray[np.float64]
 Kind = Literal["continuous", "discrete", "time-series"]
 
@@ -28,6 +30,8 @@ class Schema:
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
     units: tuple[float, ...] = ()
+    knowledge: Knowledge = NOTHING_KNOWN
+    """what is known of the graph beforehand"""
 
     @property
     def silos(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             # Silos that an earlier federation of this run has given up are not waited for again.
             gone = dict(federations[-1].roster.gone) if federations else {}
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
-            terms = RunTerms(run_id, registry.pack(spec), replace(schema, units=job.units), settings.seed, job.budget)
+            terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget)
             federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
             federations.append(federation)
             return federation

@@ -35,7 +35,7 @@ def run_inline(
     ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in (files or {}).items()}
 
     def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> InProcessFederation:
-        schema, budget = replace(data.schema, units=job.units), Budget(job.budget)
+        schema, budget = job.known(data.schema), Budget(job.budget)
         return InProcessFederation(schema, data.tables, job.seed, job.secure, run_id, budget, dict(ledgers))
 
     with threadpool_limits(1):

@@ -9,6 +9,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..options.learn import LearnSettings
 from .job import Job
+from .knowledge import knowledge_of
 from .spec import spec_of
 
 
@@ -27,6 +28,7 @@ def job_asked(
         run_id=run_id,
         spec=spec_of(settings, schema),
         asked=settings.algorithm,
+        knowledge=knowledge_of(settings, schema.variables),
         secure=settings.secure,
         budget=settings.budget or math.inf,
         parameters=settings.parameters,

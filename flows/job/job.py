@@ -1,9 +1,10 @@
 """The description of one execution of `learn`: everything is parsed and typed, and nothing has begun."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -32,10 +33,16 @@ class Job:
     """equivalent sample size of the prior of probability tables"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
+    knowledge: Knowledge = NOTHING_KNOWN
+    """of the graph, beforehand"""
     units: tuple[float, ...] = ()
     """of each column, for masked sums; empty where none were asked for"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
+
+    def known(self, schema: Schema) -> Schema:
+        """Return the public `schema` with what this run knows besides: of the graph, and of the columns' units."""
+        return replace(schema, units=self.units, knowledge=self.knowledge)
 
     @property
     def center(self) -> bool:

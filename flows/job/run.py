@@ -18,6 +18,7 @@ from fedbnsl.tracking.result import RunResult
 from .check import check
 from .diagnosis import diagnose
 from .job import Job
+from .knowledge import imposing
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
 from .privacy import figures, privacy_spent
@@ -59,7 +60,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     """
     check(job, session.schema)
     job = with_lags(with_units(job, session), session)
-    algorithm = registry.build(job.spec)
+    algorithm = imposing(registry.build(job.spec), job.known(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
     played = _rounds(session.wrap(algorithm, federation), federation, resumed)

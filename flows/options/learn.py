@@ -70,6 +70,34 @@ class LearnOptions(Options):
             description="Mask the silos' replies, so that the coordinator sees only their sum.",
         ),
     ] = False
+    knowledge: Annotated[
+        str | None,
+        Field(
+            title="Background knowledge",
+            description="CSV file rule,source,target of what is known: required, forbidden, no-parents, tier.",
+        ),
+        OnCommandLine(value="FILE"),
+    ] = None
+    required: Annotated[
+        str | None,
+        Field(title="Required arcs", description="Arcs that are there, such as 'A->B,B->C'."),
+        OnCommandLine(value="ARCS"),
+    ] = None
+    forbidden: Annotated[
+        str | None,
+        Field(title="Forbidden arcs", description="Arcs that cannot be, such as 'B->A'."),
+        OnCommandLine(value="ARCS"),
+    ] = None
+    tiers: Annotated[
+        str | None,
+        Field(title="Tiers", description="What comes before what, such as 'age,sex<smokes<cancer'."),
+        OnCommandLine(value="TIERS"),
+    ] = None
+    no_parents: Annotated[
+        str | None,
+        Field(title="No parents", description="Variables that nothing causes, such as 'age,sex'."),
+        OnCommandLine(value="NAMES"),
+    ] = None
     parameters: Annotated[
         bool,
         Field(

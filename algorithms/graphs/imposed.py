@@ -1,0 +1,61 @@
+"""Background knowledge imposed on a graph: what any learner finds, made to agree with what is known beforehand.
+
+Learners that know of it while they search find better graphs; this makes sure of the rest: votes, fusions, and
+directions that a class left open (Meek 1995: background knowledge, and then rules R1 to R4).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cpdag import meek_closure
+from .dag import edges_on_cycles
+from .marks import ARROW, TAIL
+from .structure import Structure
+
+Bools = NDArray[np.bool_]
+
+
+def imposed(structure: Structure, needed: Bools, possible: Bools) -> Structure:
+    """Return `structure` with all arcs that are `needed` and none that are not `possible`, both `[d, d]`.
+
+    A needed arc that was not learned has the weight 1. Where needed arcs close a cycle of a DAG, the weakest other edge
+    of it goes. Lagged edges stay as they are.
+    """
+    if not needed.any() and possible[~np.eye(len(possible), dtype=np.bool_)].all():
+        return structure
+    if structure.kind == "pag":
+        return replace(structure, weights=_pag(structure.weights, needed, possible))
+    if structure.kind == "cpdag":
+        return replace(structure, weights=_class(structure.adjacency, needed, possible).astype(np.float64))
+    return replace(structure, weights=_dag(structure.weights, needed, possible))
+
+
+def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
+    found = np.where(needed & (weights == 0), 1.0, np.where(possible | needed, weights, 0.0))
+    if not needed.any():
+        return found
+    while (on_cycle := edges_on_cycles(found != 0) & ~needed).any() and (found[on_cycle] != 0).any():
+        strengths = np.where(on_cycle, np.abs(found), np.inf)
+        found[np.unravel_index(int(np.argmin(strengths)), found.shape)] = 0.0
+    return found
+
+
+def _class(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
+    directed = pdag & ~pdag.T
+    turned = directed & ~possible & possible.T
+    kept = (pdag & possible) | turned.T | needed
+    return meek_closure(kept & ~needed.T)
+
+
+def _pag(marks: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
+    found = marks.copy()
+    joined = (found != 0) & (possible | possible.T | needed | needed.T)
+    found[~joined] = 0.0
+    for i, j in np.argwhere(needed):
+        found[i, j], found[j, i] = ARROW, TAIL
+    for i, j in np.argwhere((found != 0) & ~possible & ~needed & ~needed.T & possible.T):
+        # i is no cause of j: the edge has an arrow at i.
+        found[j, i] = ARROW
+    return found
