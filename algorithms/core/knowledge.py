@@ -58,13 +58,24 @@ class Knowledge:
         Not where they are forbidden, nor from a variable to itself, nor against the required arcs: from a variable to
         one of its required ancestors.
         """
-        ahead = self.needed(variables)
-        for _ in range(len(variables).bit_length()):
-            ahead = ahead | (ahead @ ahead)
-        return ~(_matrix(self.forbidden, variables) | ahead.T | np.eye(len(variables), dtype=np.bool_))
+        behind = reaches(self.needed(variables)).T
+        return ~(_matrix(self.forbidden, variables) | behind | np.eye(len(variables), dtype=np.bool_))
+
+    def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which variables come before which in some order of every graph that agrees, `[d, d]`.
+
+        Those with a way of possible arcs to the other and none back, as from tier to tier.
+        """
+        ways = reaches(self.possible(variables))
+        return (ways & ~ways.T) if self else np.zeros_like(ways)
 
 
-NOTHING_KNOWN = Knowledge()
+def reaches(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return from which variables a way of one or more `arcs` leads to which, both `[d, d]`."""
+    ways = arcs.copy()
+    for _ in range(len(arcs).bit_length()):
+        ways = ways | (ways @ ways)
+    return ways
 
 
 def of_tiers(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
@@ -101,3 +112,6 @@ def _matrix(arcs: Iterable[Arc], variables: Sequence[str]) -> NDArray[np.bool_]:
     for source, target in arcs:
         found[place[source], place[target]] = True
     return found
+
+
+NOTHING_KNOWN = Knowledge()

@@ -28,7 +28,7 @@ def imposed(structure: Structure, needed: Bools, possible: Bools) -> Structure:
     if structure.kind == "pag":
         return replace(structure, weights=_pag(structure.weights, needed, possible))
     if structure.kind == "cpdag":
-        return replace(structure, weights=_class(structure.adjacency, needed, possible).astype(np.float64))
+        return replace(structure, weights=within_knowledge(structure.adjacency, needed, possible).astype(np.float64))
     return replace(structure, weights=_dag(structure.weights, needed, possible))
 
 
@@ -42,7 +42,8 @@ def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArra
     return found
 
 
-def _class(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
+def within_knowledge(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
+    """Return a partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure."""
     directed = pdag & ~pdag.T
     turned = directed & ~possible & possible.T
     kept = (pdag & possible) | turned.T | needed

@@ -10,11 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
+from ..score.gaussian_order import Prior, no_prior
 from ..statistics.moments import residual_variances
 from .equal_variance import equal_variance
-from .top_down import eliminated, top_down
+from .top_down import eliminated, in_turn, top_down
 
 ENOUGH = 2
 """how many rows a variable it takes to regress each variable on all others"""
@@ -37,17 +39,35 @@ class LinearFit:
         return int(np.count_nonzero(self.weights))
 
 
-def equal_errors(S: FloatArray, rows: int, most_parents: int, passes: int) -> LinearFit:
+@dataclass(frozen=True)
+class KnownOrder:
+    """What is known beforehand: which variables precede which, `[d, d]`, and which parents are possible or required."""
+
+    precedes: NDArray[np.bool_]
+    prior: Prior
+
+
+def known_order(schema: Schema) -> KnownOrder:
+    """Return what the public `schema` says is known."""
+    names, known = schema.variables, schema.knowledge
+    return KnownOrder(known.precedes(names), Prior(known.possible(names), known.needed(names)))
+
+
+def equal_errors(
+    S: FloatArray, rows: int, most_parents: int, passes: int, known: KnownOrder | None = None
+) -> LinearFit:
     """Return the better of two fits with equal error variances to second moments `S` `[d, d]` of so many rows.
 
     `most_parents` and `passes` bound the search for few rows (see `equal_variance.equal_variance`).
     """
     d = len(S)
+    known = known or KnownOrder(np.zeros((d, d), np.bool_), no_prior(d))
     few = max(FEW, 3 * math.log(d) / rows)
-    orders = [equal_variance(S, few, most_parents, passes).order]
+    orders = [in_turn(equal_variance(S, few, most_parents, passes).order, known.precedes)]
     if rows > ENOUGH * d:
-        orders.insert(0, top_down(S))
-    fits = (_fitted(S, eliminated(S, order, rows, math.log(rows) + 2 * math.log(d)), rows) for order in orders)
+        orders.insert(0, top_down(S, known.precedes))
+    price = math.log(rows) + 2 * math.log(d)
+    fits = (_fitted(S, eliminated(S, order, rows, price, known.prior), rows) for order in orders)
     return max(fits, key=lambda fit: fit.score)
 
 

@@ -18,7 +18,7 @@ from ..in_process import learn_alone
 from ..parameters.extension import extension
 from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments
-from .equal_errors import equal_errors
+from .equal_errors import KnownOrder, equal_errors
 from .equal_variance import equal_variance, selected
 from .lag_order import lagged_price
 from .searched import ges_from_moments, pc_from_moments
@@ -83,13 +83,18 @@ CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf, int], FederatedAlgorit
 
 
 def learn_from_moments(
-    S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float = 0.0
+    S: FloatArray,
+    rows: int,
+    variables: tuple[str, ...],
+    how: PooledLearner,
+    noise: float = 0.0,
+    known: KnownOrder | None = None,
 ) -> Structure:
     """Return the structure that `how.learner` finds in second moments `S` `[m, m]` of `rows` rows.
 
     With more columns than `variables`, S is that of windows of time series: the d variables, and below them what they
     were one step before, two steps before, ...; the structure is dynamic. `noise` is the standard deviation that noise
-    has in S, in units of the variables' scales.
+    has in S, in units of the variables' scales; what is `known` beforehand, equal-variance without noise looks at.
     """
     if len(S) > len(variables):
         return learn_from_windows(S, rows, variables, how, noise)
@@ -101,7 +106,7 @@ def learn_from_moments(
         if how.price:
             weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
         else:
-            weights = equal_errors(S, rows, how.most_parents, how.passes).weights
+            weights = equal_errors(S, rows, how.most_parents, how.passes, known).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     return by_consensus(S, rows, variables, how, how.threshold)
 

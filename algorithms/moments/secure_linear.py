@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
+from ..graphs.imposed import within_knowledge
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
 from ..score.equivalence import class_of
@@ -29,7 +30,7 @@ from ..statistics.moments import products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .choice import VarianceEvidence, compared, near_equal
-from .equal_errors import LinearFit, equal_errors
+from .equal_errors import LinearFit, equal_errors, known_order
 from .non_gaussian import contrasts, correlations, directed, standardising, sums, undirected
 
 ONE = np.ones(1)
@@ -191,15 +192,16 @@ def positive(S: FloatArray, schema: Schema) -> FloatArray:
 def chosen(server: Server, settings: SecureLinear) -> Server:
     """Return the state with the fits to its second moments, and the one that they bear out."""
     S, rows, d = server.S, server.rows, len(server.S)
-    fit = equal_errors(S, rows, settings.most_parents, settings.passes)
+    known = known_order(server.schema)
+    fit = equal_errors(S, rows, settings.most_parents, settings.passes, known)
     evidence = near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings)
+    found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, known.prior)
     evidence = compared(evidence, fit, found, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    graph = class_of(found.dag)
+    graph = within_knowledge(class_of(found.dag), known.prior.required, known.prior.possible)
     done = not settings.non_gaussian or not len(undirected(graph))
     return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, done=done)
 
@@ -209,7 +211,8 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
-        return Structure(names, np.where(strengths > settings.threshold, server.fit.weights, 0.0), scores=strengths)
+        kept = (strengths > settings.threshold) | server.schema.knowledge.needed(names)
+        return Structure(names, np.where(kept, server.fit.weights, 0.0), scores=strengths)
     if len(undirected(server.graph)) or not len(server.S):
         return Structure(names, server.graph.astype(np.float64), "cpdag")
     return Structure(names, refit(server.S, server.graph))

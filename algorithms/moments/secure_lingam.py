@@ -23,6 +23,7 @@ from ..graphs.structure import Structure
 from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
+from .equal_errors import known_order
 from .non_gaussian import bent
 from .secure_linear import Silo, open_silo, positive
 from .top_down import eliminated
@@ -164,7 +165,8 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     R = own[:, None] - own[None, :] + negentropy.T - negentropy
     np.fill_diagonal(R, 0.0)
     against = (np.minimum(R, 0.0) ** 2).sum(axis=1)
-    first = int(np.argmin(against))
+    waits = schema.knowledge.precedes(schema.variables)[np.ix_(left, left)].any(axis=0)
+    first = int(np.argmin(np.where(waits, np.inf, against)))
     order, found = [int(left[first])], [float(own[first])]
     if len(left) == 2:
         last = 1 - first
@@ -182,7 +184,8 @@ def structure(server: Server, settings: SecureLingam) -> Structure:
     names, d = server.schema.variables, len(server.schema.variables)
     if len(server.order) < d:
         return Structure(names, np.zeros((d, d)))
-    weights = eliminated(server.S, server.order, server.rows, math.log(server.rows) + 2 * math.log(d))
+    price = math.log(server.rows) + 2 * math.log(d)
+    weights = eliminated(server.S, server.order, server.rows, price, known_order(server.schema).prior)
     return Structure(names, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights))
 
 

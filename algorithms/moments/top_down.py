@@ -14,34 +14,51 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..score.gaussian_order import Prior, no_prior
 
 # A variable of whose variance the earlier ones leave less than this share counts as determined by them.
 DETERMINED = 1e-9
 
 
-def top_down(S: FloatArray) -> NDArray[np.int64]:
-    """Return the order of the d variables, first to last, by least variance given all before, for moments `S`."""
-    return np.asarray(_top_down(np.array(S)))
+def top_down(S: FloatArray, precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the order of the d variables, first to last, by least variance given all before, for moments `S`.
+
+    A variable waits for those that `precedes` `[d, d]` says come before it.
+    """
+    return np.asarray(_top_down(np.array(S), precedes))
 
 
-def eliminated(S: FloatArray, order: NDArray[np.int64], rows: int, price: float) -> FloatArray:
+def in_turn(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return `order` with each variable moved behind those that `precedes` `[d, d]` says come before it."""
+    left, found = list(order), list[int]()
+    while left:
+        found.append(next(v for v in left if not precedes[left, v].any()))
+        left.remove(found[-1])
+    return np.array(found, np.int64)
+
+
+def eliminated(
+    S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior | None = None
+) -> FloatArray:
     """Return the weights `[d, d]` of the parents that stay of all those before a variable in `order`.
 
     A parent goes while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other parents
-    and s what all of them leave.
+    and s what all of them leave. Impossible parents go first, whatever they explain, and required ones never.
     """
-    return np.asarray(_eliminated(np.array(S), order, float(np.expm1(price / rows))))
+    known = prior or no_prior(len(S))
+    least = float(np.expm1(price / rows))
+    return np.asarray(_eliminated(np.array(S), order, least, known.possible, known.required))
 
 
 @njit(cache=True)
-def _top_down(R):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _top_down(R, precedes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the order; R becomes the covariance of what is left given the variables before it."""
     d = len(R)
     order, left = np.empty(d, np.int64), np.ones(d, np.bool_)
     for place in range(d):
         best, least = -1, np.inf
         for v in range(d):
-            if left[v] and R[v, v] < least:
+            if left[v] and R[v, v] < least and not (left & precedes[:, v]).any():
                 best, least = v, R[v, v]
         order[place], left[best] = best, False
         pivot = max(R[best, best], 1e-300)
@@ -55,7 +72,7 @@ def _top_down(R):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _eliminated(S, order, least):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _eliminated(S, order, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the weights; a parent stays if it explains at least the share `least` of what is left."""
     d = len(S)
     weights, K = np.zeros((d, d)), np.empty((d, d))
@@ -70,22 +87,27 @@ def _eliminated(S, order, least):  # type: ignore[no-untyped-def]  # noqa: ANN00
         for a in range(place):
             left -= b[a] * S[before[a], j]
         left = max(left, DETERMINED * S[j, j])
-        _drop(K[:place, :place].copy(), b.copy(), left, before, least, weights[:, j])
+        can, must = possible[before, j], required[before, j]
+        _drop(K[:place, :place].copy(), b.copy(), left, before, least, can, must, weights[:, j])
         _extend(K, b, left, place)
     return weights
 
 
 @njit(cache=True)
-def _drop(K, b, left, before, least, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take parents out of the regression with weights `b` and inverse moments K, the least first; note what stays."""
+def _drop(K, b, left, before, least, can, must, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take parents out of the regression with weights `b` and inverse moments K, the least first; note what stays.
+
+    Those that cannot be parents go first, those that must be stay.
+    """
     k = len(b)
     stays = np.ones(k, np.bool_)
     while True:
-        weakest, explains = -1, np.inf
+        weakest, explains, out = -1, np.inf, False
         for a in range(k):
-            if stays[a] and b[a] * b[a] < explains * K[a, a]:
-                weakest, explains = a, b[a] * b[a] / K[a, a]
-        if weakest < 0 or explains >= least * left:
+            worth = b[a] * b[a] / K[a, a]
+            if stays[a] and not must[a] and (not can[a], -worth) > (out, -explains):
+                weakest, explains, out = a, worth, not can[a]
+        if weakest < 0 or (not out and explains >= least * left):
             break
         stays[weakest] = False
         left += explains
