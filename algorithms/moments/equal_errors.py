@@ -1,9 +1,10 @@
-"""A linear SEM with equal error variances from exact second moments: the better of two orders (ours).
+"""A linear SEM with equal error variances from exact second moments: the best of several orders (ours).
 
-One order is read from the top given all earlier variables (`top_down.py`): the best where rows are many. The other
-selects few parents for each variable on the way (`equal_variance.py`): the best where they are few. Under either order
-parents are eliminated from all earlier variables, with the price of the Bayesian information criterion for a parent, ln
-n, plus 2 ln d for there being many to choose from (Chen & Chen 2008). The likelihood says which order is the better.
+One order is read from the top given all earlier variables (`top_down.py`): the best where rows are many. Others select
+few parents for each variable on the way (`equal_variance.py`), first those of large effects, then those that the
+information criterion pays for once the error variance is known: the best where rows are few. Under any order parents
+are eliminated from all earlier variables, with the price of the Bayesian information criterion for a parent, ln n, plus
+2 ln d for there being many to choose from (Chen & Chen 2008). The likelihood says which order is the best.
 """
 
 import math
@@ -14,14 +15,21 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
 from ..score.gaussian_order import Prior, no_prior
-from ..statistics.moments import residual_variances
 from .equal_variance import equal_variance
 from .top_down import eliminated, in_turn, top_down
 
 ENOUGH = 2
 """how many rows a variable it takes to regress each variable on all others"""
 FEW = 0.05
-"""least share of the least variance that a parent must explain while the order is found from few rows"""
+"""least share of the least variance that a parent must explain while the first order is found"""
+PASSES = 10
+"""most passes of moves that improve an order"""
+REFINEMENTS = 3
+"""how often the price of a parent follows the error variance found"""
+EQUAL = 1e-9
+"""scores that differ by less are equal"""
+DETERMINED = 1e-12
+"""no residual variance is a smaller share of the variance: less is rounding"""
 
 
 @dataclass(frozen=True)
@@ -53,26 +61,31 @@ def known_order(schema: Schema) -> KnownOrder:
     return KnownOrder(known.precedes(names), Prior(known.possible(names), known.needed(names)))
 
 
-def equal_errors(
-    S: FloatArray, rows: int, most_parents: int, passes: int, known: KnownOrder | None = None
-) -> LinearFit:
-    """Return the better of two fits with equal error variances to second moments `S` `[d, d]` of so many rows.
-
-    `most_parents` and `passes` bound the search for few rows (see `equal_variance.equal_variance`).
-    """
+def equal_errors(S: FloatArray, rows: int, known: KnownOrder | None = None) -> LinearFit:
+    """Return the best of the fits with equal error variances to second moments `S` `[d, d]` of so many rows."""
     d = len(S)
     known = known or KnownOrder(np.zeros((d, d), np.bool_), no_prior(d))
-    few = max(FEW, 3 * math.log(d) / rows)
-    orders = [in_turn(equal_variance(S, few, most_parents, passes).order, known.precedes)]
-    if rows > ENOUGH * d:
-        orders.insert(0, top_down(S, known.precedes))
     price = math.log(rows) + 2 * math.log(d)
-    fits = (_fitted(S, eliminated(S, order, rows, price, known.prior), rows) for order in orders)
-    return max(fits, key=lambda fit: fit.score)
+
+    def fit(order: NDArray[np.int64]) -> LinearFit:
+        return _fitted(S, eliminated(S, in_turn(order, known.precedes), rows, price, known.prior), rows)
+
+    best = fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order)
+    if rows > ENOUGH * d:
+        best = max(fit(top_down(S, known.precedes)), best, key=lambda one: one.score)
+    for _ in range(REFINEMENTS):
+        # What a parent must explain, where all errors have the variance that the best fit leaves on average.
+        least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
+        better = fit(equal_variance(S, least, d - 1, PASSES).order)
+        if better.score <= best.score + EQUAL:
+            break
+        best = better
+    return best
 
 
 def _fitted(S: FloatArray, weights: FloatArray, rows: int) -> LinearFit:
-    d, variances = len(S), residual_variances(S, weights)
+    d, gap = len(S), np.eye(len(S)) - weights
+    variances = np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), DETERMINED * np.diag(S))
     edges = np.count_nonzero(weights)
     likelihood = -0.5 * rows * d * (math.log(2 * math.pi * float(variances.mean())) + 1)
     price = 0.5 * math.log(rows) * (edges + 1) + edges * math.log(d)

@@ -36,7 +36,7 @@ class PooledLearner:
     """equal-variance: variance a parent must explain, in units of the least variance; 0: by noise, and without any by
     an information criterion on all earlier variables"""
     most_parents: int = 12
-    """equal-variance: most parents of a variable, with noise or where rows are few"""
+    """equal-variance: most parents of a variable, where there is noise or a price, and in time series"""
     passes: int = 10
     """equal-variance: most passes of moves that improve the order"""
     l1: float = 0.0
@@ -106,7 +106,7 @@ def learn_from_moments(
         if how.price:
             weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
         else:
-            weights = equal_errors(S, rows, how.most_parents, how.passes, known).weights
+            weights = equal_errors(S, rows, known).weights
         return Structure(variables, np.where(np.abs(weights) > how.threshold, weights, 0.0), scores=np.abs(weights))
     return by_consensus(S, rows, variables, how, how.threshold)
 

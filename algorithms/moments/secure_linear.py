@@ -47,10 +47,6 @@ class SecureLinear(OrderSettings):
     as the data bear out"""
     threshold: float = 0.3
     """equal variances: τ; weights not above it are no edges"""
-    most_parents: int = 12
-    """equal variances: most parents of a variable in the search for few rows"""
-    passes: int = 10
-    """equal variances: most passes of moves that improve the order found from few rows"""
     non_gaussian: bool = True
     """a class: ask the silos what gives an undirected edge its direction if the errors are not Gaussian"""
     evidence: float = 10.0
@@ -60,8 +56,6 @@ class SecureLinear(OrderSettings):
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
-        require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
-        require(self.passes >= 0, "passes", self.passes, "0 or more")
         require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
 
 
@@ -193,7 +187,7 @@ def chosen(server: Server, settings: SecureLinear) -> Server:
     """Return the state with the fits to its second moments, and the one that they bear out."""
     S, rows, d = server.S, server.rows, len(server.S)
     known = known_order(server.schema)
-    fit = equal_errors(S, rows, settings.most_parents, settings.passes, known)
+    fit = equal_errors(S, rows, known)
     evidence = near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
@@ -221,7 +215,7 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
 def measures(server: Server) -> dict[str, float]:
     """Return the rows behind the answer, and the evidence for equal error variances."""
     told = {"spread": server.evidence.spread, "marginal_spread": server.evidence.marginal, "gain": server.evidence.gain}
-    return {"rows": float(server.rows), **{name: value for name, value in told.items() if math.isfinite(value)}}
+    return {"rows": float(server.rows), **{name: float(value) for name, value in told.items() if math.isfinite(value)}}
 
 
 def basis(server: Server) -> tuple[str, ...]:

@@ -1,0 +1,365 @@
+"""The default, no option given, on data as owners have them: means, units and errors differ, graphs are dense, rows few.
+
+`python benchmarks/real.py` runs all tables, `--table NAME` one of them. Columns are shuffled; the silos differ in size,
+some five times as large as others; 40,000 rows in all over 8 silos unless a line says otherwise. Seeds 2 to 6 (2 to 11
+for the diagnoses); the rules were found on seeds from 100 on. CPU seconds are of silos and coordinator, compiled code
+warm, the exchanges that follow a run left out. `--table tables` reads real
+tables from the folder FEDBNSL_DATA.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from measure import mean_and_sd, run_tables, show
+
+from fedbnsl import learn
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.federated import FederatedData, continuous, discrete, silo_names
+from fedbnsl.data.generators.linear import random_dag, random_weights
+
+SEEDS = range(2, 7)
+NAMED = range(2, 12)
+DATA = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "exponential": lambda rng, size: rng.exponential(size=size) - 1.0,
+    "gumbel": lambda rng, size: (rng.gumbel(size=size) - np.euler_gamma) * np.sqrt(6) / np.pi,
+    "uniform": lambda rng, size: rng.uniform(-np.sqrt(3), np.sqrt(3), size=size),
+    "laplace": lambda rng, size: rng.laplace(size=size) / np.sqrt(2),
+}
+Scale = Callable[[np.random.Generator, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What to draw: a linear model over a random graph, and what is done to its columns and silos."""
+
+    variables: int
+    edges: int
+    graph: str = "ER"
+    rows: int = 40_000
+    silos: int = 8
+    noise: str = "normal"
+    variances: tuple[float, float] = (1.0, 1.0)
+    scale: str = "as drawn"
+    site_means: float = 0.0
+    means: float = 0.0
+
+
+def standardised(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """Return columns of mean 0 and variance 1."""
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
+
+
+SCALES: dict[str, Scale] = {
+    "as drawn": lambda rng, X: X,
+    "standardised": standardised,
+    "units": lambda rng, X: X * 10.0 ** rng.uniform(-1, 1, X.shape[1]),
+}
+
+
+def draw(setting: Setting, seed: int) -> FederatedData:
+    """Return the silos of `setting`, of sizes that differ, with their columns in a random order."""
+    rng, d = np.random.default_rng(seed), setting.variables
+    dag = random_dag(d, setting.edges, rng, setting.graph)  # type: ignore[arg-type]
+    weights = random_weights(dag, rng)
+    errors = NOISES[setting.noise](rng, (setting.rows, d)) * np.sqrt(rng.uniform(*setting.variances, d))
+    X = SCALES[setting.scale](rng, errors @ np.linalg.inv(np.eye(d) - weights))
+    X = X + rng.uniform(-setting.means, setting.means, d)
+    tables = dict(zip(silo_names(setting.silos), dealt(X, setting.silos, rng), strict=True))
+    tables = {silo: table + setting.site_means * rng.normal(size=d) for silo, table in tables.items()}
+    names = tuple(f"v{place:03d}" for place in rng.permutation(d))
+    return FederatedData(continuous(tables, names), tables, Structure(names, weights))
+
+
+def dealt(X: FloatArray, silos: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return the rows of X dealt to silos whose sizes differ, each of six rows or more."""
+    parts = rng.dirichlet(np.full(silos, 4.0)) * (len(X) - 6 * silos)
+    ends = np.cumsum(np.floor(parts).astype(int) + 6)[:-1]
+    return np.split(X, ends)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run: what was claimed, how far it is from the truth, and what it took."""
+
+    seed: int
+    equal: bool
+    shd: float
+    shd_cpdag: float
+    directed: int
+    undirected: int
+    cpu_seconds: float
+    megabytes: float
+
+
+def ran(data: FederatedData, seed: int, algorithm: str = "auto") -> Ran:
+    """Learn from `data` by default and compare with the truth, edge by edge and class by class."""
+    start = time.process_time()
+    learned = learn(data, algorithm, seed=seed, parameters=False, diagnose=False)
+    cpu = time.process_time() - start
+    found, truth = learned.result.structure, data.truth
+    assert truth is not None
+    true, graph = truth.adjacency, found.adjacency
+    differ = (graph != true) | (graph.T != true.T)
+    in_class = cpdag(true)
+    open_pairs = np.triu(in_class & in_class.T)
+    return Ran(
+        seed=seed,
+        equal=learned.result.basis[0].startswith("The data bear out errors of equal variance"),
+        shd=float(np.triu(differ).sum()),
+        shd_cpdag=float(compare(found, truth)["shd_cpdag"] or 0),
+        directed=int((open_pairs & (graph ^ graph.T)).sum()),
+        undirected=int(open_pairs.sum()),
+        cpu_seconds=cpu,
+        megabytes=float(learned.metrics["bytes_up"] or 0) / 1e6 + float(learned.metrics["bytes_down"] or 0) / 1e6,
+    )
+
+
+def over_seeds(setting: Setting, algorithm: str = "auto", seeds: Sequence[int] = SEEDS) -> list[Ran]:
+    """Learn once a seed; compiled code is warmed up first."""
+    ran(draw(replace(setting, rows=max(10 * setting.silos, setting.rows // 20)), 1), 1, algorithm)
+    return [ran(draw(setting, seed), seed, algorithm) for seed in seeds]
+
+
+def line(label: str, runs: Sequence[Ran], asked: str) -> dict[str, Any]:
+    """Return the row of a table."""
+    directed, undirected = sum(run.directed for run in runs), sum(run.undirected for run in runs)
+    return {
+        "data": label,
+        "seeds": len(runs),
+        "equal variances claimed": f"{sum(run.equal for run in runs)}/{len(runs)}",
+        "CPDAG SHD": mean_and_sd([run.shd_cpdag for run in runs], 1),
+        "DAG SHD": mean_and_sd([run.shd for run in runs], 1),
+        "directed of the class's undirected": f"{directed}/{undirected}",
+        "MB": mean_and_sd([run.megabytes for run in runs], 2),
+        "CPU s": mean_and_sd([run.cpu_seconds for run in runs], 2),
+        "asked": asked,
+    }
+
+
+def table(title: str, settings: Mapping[str, tuple[Setting, str]], algorithms: Sequence[str] = ("auto",)) -> None:
+    """Run and show one table."""
+    runs, rows = {}, []
+    for label, (setting, asked) in settings.items():
+        for algorithm in algorithms:
+            named = label if len(algorithms) == 1 else f"{label}, {algorithm}"
+            runs[named] = over_seeds(setting, algorithm)
+            rows.append(line(named, runs[named], asked))
+    show(title, rows, runs)
+
+
+def equal() -> None:
+    """Errors of equal variance: sparse and dense graphs, site means, few rows."""
+    er = {f"ER d=20, {m} edges": (Setting(20, m), asked) for m, asked in ((20, "DAG SHD 0"), (40, "≤ .5"))}
+    means = {
+        "the second, site means sd 2": (Setting(20, 40, site_means=2.0), "≤ 1 above centred"),
+        "the second, means U(-5, 5)": (Setting(20, 40, means=5.0), "≤ 1 above centred"),
+    }
+    dense = {
+        f"{graph} d={d}, {4 * d} edges": (Setting(d, 4 * d, "ER" if graph == "ER" else "SF"), "≤ 1")
+        for d in (20, 50)
+        for graph in ("ER", "BA")
+    }
+    few = {
+        f"ER d=20, 20 edges, {n} rows, 10 silos": (Setting(20, 20, rows=n, silos=10), asked)
+        for n, asked in ((60, "≤ 2"), (150, "≤ 1"))
+    }
+    table("real-equal", {**er, **means, **dense, **few})
+
+
+def free() -> None:
+    """Errors of different variances, standardised columns, units that differ: only the class can be known."""
+    kinds: dict[str, dict[str, Any]] = {
+        "variances U(.1, 10)": {"variances": (0.1, 10.0)},
+        "standardised": {"scale": "standardised"},
+        "units 10^U(-1, 1)": {"scale": "units"},
+    }
+    sizes = {(20, 20): "CPDAG SHD ≤ .5", (20, 40): "≤ 1", (50, 100): "≤ 3.5"}
+    settings = {
+        f"{kind}, ER d={d}, {m} edges": (Setting(d, m, **given), asked)
+        for kind, given in kinds.items()
+        for (d, m), asked in sizes.items()
+    }
+    table("real-free", settings)
+
+
+def bent() -> None:
+    """Standardised columns with errors that are not Gaussian: every direction can be known."""
+    settings = {
+        f"{noise}, ER d=20, {m} edges": (
+            Setting(20, m, noise=noise, scale="standardised"),
+            "DAG SHD ≤ 1.5; lingam ≤ .5",
+        )
+        for noise in NOISES
+        if noise != "normal"
+        for m in (20, 40)
+    }
+    table("real-bent", settings, ("auto", "secure-lingam"))
+
+
+def speed() -> None:
+    """CPU seconds of the default by size: equal variances, and standardised columns."""
+    asked = {20: "≤ .3 CPU s", 100: "≤ 5", 500: "≤ 60"}
+    settings = {
+        f"{scale}, ER d={d}, {d} edges": (Setting(d, d, scale=scale), of if scale == "as drawn" else "")
+        for d, of in asked.items()
+        for scale in ("as drawn", "standardised")
+    }
+    table("real-speed", settings)
+
+
+FAULTS = ("none", "shifted", "other weights", "1 % outlier cells")
+
+
+def faulty(fault: str, seed: int) -> tuple[FederatedData, str]:
+    """Return silos of which one is wrong in one way, and its name."""
+    data = draw(Setting(20, 20), seed)
+    rng = np.random.default_rng((seed, 1))
+    silo = str(rng.choice(data.schema.silos))
+    X = data.tables[silo].copy()
+    if fault == "shifted":
+        X += rng.normal(size=X.shape[1])
+    elif fault == "other weights":
+        assert data.truth is not None
+        other = random_weights(data.truth.adjacency, rng)
+        X = rng.normal(size=X.shape) @ np.linalg.inv(np.eye(X.shape[1]) - other)
+    elif fault != "none":
+        wrong = rng.random(X.shape) < 0.01
+        X = np.where(wrong, X + 10 * X.std(axis=0) * rng.choice([-1.0, 1.0], X.shape), X)
+    return FederatedData(data.schema, {**data.tables, silo: X}, data.truth), silo
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the diagnoses said of one run."""
+
+    seed: int
+    silo: str
+    named: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+def told(fault: str, seed: int) -> Told:
+    """Learn by default and return which silos the findings name."""
+    data, silo = faulty(fault, seed)
+    findings = learn(data, seed=seed, parameters=False).result.diagnosed.findings
+    named = sorted({name for one in findings for name in one.silos})
+    return Told(seed, silo, tuple(named), tuple(one.said for one in findings))
+
+
+def silos() -> None:
+    """How often the silo that is wrong, and no other, is named."""
+    runs = {fault: [told(fault, seed) for seed in NAMED] for fault in FAULTS}
+    rows = [
+        {
+            "one silo": fault,
+            "runs": len(of),
+            "it alone is named": sum(one.named == (one.silo,) for one in of),
+            "it is named": sum(one.silo in one.named for one in of),
+            "no silo is named": sum(not one.named for one in of),
+            "asked": "no finding" if fault == "none" else "named in ≥ 9 of 10",
+        }
+        for fault, of in runs.items()
+    ]
+    show("real-silos", rows, runs)
+
+
+def truth_of(path: Path, names: Sequence[str]) -> Structure:
+    """Return the graph of a truth file."""
+    told, place = json.loads(path.read_text()), {name: v for v, name in enumerate(names)}
+    weights = np.zeros((len(names), len(names)))
+    for cause, effect in told["edges"]:
+        weights[place[cause], place[effect]] = 1.0
+    return Structure(tuple(names), weights)
+
+
+def sachs() -> FederatedData:
+    """Return the nine conditions of Sachs et al. as silos, raw."""
+    frame = pd.read_csv(DATA / "sachs" / "sachs_continuous_7466.csv.gz")
+    names = tuple(column for column in frame.columns if column != "condition")
+    tables = {str(name): part[list(names)].to_numpy(float) for name, part in frame.groupby("condition")}
+    truth = truth_of(DATA / "sachs" / "truth_17_bnlearn.json", names)
+    return FederatedData(continuous(tables, names), tables, truth)
+
+
+def syntren(number: int) -> FederatedData:
+    """Return 500 rows of simulated gene expression over five silos, raw."""
+    frame = pd.read_csv(DATA / "syntren_p20" / f"syntren_{number}.csv.gz")
+    names = tuple(map(str, frame.columns))
+    tables = dict(zip(silo_names(5), np.array_split(frame.to_numpy(float), 5), strict=True))
+    truth = truth_of(DATA / "syntren_p20" / f"syntren_{number}_truth.json", names)
+    return FederatedData(continuous(tables, names), tables, truth)
+
+
+def telecom(seconds: float = 300.0, silos: int = 8) -> FederatedData:
+    """Return which of 18 alarms rang in each window of a device, a window a row, devices dealt to silos."""
+    alarms = pd.read_csv(DATA / "telecom_alarm" / "18V_55N_Wireless_alarms.csv.gz")
+    alarms["window"] = (alarms["start_timestamp"] // seconds).astype(int)
+    rang = pd.crosstab([alarms["device_id"], alarms["window"]], alarms["alarm_id"]).clip(upper=1)
+    names = tuple(f"alarm {kind}" for kind in rang.columns)
+    device = rang.index.get_level_values(0).to_numpy() % silos
+    tables = {name: rang.to_numpy(np.int64)[device == k] for k, name in enumerate(silo_names(silos))}
+    truth = truth_of(DATA / "telecom_alarm" / "18V_55N_Wireless_truth.json", [str(kind) for kind in rang.columns])
+    levels = dict.fromkeys(names, ("0", "1"))
+    return FederatedData(discrete(tables, names, levels), tables, replace(truth, variables=names))
+
+
+@dataclass(frozen=True)
+class Real:
+    """One run on a real table."""
+
+    name: str
+    algorithm: str
+    edges: float
+    shd_skeleton: float
+    shd_cpdag: float
+    empty: float
+    findings: str
+
+
+def real(name: str, data: FederatedData) -> Real:
+    """Learn from `data` by default and say what came out."""
+    learned = learn(data, parameters=False)
+    assert data.truth is not None
+    score, none = learned.metrics, Structure(data.truth.variables, np.zeros_like(data.truth.weights))
+    return Real(
+        name,
+        learned.result.algorithm,
+        float(score["edges"] or 0),
+        float(score["shd_skeleton"] or 0),
+        float(score["shd_cpdag"] or 0),
+        float(compare(none, data.truth)["shd_cpdag"] or 0),
+        ", ".join(one.name for one in learned.result.diagnosed.findings),
+    )
+
+
+def tables() -> None:
+    """Real tables: what the default finds, beside the graph without edges, and what the diagnoses say of it."""
+    given = {"Sachs, 9 conditions": sachs(), "telecom, 18 alarms": telecom()}
+    given |= {f"SynTReN {number}": syntren(number) for number in range(1, 6)}
+    runs = {name: [real(name, data)] for name, data in given.items()}
+    show("real-tables", [vars(one) for (one,) in runs.values()], runs)
+
+
+TABLES: dict[str, Callable[[], None]] = {
+    "equal": equal,
+    "free": free,
+    "bent": bent,
+    "silos": silos,
+    "speed": speed,
+    "tables": tables,
+}
+
+if __name__ == "__main__":
+    run_tables(TABLES, __doc__, __file__)
