@@ -27,7 +27,7 @@ from .model_order import implied_covariance
 from .order import free_entries
 from .order_moves import variance_changes
 from .order_refinement import TIGHTEN, Phase, Stage, first_phase, next_phase, reread
-from .problem import LinearModel, LinearProblem
+from .problem import LinearModel, LinearProblem, positive
 from .refined_messages import Broadcast, Reply, reply_packing, summand
 from .settings import RefinedSettings
 
@@ -117,7 +117,7 @@ def open_silo(problem: LinearProblem, shape: tuple[int, int], settings: RefinedS
     """Return a silo's state before round 1, with parameters of this `shape`."""
     S = problem.moments.S
     opened = consensus.open_silo(problem, shape, settings)
-    scale = np.diag(S).copy() if settings.scaled else np.ones(len(S))
+    scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
     support = np.ones(shape, bool)
     return Silo(problem, 0, opened.B, opened.beta, opened.W, opened.rho2, scale, NO_ORDER, support, NOTHING)
 
