@@ -7,7 +7,7 @@ JUDGING   the consensus stands; the silos judge moves that would turn an edge (`
 settles anew; they also say what W leaves of each variable
 FITTED    no move is worth taking; what the lasso kept is fitted without λ in the metric of the model (`fitting.py`).
 Where it kept much of what the order allows, it does not tell edges from the rest, and all that the order allows is
-fitted. The model then implies an order (`model_order.py`): a better one begins another fit, or settles anew
+fitted. The model then implies an order (`model_order.py`): a better one begins another fit of all that it allows
 RELAXED   the same for series, whose lagged variables have no model: what the lasso kept is fitted again without λ
 """
 
@@ -139,17 +139,16 @@ def fitting(phase: Phase, W: FloatArray) -> Phase:
 def reread(phase: Phase, W: FloatArray, least: float) -> tuple[Phase, FloatArray]:
     """Return the phase after the model of the fit, of the `W` last sent, was asked for its order, and W in that order.
 
-    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are as they were. If all
-    entries were fitted, the model is that of all rows and gives the new weights as well; if not, the new order settles.
+    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are as they were. All
+    that it allows is then fitted, from the model's own weights: what the lasso kept was chosen for another order.
     """
     covariance = implied_covariance(W, phase.variances)
     place, variances = top_down(covariance)
     if not phase.variances.sum() - variances.sum() > least:
         return phase, W
-    following = replace(phase, place=place, rounds=0, readings=phase.readings + 1)
-    if phase.full:
-        return following, least_squares(covariance, covariance, forward(place, len(W)))
-    return replace(following, stage=Stage.ORDERED, support=np.ones_like(phase.support), turns=0), W
+    weights = least_squares(covariance, covariance, forward(place, len(W)))
+    all_free = np.ones_like(phase.support)
+    return replace(phase, place=place, support=all_free, rounds=0, readings=phase.readings + 1), weights
 
 
 def next_phase(

@@ -70,7 +70,7 @@ class Additions:
     """how often, at most, to look for edges of the settled order that are better turned, and for a better order in the
     model of the fit (0: never)"""
     relax: bool = False
-    """where rows are many, fit again without λ what the lasso kept, or all that the order allows, before τ is applied"""
+    """where rows are many, fit what the lasso kept, or all that the order allows, without λ before τ is applied"""
     rho2_settled: float = 0.03
     """ρ₂ once the order is settled: what is left is convex, and a looser consensus gets there sooner"""
     hold: float = 0.0
