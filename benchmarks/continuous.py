@@ -1,18 +1,22 @@
-"""The continuous learners on ER graphs with d edges: accuracy, bytes, CPU seconds; Sachs; personalisation.
+"""The continuous learners on ER graphs with d and 4d edges: accuracy, bytes, CPU seconds; Sachs; personalisation.
 
 `python benchmarks/continuous.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, as in Fassy El Fehri et
-al.; the defaults were chosen on seeds from 100 on. Each table runs in a process of its own, so that its peak memory
+al.; the defaults were chosen on seeds from 100 on. The columns of drawn data are shuffled, so that no learner can lean
+on their order. Each table runs in a process of its own, so that its peak memory
 is its own.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from measure import learn, over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.refit import normalised_mse, refit
+from fedbnsl.data.defaults import Graph
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.networks.sachs import sachs, sachs_truth
@@ -21,9 +25,22 @@ SEEDS = range(2, 12)
 FIGURES = {"edges": "edges", "right, undirected": "correct_skeleton", "right, directed": "correct", "SHD": "shd"}
 
 
-def er(variables: int) -> Callable[[int], FederatedData]:
-    """Return the maker of the paper's homogeneous data: 8 silos of 5000 rows."""
-    return lambda seed: homogeneous(variables, 8, 5000, seed)
+def shuffled(data: FederatedData, seed: int) -> FederatedData:
+    """Return `data` with its columns in a random order under the same names, the truth and the weights with them."""
+    assert data.truth is not None
+    order = np.random.default_rng([seed, 1]).permutation(len(data.schema.variables))
+    both = np.ix_(order, order)
+    return replace(
+        data,
+        tables={silo: rows[:, order] for silo, rows in data.tables.items()},
+        truth=Structure(data.schema.variables, data.truth.weights[both]),
+        silo_weights={silo: weights[both] for silo, weights in data.silo_weights.items()},
+    )
+
+
+def er(variables: int, density: int = 1, graph: Graph = "ER") -> Callable[[int], FederatedData]:
+    """Return the maker of the paper's homogeneous data, 8 silos of 5000 rows, with `density` edges a variable."""
+    return lambda seed: shuffled(homogeneous(variables, 8, 5000, seed, density * variables, graph), seed)
 
 
 Cell = tuple[str, str, dict[str, Any], str]
@@ -76,6 +93,18 @@ def d200() -> None:
     table("er-d200", 200, [("fed-sparse", "fed-sparse", {}, asked)])
 
 
+def dense() -> None:
+    """Dense graphs: 4d edges, d = 20 and 50, Erdős-Rényi and Barabási-Albert, seeds 2 to 6."""
+    rows, runs = [], {}
+    for variables, asked in ((20, "SHD ≤ 8"), (50, "SHD ≤ 18")):
+        for name in ("fed-sparse", "notears-admm"):
+            for graph in ("ER", "SF"):
+                label = f"{name}, {graph}, d = {variables}"
+                runs[label] = over_seeds(name, {}, er(variables, 4, graph), range(2, 7))
+                rows.append(row(label, runs[label], asked if name == "fed-sparse" else ""))
+    show("dense", rows, runs)
+
+
 def small() -> None:
     """Few rows: the silos of Ng & Zhang 2022, §6.2, n = 256 rows in all at d = 20, over K silos."""
     rows, runs = [], {}
@@ -83,7 +112,7 @@ def small() -> None:
         for name in ("fed-sparse", "notears-admm", "notears-voting"):
             label = f"{name}, K = {silos}"
             runs[label] = over_seeds(
-                name, {}, lambda seed, silos=silos: homogeneous(20, silos, 256 // silos, seed), SEEDS
+                name, {}, lambda seed, silos=silos: shuffled(homogeneous(20, silos, 256 // silos, seed), seed), SEEDS
             )
             rows.append(row(label, runs[label]))
     show("er-d20-256-rows", rows, runs)
@@ -111,7 +140,7 @@ def personal() -> None:
     """Heterogeneous silos, P = 20, n_p = 50, d = 20: normalised MSE per silo (Fassy El Fehri et al., Figure 2)."""
     lines = []
     for seed in SEEDS:
-        data = heterogeneous(20, 20, 50, seed, weight_variance=0.1)
+        data = shuffled(heterogeneous(20, 20, 50, seed, weight_variance=0.1), seed)
         structure, measured = learn("fed-sparse", {}, data)
         errors: dict[str, list[float]] = {"consensus": [], "personal": [], "local": []}
         for silo, rows in data.tables.items():
@@ -138,6 +167,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "d20": d20,
     "d100": d100,
     "d200": d200,
+    "dense": dense,
     "small": small,
     "sachs": sachs_table,
     "personal": personal,

@@ -5,7 +5,6 @@ from typing import Any
 
 from ..core.protocol import FederatedAlgorithm
 from .consensus import consensus_admm
-from .messages import Broadcast, Reply
 from .problem import LassoSolver, LinearModel, MomentsOf, weighted_moments
 from .refined import refined_admm
 from .settings import RefinedSettings
@@ -20,7 +19,7 @@ def consensus_of(
     lags: int = 0,
     lagged_price: float = 1.0,
     loops: bool = False,
-) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+) -> FederatedAlgorithm[Any, Any, Any, Any]:
     """Return the algorithm whose silos solve their lasso with `solver`.
 
     `moments_of` says what a silo knows of its rows, by default the weighted second moments of them, or of their

@@ -16,7 +16,7 @@ from .algorithm import consensus_of
 from .messages import Broadcast, Reply
 from .papers import FED_SPARSE, FED_SPARSE_SACHS, papers_own
 from .pgcd import pgcd
-from .problem import Lasso, LassoSolver, MomentsOf
+from .problem import Lasso, LassoSolver, MomentsOf, positive
 from .settings import RefinedSettings
 
 
@@ -51,7 +51,7 @@ def lasso_solver(settings: FedSparse) -> LassoSolver:
     """Return the silo's solver: PGCD with these settings."""
 
     def solve(problem: Lasso) -> FloatArray:
-        unit = float(np.sqrt(np.diag(problem.S).min())) if settings.scaled else 1.0
+        unit = float(np.sqrt(positive(np.diag(problem.S)).min())) if settings.scaled else 1.0
         return pgcd(problem, settings.gamma, settings.local_tolerance * unit, settings.local_steps)
 
     return solve

@@ -29,7 +29,6 @@ class NotearsAdmm(RefinedSettings):
 
     l1: float = 0.01
     hold: float = 0.003
-    relax: bool = False
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
 

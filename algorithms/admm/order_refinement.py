@@ -4,8 +4,11 @@ FREE      the papers' loop: h is driven towards zero with ρ₁ growing from a s
 ORDERED   the order of the variables is fixed; what is left is a convex lasso over the entries that respect it, so
 edges lost on the way to acyclicity come back, and no cycle can be left
 JUDGING   the consensus stands; the silos judge moves that would turn an edge (`order_moves.py`), and a better order
-settles anew
-RELAXED   no move is worth taking; what the lasso kept is fitted again without λ
+settles anew; they also say what W leaves of each variable
+FITTED    no move is worth taking; what the lasso kept is fitted without λ in the metric of the model (`fitting.py`).
+Where it kept much of what the order allows, it does not tell edges from the rest, and all that the order allows is
+fitted. The model then implies an order (`model_order.py`): a better one begins another fit of all that it allows
+RELAXED   the same for series, whose lagged variables have no model: what the lasso kept is fitted again without λ
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,7 +20,8 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from .consensus import FIRST_ROUNDS
 from .messages import NO_MOVES, NO_ORDER, NOTHING, Moves
-from .order import free_entries, settled_order
+from .model_order import implied_covariance, least_squares, top_down
+from .order import forward, free_entries, settled_order
 from .order_moves import proposals, turned
 from .settings import RefinedSettings
 
@@ -27,6 +31,8 @@ RESERVE = 15
 TIGHTEN = 1.2
 # An order settles on edges at least this fraction of the threshold strong; weaker ones are noise.
 WEAK = 1 / 3
+# A lasso that keeps more than this share of what an order allows does not tell edges from the rest: the graph is dense.
+DENSE = 1 / 2
 
 
 class Stage(StrEnum):
@@ -35,6 +41,7 @@ class Stage(StrEnum):
     FREE = "free"
     ORDERED = "ordered"
     JUDGING = "judging"
+    FITTED = "fitted"
     RELAXED = "relaxed"
 
 
@@ -55,6 +62,12 @@ class Phase:
     """the silos' sum of variance changes under each of the moves"""
     turns: int = 0
     """how often moves have been judged; as often as the settings allow once none was worth taking"""
+    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    """what the W last sent leaves of each variable, `[d]`, on average over the silos; empty before it is asked for"""
+    change: float = np.inf
+    """how far the last round of a fit moved W: `fitting.column_change`"""
+    readings: int = 0
+    """how often an order was read off the model"""
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -69,12 +82,17 @@ class Phase:
     @property
     def new_order(self) -> bool:
         """Whether the silos have yet to hear of the order."""
-        return self.stage is Stage.ORDERED and self.rounds == 0
+        return self.rounds == 0 and (self.stage is Stage.ORDERED or (self.stage is Stage.FITTED and self.full))
+
+    @property
+    def full(self) -> bool:
+        """Whether all that the order allows is free."""
+        return bool(self.support.all())
 
     @property
     def number(self) -> float:
         """The phase as a number to plot: 1 without an order, 2 with one, 3 without λ."""
-        return {Stage.FREE: 1.0, Stage.RELAXED: 3.0}.get(self.stage, 2.0)
+        return {Stage.FREE: 1.0, Stage.FITTED: 3.0, Stage.RELAXED: 3.0}.get(self.stage, 2.0)
 
 
 def first_phase(shape: tuple[int, int]) -> Phase:
@@ -90,10 +108,9 @@ def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float) ->
     return replace(phase, stage=Stage.ORDERED, place=settled_order(strength), rounds=0)
 
 
-def judging(phase: Phase, W: FloatArray, threshold: float) -> Phase:
-    """Return the phase in which moves that would turn edges of `W` are judged; the same where it has no edge."""
-    moves = proposals(phase.place, np.abs(W[: W.shape[1]]) > WEAK * threshold)
-    return replace(phase, stage=Stage.JUDGING, moves=moves) if len(moves) else phase
+def dense(phase: Phase, W: FloatArray) -> bool:
+    """Say whether the lasso kept so much of what the order allows that it does not tell edges from the rest."""
+    return bool((W != 0).sum() > DENSE * forward(phase.place, W.shape[1]).sum())
 
 
 def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
@@ -113,6 +130,27 @@ def relaxed(phase: Phase, W: FloatArray) -> Phase:
     return replace(phase, stage=Stage.RELAXED, support=W != 0, rounds=0)
 
 
+def fitting(phase: Phase, W: FloatArray) -> Phase:
+    """Return the phase in which what is left in `W`, or all if that is much, is fitted in the metric of the model."""
+    support = np.ones_like(phase.support) if dense(phase, W) else W != 0
+    return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=NOTHING)
+
+
+def reread(phase: Phase, W: FloatArray, least: float) -> tuple[Phase, FloatArray]:
+    """Return the phase after the model of the fit, of the `W` last sent, was asked for its order, and W in that order.
+
+    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are as they were. All
+    that it allows is then fitted, from the model's own weights: what the lasso kept was chosen for another order.
+    """
+    covariance = implied_covariance(W, phase.variances)
+    place, variances = top_down(covariance)
+    if not phase.variances.sum() - variances.sum() > least:
+        return phase, W
+    weights = least_squares(covariance, covariance, forward(place, len(W)))
+    all_free = np.ones_like(phase.support)
+    return replace(phase, place=place, support=all_free, rounds=0, readings=phase.readings + 1), weights
+
+
 def next_phase(
     phase: Phase,
     W: FloatArray,
@@ -122,10 +160,10 @@ def next_phase(
     in_agreement: bool,
     rounds: int,
     worth: float,
-    may_relax: bool,
+    last: Stage,
     settings: RefinedSettings,
 ) -> Phase:
-    """Return the phase that the next round is in.
+    """Return the phase that the next round is in; `last` is the one that a run ends with: FITTED, RELAXED or ORDERED.
 
     `rounds` have finished in all; `worth` is by how much, in all silos together, a move must lower the variances.
     """
@@ -134,11 +172,13 @@ def next_phase(
         ripe = h < settings.settle_h and phase.rounds > FIRST_ROUNDS
         return settled(phase, W, scale, settings.threshold) if ripe or few_left else phase
     if phase.stage is Stage.JUDGING:
-        return after_judgement(phase, worth, settings.turns)
-    if not in_agreement:
+        judged = after_judgement(phase, worth, settings.turns)
+        return fitting(judged, W) if last is Stage.FITTED and judged.rounds else judged
+    if not in_agreement or phase.stage in (Stage.FITTED, Stage.RELAXED):
         return phase
-    if phase.turns < settings.turns and not few_left:
-        return judging(phase, W, settings.threshold)
-    if may_relax and phase.stage is not Stage.RELAXED:
-        return relaxed(phase, W)
-    return phase
+    over = phase.turns >= settings.turns or few_left or (last is Stage.FITTED and dense(phase, W))
+    edges = np.abs(W[: W.shape[1]]) > WEAK * settings.threshold
+    moves = NO_MOVES if over else proposals(phase.place, edges)
+    if len(moves) or last is Stage.FITTED:
+        return replace(phase, stage=Stage.JUDGING, moves=moves)
+    return relaxed(phase, W) if last is Stage.RELAXED else phase

@@ -107,7 +107,15 @@ class LinearProblem:
         d = W.shape[1]
         left = np.vstack([np.eye(d), -W[d:]])
         S = left.T @ self.moments.S @ left if len(W) > d else self.moments.S
-        return np.asarray(S + (d / self.moments.rows) ** 2 * np.diag(np.diag(S)))
+        return np.asarray(S + (d / self.moments.rows) ** 2 * np.diag(positive(np.diag(S))))
+
+
+def positive(squares: FloatArray) -> FloatArray:
+    """Return mean `squares` with the largest in place of those that are zero: of columns constant in a silo.
+
+    Centred, such a column explains nothing and nothing explains it, so any size will do.
+    """
+    return np.where(squares > 0, squares, squares.max() or 1.0)
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,10 @@ class Additions:
     settle_h: float = 2e-3
     """how small h must be for that"""
     turns: int = 0
-    """how often, at most, to look for edges of the settled order that are better turned (0: never)"""
+    """how often, at most, to look for edges of the settled order that are better turned, and for a better order in the
+    model of the fit (0: never)"""
     relax: bool = False
-    """fit again without λ on the entries the lasso kept (relaxed lasso), before τ is applied"""
+    """where rows are many, fit what the lasso kept, or all that the order allows, without λ before τ is applied"""
     rho2_settled: float = 0.03
     """ρ₂ once the order is settled: what is left is convex, and a looser consensus gets there sooner"""
     hold: float = 0.0
@@ -102,6 +103,7 @@ class RefinedSettings(Additions, ConsensusSettings):
     turns: int = 10
     relax: bool = True
     hold: float = 0.01
+    center: bool = True
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
