@@ -1,4 +1,4 @@
-"""The default, no option given, on data as owners have them: means, units and errors differ, graphs are dense, rows few.
+"""The default, no option given, on data as owners have them: other means, units and errors, dense graphs, few rows.
 
 `python benchmarks/real.py` runs all tables, `--table NAME` one of them. Columns are shuffled; the silos differ in size,
 some five times as large as others; 40,000 rows in all over 8 silos unless a line says otherwise. Seeds 2 to 6 (2 to 11
