@@ -54,6 +54,11 @@ class KnownOrder:
     precedes: NDArray[np.bool_]
     prior: Prior
 
+    @property
+    def anything(self) -> bool:
+        """Whether any edge is ruled out or required."""
+        return bool(self.prior.required.any()) or not self.prior.possible.all()
+
 
 def known_order(schema: Schema) -> KnownOrder:
     """Return what the public `schema` says is known."""
@@ -76,7 +81,8 @@ def equal_errors(S: FloatArray, rows: int, known: KnownOrder | None = None) -> L
     for _ in range(REFINEMENTS):
         # What a parent must explain, where all errors have the variance that the best fit leaves on average.
         least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
-        better = fit(equal_variance(S, least, d - 1, PASSES).order)
+        found = equal_variance(S, least, d - 1, PASSES)
+        better = fit(found.order) if known.anything else _fitted(S, found.weights, rows)
         if better.score <= best.score + EQUAL:
             break
         best = better
