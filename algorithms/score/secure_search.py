@@ -5,7 +5,8 @@ variables; a set covers all families within it. Each silo counts the joint state
 numbers of all silos stand in the same public places, and only their sum is needed. Equal counts give equal scores, bit
 for bit: the search takes exactly the steps that it takes on pooled rows.
 
-What leaves a silo: its part of the summed counts; for continuous data its part of the second moments, once. A round
+What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
+means, once; masked wherever there are two silos or more. A round
 costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are requested
 together with those needed now: fewer exchanges, more bytes.
 """
@@ -121,6 +122,7 @@ def _secure(
         reply_type=Numbers,
         max_rounds=settings.rounds,
         summand=summand,
+        needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
     )

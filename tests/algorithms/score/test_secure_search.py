@@ -12,6 +12,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
+from fedbnsl.data.federated import FederatedData, pool
 
 POOLED = {"secure-ges": "ges", "secure-boss": "boss"}
 both = pytest.mark.parametrize("name", POOLED)
@@ -26,8 +27,10 @@ class TestTheSameAsPooled:
         @given(seed=st.integers(0, 9), silos=st.sampled_from([1, 2, 7, 30]), deal=st.integers(0, 99))
         def check(seed, silos, deal):
             drawn = drawing(7, 400, seed, most_levels=most_levels)
-            pooled = learning(POOLED[name], drawn.dealt())
-            np.testing.assert_array_equal(learning(name, drawn.dealt(silos, deal)).weights, pooled.weights)
+            dealt = drawn.dealt(silos, deal)
+            whole = pool(FederatedData(dealt.schema, dict(dealt.tables)))
+            pooled = learning(POOLED[name], InProcessFederation(whole.schema, whole.tables))
+            np.testing.assert_array_equal(learning(name, dealt).weights, pooled.weights)
 
         check()
 
