@@ -32,7 +32,7 @@ class SearchSettings(ScoreSettings):
     most_cells: int = 1 << 15
     """families whose count table has more cells are not considered: too few rows would fall in each cell"""
     starts: int | Literal["auto"] = "auto"
-    """BOSS: random orders to start from, at most; auto: 10, of d > 20 variables 200 / d, at least 1"""
+    """BOSS: random orders to start from, at most; auto: 10, of d > 40 variables 400 / d, at least 1"""
     seed: int = 0
     """of the random orders, and of the order in which equally good changes are considered"""
 
@@ -46,7 +46,7 @@ class SearchSettings(ScoreSettings):
 
     def starts_of(self, d: int) -> int:
         """Return how many orders of `d` variables to start from: a start takes about as long as d³ scores."""
-        return max(1, min(10, 200 // d)) if self.starts == "auto" else self.starts
+        return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .boss import Boss, advance_boss, boss_from, graph_of
 from .families import Families
 
-AGREEING = 2
+AGREEING = 3
 """starts that end in the same greatest score before the others are left out"""
 _SAME = 1e-10
 """scores that differ by less than this share are equal: sums over silos are rounded differently"""
