@@ -34,7 +34,7 @@ TABLES = (
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
-COUNTS = "sums only: counts over sets of variables that the search asks about; of continuous data moments, once"
+COUNTS = "masked: counts over sets of variables that the search asks about; of continuous data centred moments, once"
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 

@@ -2,7 +2,8 @@
 
 `python benchmarks/score.py` runs all tables, `--table NAME` one of them; each writes results/score-NAME.json (every
 single run) and results/score-NAME.md. Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn
-from the network's published tables (pgmpy's wheel). CPU seconds are of all silos and the server, compiled code warm.
+from the network's published tables (pgmpy's wheel); its columns stand in an order drawn by the seed, and the searches
+take the same seed. CPU seconds are of all silos and the server, compiled code warm.
 """
 
 import datetime
@@ -16,12 +17,14 @@ from typing import Any
 
 import numpy as np
 from measure import RESULTS, run_tables, show
+from score_orders import ORDERS, PLAIN, AgainstOptimum, best_score, score_of, shuffled, small_sets
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.score.settings import SearchSettings
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.published import network
 
@@ -94,7 +97,9 @@ class Scored:
 
 
 def learn(name: str, params: dict[str, Any], data: FederatedData, seed: int = 0) -> tuple[Structure, Scored]:
-    """Learn from `data` inline and score against its truth."""
+    """Learn from `data` inline, the search's own seed among its settings, and score against its truth."""
+    if "seed" in registry.parameter_names(name):
+        params = {"seed": seed, **params}
     algorithm = registry.build(registry.specify(name, params))
     data = pool(data) if registry.entry(name).pooled else data
     federation = InProcessFederation(data.schema, data.tables, seed=seed)
@@ -124,8 +129,8 @@ def over_seeds(name: str, params: dict[str, Any], make: Callable[[int], Federate
 
 
 def drawn(name: str, silos: int) -> Callable[[int], FederatedData]:
-    """Return the maker of 5000 rows of a network, dealt to `silos` silos."""
-    return lambda seed: network(name, silos, ROWS // silos, seed)
+    """Return the maker of 5000 rows of a network, dealt to `silos` silos, with columns in an order by the seed."""
+    return lambda seed: shuffled(network(name, silos, ROWS // silos, seed), seed)
 
 
 def warm_up() -> None:
@@ -212,6 +217,50 @@ def large() -> None:
         publish("large", "Large networks, seed 2", rows, runs)
 
 
+def optima() -> None:
+    """BOSS against the best graph there is, d ≤ 11, by BDeu without a structure prior, over orders of the columns."""
+    rows, runs = [], {}
+    settings = SearchSettings(**PLAIN)
+    for name, make in small_sets().items():
+        best = best_score(make(), settings)
+        for search in ("secure-boss", "secure-ges"):
+            found = []
+            for order in ORDERS:
+                data = shuffled(make(), order)
+                structure, _ = learn(search, PLAIN, data, order)
+                found.append(AgainstOptimum(order, score_of(structure, data, settings), best))
+            runs[f"{name}, {search}"] = found
+        line: dict[str, Any] = {"data": name, "optimum": f"{best:.3f}"}
+        for search in ("secure-boss", "secure-ges"):
+            of = runs[f"{name}, {search}"]
+            line[f"{search}: orders that reach it"] = f"{sum(run.reached for run in of)}/{len(of)}"
+            line[f"{search}: greatest gap"] = f"{best - min(run.score for run in of):.3f}"
+        rows.append(line)
+    publish("optima", "Searches against exact optima, five orders of the columns", rows, runs)
+
+
+def orders() -> None:
+    """One data set a network with its columns in five orders: what depends on their order."""
+    rows, runs = [], {}
+    for name in ("alarm", "hailfinder", "win95pts"):
+        data = network(name, 5, ROWS // 5, 2)
+        for search in ("ges", "boss"):
+            both = [(learn(search, {}, shuffled(data, order), order), shuffled(data, order)) for order in ORDERS]
+            runs[f"{name}, {search}"] = of = [scored for (_, scored), _ in both]
+            scores = [score_of(structure, one, SearchSettings()) for (structure, _), one in both]
+            line = {
+                "network": name,
+                "search": search,
+                "SMHD": spread(of, "smhd"),
+                "SHD of CPDAGs": spread(of, "shd_cpdag"),
+            }
+            line |= {"SMHD of each": ", ".join(f"{run.smhd:g}" for run in of), "edges": spread(of, "edges")}
+            line |= {"BDeu": f"{statistics.mean(scores):.2f}", "range of BDeu": f"{max(scores) - min(scores):.3f}"}
+            line |= {"CPU s": spread(of, "cpu_seconds", 2), "asked SMHD": f"≤ {ASKED[name][0]:g}"}
+            rows.append(line)
+    publish("orders", "Pooled searches on one data set, five orders of the columns and seeds", rows, runs)
+
+
 def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Any]) -> None:
     """Print the table and write it, with its command, seeds and date, for RESULTS.md."""
     columns = list(rows[0])
@@ -224,7 +273,14 @@ def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[st
     (RESULTS / f"score-{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-TABLES: dict[str, Callable[[], None]] = {"fed": federated, "pooled": pooled, "ahead": look_ahead, "large": large}
+TABLES: dict[str, Callable[[], None]] = {
+    "fed": federated,
+    "pooled": pooled,
+    "ahead": look_ahead,
+    "large": large,
+    "optima": optima,
+    "orders": orders,
+}
 
 
 if __name__ == "__main__":

@@ -59,11 +59,14 @@ class FederatedData:
 def pool(data: FederatedData) -> FederatedData:
     """Return `data` with one silo "pooled": all rows, silo after silo in sorted order.
 
-    This is what the centralised baselines learn from. The truth stays, and of the silos' own weights what
+    This is what the centralised baselines learn from. Which continuous rows are whose stays known, as `stretches`, for
+    learners that centre them by silo as the federated ones do. The truth stays, and of the silos' own weights what
     `outlive_pooling` says.
     """
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
+    if data.schema.kind == "continuous":
+        stretches = tuple(len(data.tables[silo]) for silo in data.schema.silos)
     schema = replace(data.schema, rows={POOLED: len(table)}, stretches={POOLED: stretches} if stretches else {})
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}

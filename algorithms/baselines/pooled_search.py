@@ -20,7 +20,7 @@ from ..score.equivalence import class_of, member_of
 from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
-from ..score.procedures import BOSS, GES, ScoreSearch, search
+from ..score.procedures import BOSS, GES, ScoreSearch, search, search_moments
 from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
 from ..statistics.rows import cardinalities_of, open_rows
@@ -53,8 +53,10 @@ def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Br
 
 def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        scores = scores_of(open_rows(table, schema, silo), settings, settings.most_cells)
-        return arcs_of(member_of(search(procedure, len(schema.variables), settings, scores)))
+        rows, d = open_rows(table, schema, silo), len(schema.variables)
+        if rows.kind == "continuous":
+            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings)))
+        return arcs_of(member_of(search(procedure, d, settings, scores_of(rows, settings, settings.most_cells))))
 
     def open_server(schema: Schema) -> Server:
         refuse_wide(schema, settings.most_cells)

@@ -19,7 +19,8 @@ class Schema:
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
     `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
-    table: between stretches lies a gap, or another series begins; empty for data that are no time series.
+    table: between stretches lies a gap, or another series begins. Of continuous rows pooled from several silos they are
+    the numbers of rows of those; otherwise empty.
     `units` are about how large each column's deviations from its means are, powers of two: in them, numbers fit the
     fixed-point arithmetic of secure sums (`statistics/units.py`); empty where nobody has asked.
     """

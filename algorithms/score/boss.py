@@ -2,6 +2,8 @@
 
 Each variable in turn is moved to the place in the order where the total score is greatest, until no move improves it;
 then the backward phase of GES on the class of the graph gives a new order; and so on until the score no longer rises.
+The first sweep puts the variables one by one into an empty order (ours): most of a random order's parents would be
+those of a wrong order, many for each variable, and to score them costs more than all the rest of the search.
 As in `ges.py`, `advance_boss` scores nothing itself.
 """
 
@@ -22,34 +24,39 @@ class Boss:
     """The state of a search: in a sweep of moves if `backward` is done, else in the backward phase."""
 
     order: NDArray[np.int64]
-    """the variables, the first one without parents"""
+    """the variables, the first one without parents; in the first sweep those that it has placed"""
     sweep: NDArray[np.int64]
     """the variables in the order in which this sweep tries to move them"""
     at: int
     """how many of them it has tried"""
     moved: bool
     """whether it has moved any"""
+    best: NDArray[np.int64]
+    """the order that the last backward phase began with"""
     total: float
-    """the score of the order that the last backward phase began with"""
+    """its score"""
     backward: EquivalenceSearch
     trees: Trees
     done: bool = False
 
 
-def boss_from(order: NDArray[np.int64]) -> Boss:
-    """Return the start of a search from `order`."""
+def boss_from(order: NDArray[np.int64], trees: Trees | None = None) -> Boss:
+    """Return the start of a search that places the variables in `order`.
+
+    `trees` are those that other searches over the same families have grown; the search goes on to grow them.
+    """
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD), phase=len(BACKWARD))
-    return Boss(order, order, 0, False, -np.inf, rest, no_trees())
+    return Boss(order[:0], order, 0, False, order, -np.inf, rest, no_trees() if trees is None else trees)
 
 
 def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
     With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
+    Writes to the arrays of `boss.trees`, which hold nothing but what follows from the scores.
     """
-    boss = replace(boss, trees=boss.trees.copy())
-    d = len(boss.order)
+    d = len(boss.sweep)
     while not boss.done:
         boss = replace(boss, trees=boss.trees.roomy(families, d))
         if not boss.backward.done:
@@ -57,13 +64,13 @@ def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
             boss = _reordered(replace(boss, backward=backward), families) if backward.done else boss
         elif boss.at < d:
             x = boss.sweep[boss.at]
-            order, stopped = better_place(boss.order, x, boss.trees.arrays, families.tables)
+            order, stopped = better_place(boss.order, x, d, boss.trees.arrays, families.tables)
             if not stopped:
-                better = bool((order != boss.order).any())
+                better = not np.array_equal(order, boss.order)
                 boss = replace(boss, order=order, at=boss.at + 1, moved=boss.moved or better)
             elif ahead:
                 for other in boss.sweep[boss.at + 1 :]:
-                    better_place(boss.order, other, boss.trees.arrays, families.tables)
+                    better_place(boss.order, other, d, boss.trees.arrays, families.tables)
         elif boss.moved:
             boss = replace(boss, sweep=boss.order, at=0, moved=False)
         else:
@@ -79,11 +86,14 @@ def graph_of(boss: Boss, families: Families) -> NDArray[np.bool_]:
 
 
 def _end_of_sweeps(boss: Boss, families: Families) -> Boss:
-    """Return the search with its backward phase begun, or done if the score has not risen since the last one."""
+    """Return the search with its backward phase begun, or done if the score has not risen since the last one.
+
+    The end is the order of the greatest score: the backward phase can lead to an order whose sweeps end lower.
+    """
     dag, total = order_graph(boss.order, boss.trees.arrays, families.tables)
-    if total <= boss.total + LEAST:
-        return replace(boss, done=True)
-    return replace(boss, total=total, backward=search_from(np.asarray(dag), BACKWARD))
+    if total <= boss.total + rounding(total):
+        return replace(boss, order=boss.best, done=True)
+    return replace(boss, best=boss.order, total=total, backward=search_from(np.asarray(dag), BACKWARD))
 
 
 def _reordered(boss: Boss, families: Families) -> Boss:
@@ -98,17 +108,29 @@ def _reordered(boss: Boss, families: Families) -> Boss:
 
 
 @njit(cache=True)
-def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def rounding(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the greatest difference between scores near `total` that is still rounding.
+
+    A total is a sum over many variables and rows: on many rows its last digits exceed any fixed bound, and a search
+    that took them for gains would never end.
+    """
+    return max(LEAST, 1e-12 * abs(total))
+
+
+@njit(cache=True)
+def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the order with x at its best place, and whether missing scores or missing room prevented that.
+
+    `order` holds some or all of the `n_variables` variables; x may be new to it.
 
     The score of x at place i, and those of the others after i, with and without x before them, are sums over walks. Of
     places that differ only by rounding the first is taken, because sums over silos are rounded differently.
     """
-    d = len(order)
     rest = order[order != x]
+    d = len(rest) + 1
     own, without, with_x = np.zeros(d), np.zeros(d - 1), np.zeros(d - 1)
-    family = np.empty(d + 1, np.int64)
-    allowed = np.zeros(d, np.bool_)
+    family = np.empty(n_variables + 1, np.int64)
+    allowed = np.zeros(n_variables, np.bool_)
     stopped = False
     for i in range(d):
         own[i], stop = _score(x, allowed, tree, tables, family)
@@ -126,9 +148,9 @@ def better_place(order, x, tree, tables):  # type: ignore[no-untyped-def]  # noq
     total = own
     for i in range(d):
         total[i] += without[:i].sum() + with_x[i:].sum()
-    now = np.flatnonzero(order == x)[0]
-    best = int(np.argmax(total >= total.max() - LEAST))
-    if total[best] <= total[now] + LEAST:
+    least = rounding(total.max())
+    best = int(np.argmax(total >= total.max() - least))
+    if d == len(order) and total[best] <= total[np.flatnonzero(order == x)[0]] + least:
         return order, False
     return np.concatenate((rest[:best], np.array([x]), rest[best:])), False
 

@@ -65,6 +65,7 @@ def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSetting
     d = len(S)
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R, known, rng = S / np.outer(scale, scale), prior or no_prior(d), np.random.default_rng(settings.seed)
+    np.fill_diagonal(R, 1.0)
     best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
     while tried < settings.starts and agreeing < settings.agreeing:
         dag, total = _search(R, rng.permutation(d), price / rows, known, settings, rng)

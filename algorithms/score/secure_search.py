@@ -5,7 +5,8 @@ variables; a set covers all families within it. Each silo counts the joint state
 numbers of all silos stand in the same public places, and only their sum is needed. Equal counts give equal scores, bit
 for bit: the search takes exactly the steps that it takes on pooled rows.
 
-What leaves a silo: its part of the summed counts; for continuous data its part of the second moments, once. A round
+What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
+means, once; masked wherever there are two silos or more. A round
 costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are requested
 together with those needed now: fewer exchanges, more bytes.
 """
@@ -34,14 +35,13 @@ from ..statistics.rows import (
     open_rows,
     summand,
 )
-from .boss import Boss
 from .discrete import TOO_WIDE
 from .families import Batch, Families, no_families
-from .gaussian import score_moments
 from .ges import EquivalenceSearch
-from .procedures import BOSS, GES, ScoreSearch, State, search
+from .procedures import BOSS, GES, ScoreSearch, State, search_moments, shuffled
 from .scoring import refuse_wide
 from .settings import SearchSettings
+from .starts import Starts
 from .tables import affordable, score_tables, sets_of, too_wide
 
 
@@ -88,10 +88,10 @@ class GesServer(Server[EquivalenceSearch]):
 
 
 @dataclass(frozen=True)
-class BossServer(Server[Boss]):
+class BossServer(Server[Starts]):
     """The server's state in a BOSS."""
 
-    state: Boss
+    state: Starts
 
 
 def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
@@ -123,6 +123,7 @@ def _secure(
         max_rounds=settings.rounds,
         summand=summand,
         entry_units=entry_units,
+        needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
     )
@@ -159,7 +160,8 @@ def _learned(
         return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
     batch = asked(server, settings)
     scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
-    return _advanced(replace(server, families=server.families.copy().with_scores(scores)), procedure, settings)
+    families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
+    return _advanced(replace(server, families=families, state=state), procedure, settings)
 
 
 def question(server: Server[Any], settings: SecureSearch) -> Query:
@@ -172,7 +174,8 @@ def question(server: Server[Any], settings: SecureSearch) -> Query:
 
 def asked(server: Server[Any], settings: SecureSearch) -> Batch:
     """Return the families that this exchange is to score."""
-    return affordable(server.families.wanted, server.cardinalities, settings.most_cells, settings.cells)
+    wanted = shuffled(len(server.variables), settings).families(server.families.wanted)
+    return affordable(wanted, server.cardinalities, settings.most_cells, settings.cells)
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
@@ -189,15 +192,17 @@ def measures(server: Server[Any]) -> dict[str, float]:
 def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
     """Return the state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
+    within = shuffled(len(server.variables), settings)
     while not state.done:
         if len(families.wanted):
-            if server.kind == "continuous" or not too_wide(families.wanted, server.cardinalities, settings.most_cells):
+            wanted = within.families(families.wanted)
+            if server.kind == "continuous" or not too_wide(wanted, server.cardinalities, settings.most_cells):
                 break
             families = families.with_scores(np.full(len(families.wanted), TOO_WIDE))
         state = procedure.advance(state, families, settings.ahead)
         if families.full:
             families = families.grown()
-    found = procedure.graph(state, families) if state.done else server.found
+    found = within.graph(procedure.graph(state, families)) if state.done else server.found
     return replace(server, state=state, families=families, found=found, done=state.done)
 
 
@@ -206,5 +211,5 @@ def _from_moments(
 ) -> Server[Any]:
     """Return the final state: the moments give every score."""
     d = len(server.variables)
-    found = search(procedure, d, settings, lambda batch: score_moments(moments, d, batch))
+    found = search_moments(procedure, moments, d, settings)
     return replace(server, found=found, done=True)

@@ -53,11 +53,22 @@ class SearchSettings(ScoreSettings):
     """GES: also turn edges, and repeat all phases until nothing changes"""
     most_cells: int = 1 << 15
     """families whose count table has more cells are not considered: too few rows would fall in each cell"""
+    starts: int | Literal["auto"] = "auto"
+    """BOSS: random orders to start from, at most; auto: 10, of d > 40 discrete variables 400 / d, at least 1"""
+    seed: int = 0
+    """of the random orders, and of the order in which equally good changes are considered"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.most_cells >= 1, "most_cells", self.most_cells, "1 or more")
+        if self.starts != "auto":
+            require(self.starts >= 1, "starts", self.starts, "1 or more, or auto")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+    def starts_of(self, d: int) -> int:
+        """Return how many orders of `d` variables to start from: a start takes about as long as d³ scores."""
+        return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
 
 @dataclass(frozen=True)

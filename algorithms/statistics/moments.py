@@ -37,6 +37,21 @@ def pooled_moments(table: FloatArray) -> FloatArray:
     return pooled_packing(d).pack(rows=float(len(table)), sums=table.sum(axis=0), products=products(table))
 
 
+def centred_moments(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
+    """Return the pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
+
+    A stretch is what one silo has. A difference between the means of silos says nothing about structure, and none of
+    them leaves: the sums are zero. The means cost a degree of freedom a stretch, so rows count as n_rows − stretches.
+    """
+    d = table.shape[1]
+    total = np.zeros((d, d))
+    for part in np.split(table, np.cumsum(lengths)[:-1]):
+        about_means = products(part, center=True)
+        constant = np.diag(about_means) <= ROUNDING * np.einsum("ki,ki->i", part, part)
+        total += np.where(constant | constant[:, None], 0.0, about_means)
+    return pooled_packing(d).pack(rows=float(len(table) - len(lengths)), sums=np.zeros(d), products=total)
+
+
 def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
     """Return pooled moments with all but the number of rows divided by `all_rows`.
 

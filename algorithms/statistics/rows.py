@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .count_tables import count
-from .moments import per_row, pooled_moments
+from .moments import centred_moments, per_row
 from .units import of_columns, of_moments
 
 NOTHING: FloatArray = np.empty(0)
@@ -17,7 +17,7 @@ NOTHING: FloatArray = np.empty(0)
 
 @dataclass(frozen=True)
 class Rows:
-    """A silo's rows: of discrete data the level codes `[d, n_rows]`, of continuous data only their pooled moments."""
+    """A silo's rows: of discrete data the level codes `[d, n_rows]`, of continuous data only their centred moments."""
 
     kind: Kind
     columns: NDArray[np.int16]
@@ -55,7 +55,8 @@ def open_rows(table: NDArray[Any], schema: Schema, silo: str) -> Rows:
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, pooled_moments(table), all_rows)
+        moments = centred_moments(table, schema.stretches.get(silo, (len(table),)))
+        return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
     wrong = np.argwhere((table < 0) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]

@@ -44,6 +44,17 @@ class DescribedLabels(Described):
 
 
 @dataclass(frozen=True)
+class DescribedPooled(Described):
+    """The same for continuous rows from several silos, with how many come from each."""
+
+    stretches: tuple[int, ...]
+
+    def schema(self) -> Schema:
+        """Return the schema of all these rows in one silo."""
+        return Schema(self.variables, {self.silo: self.rows}, stretches={self.silo: self.stretches})
+
+
+@dataclass(frozen=True)
 class DescribedSeries(Described):
     """The same for time series, with the lengths of their unbroken stretches, and the time between two rows."""
 
@@ -77,6 +88,9 @@ def describe_rows(silo: str, source: Path, about: Mapping[str, Any] | None = Non
     if own.kind == "time-series":
         (stretches,) = own.stretches.values()
         return DescribedSeries(silo, own.variables, rows, stretches, step)
+    if own.stretches:
+        (stretches,) = own.stretches.values()
+        return DescribedPooled(silo, own.variables, rows, stretches)
     return Described(silo, own.variables, rows)
 
 

@@ -6,8 +6,9 @@ import pytest
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.spec import spec_of
 from fedbnsl.flows.learn import learn
-from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 
 from .test_cli import run
 
@@ -42,3 +43,9 @@ def test_what_needs_every_reply_cannot_be_masked(capsys, two, tmp_path):
     assert code == 2
     assert "needs each silo's reply, not only their sum" in err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("params", "expected"), [({}, 5), ({"seed": "9"}, 9)])
+def test_the_seed_of_a_run_is_that_of_its_search(params, expected):
+    options = LearnOptions(algorithm="boss", seed=5, params=params)
+    assert spec_of(options).settings.seed == expected

@@ -15,7 +15,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
-from fedbnsl.data.federated import pool
+from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.surrogate import surrogate
 
 FEDERATED = ("fed-pc", "fed-fci")
@@ -49,7 +49,8 @@ class TestTheSameAsPooled:
             owner = np.random.default_rng(deal).integers(0, silos, 700)
             owner[:silos] = np.arange(silos)
             split = dealing(drawn, [np.flatnonzero(owner == k) for k in range(silos)], kind)
-            pooled = structure(POOLED[name], dealing(drawn, [np.arange(700)], kind))
+            whole = pool(FederatedData(split.schema, dict(split.tables)))
+            pooled = structure(POOLED[name], InProcessFederation(whole.schema, whole.tables))
             np.testing.assert_array_equal(structure(name, split).weights, pooled.weights)
 
         check()

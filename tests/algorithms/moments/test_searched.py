@@ -19,8 +19,7 @@ def learned(name, tables, **params):
 
 def centred(seed, rows=3000):
     data = homogeneous(10, 3, rows, seed)
-    mean = np.concatenate(list(data.tables.values())).mean(axis=0)
-    return {silo: table - mean for silo, table in data.tables.items()}, data.truth
+    return {silo: table - table.mean(axis=0) for silo, table in data.tables.items()}, data.truth
 
 
 @pytest.mark.parametrize("seed", [100, 101, 102])

@@ -50,7 +50,7 @@ def walked(order, drawn):
     families, trees = no_families(), no_trees()
     while True:
         trees = trees.roomy(families, len(order))
-        _, stopped = better_place(order, order[0], trees.arrays, families.tables)
+        _, stopped = better_place(order, order[0], len(order), trees.arrays, families.tables)
         if not stopped:
             return order_graph(order, trees.arrays, families.tables)
         families = answered(families, drawn.scores())
@@ -85,7 +85,7 @@ class TestTrees:
             families, trees, stopped = no_families(), no_trees(), True
             while stopped:
                 trees = trees.roomy(families, 6)
-                moved, stopped = better_place(order, 2, trees.arrays, families.tables)
+                moved, stopped = better_place(order, 2, 6, trees.arrays, families.tables)
                 families = answered(families, drawn.scores()) if stopped else families
             rest = [v for v in order.tolist() if v != 2]
             best = max(total_of([*rest[:at], 2, *rest[at:]], score) for at in range(6))

@@ -12,6 +12,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
+from fedbnsl.algorithms.secure.masked import applies
+from fedbnsl.data.federated import FederatedData, pool
 
 POOLED = {"secure-ges": "ges", "secure-boss": "boss"}
 both = pytest.mark.parametrize("name", POOLED)
@@ -26,8 +28,10 @@ class TestTheSameAsPooled:
         @given(seed=st.integers(0, 9), silos=st.sampled_from([1, 2, 7, 30]), deal=st.integers(0, 99))
         def check(seed, silos, deal):
             drawn = drawing(7, 400, seed, most_levels=most_levels)
-            pooled = learning(POOLED[name], drawn.dealt())
-            np.testing.assert_array_equal(learning(name, drawn.dealt(silos, deal)).weights, pooled.weights)
+            dealt = drawn.dealt(silos, deal)
+            whole = pool(FederatedData(dealt.schema, dict(dealt.tables)))
+            pooled = learning(POOLED[name], InProcessFederation(whole.schema, whole.tables))
+            np.testing.assert_array_equal(learning(name, dealt).weights, pooled.weights)
 
         check()
 
@@ -182,3 +186,21 @@ class TestBadInput:
     def test_settings_out_of_range_are_named(self, name, parameter, value):
         with pytest.raises(BadInput, match=rf"parameter {parameter} is {value}"):
             registry.specify(name, {parameter: value})
+
+
+@both
+def test_means_of_silos_change_nothing(name, drawing, learning):
+    dealt = drawing(8, 2000, 3, most_levels=1).dealt(5)
+    rng = np.random.default_rng(0)
+    moved = {silo: table + rng.uniform(-5, 5, 8) for silo, table in dealt.tables.items()}
+    found = learning(name, dealt)
+    np.testing.assert_array_equal(learning(name, InProcessFederation(dealt.schema, moved)).weights, found.weights)
+    assert found.adjacency.any()
+
+
+@both
+def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
+    searching = registry.build(registry.specify(name, {}))
+    drawn = drawing(4, 100, 0)
+    assert applies(searching, drawn.dealt(2).schema, asked=False)
+    assert not applies(searching, drawn.dealt(1).schema, asked=False)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.statistics.moments import (
+    centred_moments,
     correlation,
     covariance,
     in_own_units,
@@ -58,3 +59,22 @@ def test_residual_variances_are_the_mean_squares_of_residuals():
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_own_units_make_the_diagonal_one(scale):
     np.testing.assert_allclose(np.diag(in_own_units(scale * products(table(4)))), 1.0)
+
+
+def test_moments_centred_by_silo_are_those_of_rows_less_their_silos_means():
+    X = table(3)
+    shifted = X + np.repeat([[0.0], [50.0], [-7.0]], [10, 25, 5], axis=0)
+    lengths = (10, 25, 5)
+    parts = sum(centred_moments(part, (len(part),)) for part in np.split(shifted, [10, 35]))
+    np.testing.assert_allclose(parts, centred_moments(shifted, lengths), atol=1e-8)
+    n, S = covariance(parts, 4)
+    assert n == 40 - 3
+    within = np.vstack([part - part.mean(axis=0) for part in np.split(X, [10, 35])])
+    np.testing.assert_allclose(S, within.T @ within / n, rtol=1e-7, atol=1e-8)
+
+
+def test_a_column_that_is_constant_in_each_silo_has_no_variance_left():
+    X = table(4)
+    X[:, 1] = np.repeat([0.1, 0.7], 20)
+    _, R = correlation(centred_moments(X, (20, 20)), 4)
+    np.testing.assert_array_equal(R[1], np.eye(4)[1])
