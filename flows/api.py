@@ -116,6 +116,7 @@ def learn(
     secure: bool = DEFAULTS.secure,
     parameters: bool = DEFAULTS.parameters,
     smoothing: float = DEFAULTS.smoothing,
+    bootstrap: int = DEFAULTS.bootstrap,
     dask_address: str | None = DEFAULTS.dask_address,
     silo_patience: float = DEFAULTS.silo_patience,
     **params: Any,
@@ -142,6 +143,7 @@ def learn(
             secure=secure,
             parameters=parameters,
             smoothing=smoothing,
+            bootstrap=bootstrap,
             dask_address=dask_address,
             silo_patience=silo_patience,
         )

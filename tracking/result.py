@@ -8,6 +8,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
@@ -70,6 +71,18 @@ class Parameters:
     """how well a dynamic model forecasts the data it was fitted to, where the silos' sums tell"""
 
 
+@dataclass(frozen=True)
+class Confidence:
+    """What resamples of the silos' rows say of a structure: how many of them have each edge."""
+
+    strengths: Strengths
+    threshold: float
+    """the strength that an edge of the averaged network exceeds"""
+    averaged: Structure
+    exchanges: int
+    bytes_sent: int
+
+
 NO_PARAMETERS = Parameters(None, "parameters were not asked for")
 
 
@@ -109,6 +122,15 @@ class RunResult:
     """None for a run without noise"""
     secure: bool = False
     """whether the coordinator saw only sums"""
+    bootstrap: int = 0
+    """how many resamples were asked for"""
+    confidence: Confidence | None = None
+    """how sure the edges are, where that was asked for"""
+
+
+def strengths_in(result: RunResult) -> Strengths | None:
+    """Return how many resamples have each edge, None where that is not known."""
+    return result.confidence.strengths if result.confidence else None
 
 
 def radius_of(structure: Structure) -> float | None:

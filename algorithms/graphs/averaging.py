@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .dag import reachable
 from .strengths import Strengths
-from .structure import Structure
+from .structure import GraphKind, Structure
 
 
 def shares(strengths: Strengths) -> NDArray[np.float64]:
@@ -34,19 +34,20 @@ def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
 def average(strengths: Strengths) -> Structure:
     """Return the averaged network: of the significant edges the strongest first, each unless it closes a cycle.
 
-    An edge points the way it has in most of the structures that have it; one that has both ways in equally many is
-    undirected, and the network then is a CPDAG in form, as it is if any of the structures was one: it need not be the
-    class of a DAG. Its weights are 1.
+    An edge points the way it has in more than half of the structures that have it; without such a majority it is not
+    directed. So what most CPDAGs leave open stays open, where bnlearn directs it by any chance majority among the
+    others; of DAGs both give the same. If all structures are DAGs and no edge has both ways equally often, the network
+    is a DAG, else a CPDAG in form: it need not be the class of a DAG. Its weights are 1.
     """
     threshold = inclusion_threshold(shares(strengths))
-    found = np.zeros(strengths.toward.shape, np.bool_)
+    found = np.zeros(strengths.arrows.shape, np.bool_)
     arrows = np.zeros_like(found)
     for i, j in _strongest_first(strengths, threshold):
-        if strengths.toward[i, j] == strengths.toward[j, i]:
+        if not 2 * strengths.arrows[i, j] > strengths.joined[i, j]:
             found[i, j] = found[j, i] = True
         elif not reachable(arrows, (j,))[i]:
             found[i, j] = arrows[i, j] = True
-    kind = "cpdag" if strengths.undirected or (found & found.T).any() else "dag"
+    kind: GraphKind = "cpdag" if not strengths.dags or (found & found.T).any() else "dag"
     lagged = (strengths.lagged > threshold).astype(np.float64) if len(strengths.at_lags) else None
     return Structure(strengths.variables, found.astype(np.float64), kind, lagged=lagged)
 

@@ -25,17 +25,24 @@ class Strengths:
 
     variables: tuple[str, ...]
     structures: int
-    toward: NDArray[np.float64]
-    """how many have i → j, those in which the edge is not directed counted by half, `[d, d]`"""
+    arrows: NDArray[np.float64]
+    """how many have i → j, `[d, d]`"""
+    lines: NDArray[np.float64]
+    """how many join i and j by an edge that is not directed, `[d, d]`, symmetric"""
     at_lags: NDArray[np.float64]
     """how many have i → j at each lag, `[lags, d, d]`"""
-    undirected: bool
-    """whether any of the structures may have edges that are not directed"""
+    dags: bool
+    """whether all of the structures are DAGs"""
+
+    @property
+    def joined(self) -> NDArray[np.float64]:
+        """How many of the structures join i and j, `[d, d]`, symmetric."""
+        return self.arrows + self.arrows.T + self.lines
 
     @property
     def strength(self) -> NDArray[np.float64]:
         """The share of the structures in which i and j are joined, `[d, d]`, symmetric."""
-        return np.asarray((self.toward + self.toward.T) / self.structures)
+        return self.joined / self.structures
 
     @property
     def lagged(self) -> NDArray[np.float64]:
@@ -45,8 +52,8 @@ class Strengths:
     @property
     def direction(self) -> NDArray[np.float64]:
         """Of the structures that join i and j, the share in which i → j, `[d, d]`; 0 where none joins them."""
-        joined = self.toward + self.toward.T
-        return np.divide(self.toward, joined, out=np.zeros_like(joined), where=joined > 0)
+        joined = self.joined
+        return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
     def of(self, edge: Edge) -> tuple[float, float | None]:
         """Return strength and direction of `edge` from its source to its target; None where no structure has it.
@@ -64,22 +71,26 @@ class Strengths:
 def strengths_of(structures: Sequence[Structure]) -> Strengths:
     """Return how many of the `structures`, all over the same variables, have each edge."""
     lags = max(one.lags for one in structures)
+    pointing = [_arrows_and_lines(one) for one in structures]
     return Strengths(
         structures[0].variables,
         len(structures),
-        np.sum([arrows(one) for one in structures], axis=0),
+        np.sum([arrows for arrows, _ in pointing], axis=0, dtype=np.float64),
+        np.sum([lines for _, lines in pointing], axis=0, dtype=np.float64),
         np.sum([lagged_of(one, lags) != 0 for one in structures], axis=0, dtype=np.float64),
-        any(one.kind != "dag" for one in structures),
+        all(one.kind == "dag" for one in structures),
     )
 
 
-def arrows(structure: Structure) -> NDArray[np.float64]:
-    """Return 1 where i → j and ½ where the edge points neither way, or both, `[d, d]`.
+def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return where i → j, and where an edge points neither way, or both, `[d, d]` each.
 
     In a PAG an edge points from i to j if it has an arrow head at j alone, whatever its mark at i.
     """
-    found = np.zeros(structure.weights.shape)
-    for i, j, at_i, at_j in edges_of(structure).tolist():
-        found[i, j], found[j, i] = (1.0, 0.0) if at_j == ARROW != at_i else (0.5, 0.5)
-    both = structure.adjacency & structure.adjacency.T
-    return np.where(both, 0.5, found) if structure.kind == "dag" else found
+    edges = edges_of(structure)
+    arrows, lines = np.zeros((2, *structure.weights.shape), np.bool_)
+    one_way = (edges[:, 3] == ARROW) & (edges[:, 2] != ARROW)
+    arrows[edges[one_way, 0], edges[one_way, 1]] = True
+    lines[edges[~one_way, 0], edges[~one_way, 1]] = True
+    both = arrows & arrows.T
+    return arrows & ~both, lines | lines.T | both

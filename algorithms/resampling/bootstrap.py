@@ -121,7 +121,7 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
 def open_silo(
     learner: Learner, settings: Bootstrap, table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator
 ) -> Silo:
-    """Return the silo with the seeds of its resamples drawn: from each follow its rows, and its learner's randomness."""
+    """Return the silo with the seeds of its resamples: from each follow its rows, and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)
     drawn = resampled_schema(schema, settings.lags)
 

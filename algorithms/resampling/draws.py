@@ -41,14 +41,12 @@ def blocks(schema: Schema, silo: str, lags: int) -> tuple[int, ...]:
             f"one of {lags + LEAST} rows at least is needed"
         )
     total = int(own.sum())
-    size = max(LEAST, min(round(total ** (1 / 3)), int(enough.min())))
+    size = max(LEAST, min(round(float(np.cbrt(total))), int(enough.min())))
     whole, rest = divmod(total, size)
     return (size,) * whole + (rest,) * (rest > 0)
 
 
-def resample(
-    table: NDArray[Any], schema: Schema, silo: str, lags: int, generator: np.random.Generator
-) -> NDArray[Any]:
+def resample(table: NDArray[Any], schema: Schema, silo: str, lags: int, generator: np.random.Generator) -> NDArray[Any]:
     """Return rows of `table` `[n_rows, n_variables]` drawn with replacement, as `resampled_schema` describes them."""
     if schema.kind != "time-series":
         return np.asarray(table[generator.integers(len(table), size=len(table))])

@@ -54,6 +54,7 @@ def job_inline(settings: LearnSettings, run_id: str, data: FederatedData | None 
         budget=settings.budget or math.inf,
         parameters=settings.parameters,
         smoothing=settings.smoothing,
+        bootstrap=settings.bootstrap,
         seed=settings.seed,
         engine="inline",
         dataset=Path(settings.data).absolute().name,

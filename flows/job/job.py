@@ -26,6 +26,8 @@ class Job:
     """whether to learn the parameters of the structure, too"""
     smoothing: float
     """equivalent sample size of the prior of probability tables"""
+    bootstrap: int = 0
+    """from how many resamples to learn again, for how sure the edges are; 0 for none"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
