@@ -69,11 +69,18 @@ def figures_of(found: Confidence | None, job: Job) -> dict[str, Metric]:
     if found is None:
         return {"bootstrap": None, "threshold": None}
     scores = against(found.averaged, job.truth, job.allow_cyclic_truth)
+    edges, shd = ([scores[name], scores.get(f"lagged_{name}") or 0] for name in ("edges", "shd"))
     return {
         "bootstrap": found.strengths.structures,
         "threshold": found.threshold,
-        "averaged_edges": scores["edges"],
-        "averaged_shd": scores["shd"],
+        "averaged_edges": _sum(edges),
+        "averaged_shd": _sum(shd),
         "bootstrap_rounds": found.exchanges,
         "bootstrap_bytes": found.bytes_sent,
     }
+
+
+def _sum(figures: list[Metric]) -> Metric:
+    """Return the sum of a figure of the edges within one time and that of the lagged ones, None if it is not known."""
+    known = [one for one in figures if isinstance(one, int | float)]
+    return sum(known) if len(known) == len(figures) else None

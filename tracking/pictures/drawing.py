@@ -59,14 +59,14 @@ def draw_graph(
     return figure
 
 
-def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, more: float) -> None:
+def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, width: float) -> None:
     """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route.
 
-    Its line is as wide as those of its category, and so many points `more`.
+    Its line is `width` points wide.
     """
     from matplotlib.patches import PathPatch
 
-    style, width = STYLES[edge.category], STYLES[edge.category].width + more
+    style = STYLES[edge.category]
     route = route.copy()
     ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
     for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):

@@ -153,7 +153,7 @@ def _draw_lagged(
     edge: LaggedEdge,
     ports: Ports,
     tracks: dict[tuple[LaggedEdge, int], float],
-    more: float,
+    width: float,
 ) -> None:
     """Draw an edge from an earlier column to the last one, on its track past the columns on its way."""
     start, end = ports[edge, "source"], ports[edge, "target"]
@@ -161,7 +161,7 @@ def _draw_lagged(
     for lag in range(edge.lag - 1, 0, -1):
         points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
     points.append((grid.left(0) - 0.8 * HEAD, end))
-    _draw_route(axes, edge, np.array(points), more)
+    _draw_route(axes, edge, np.array(points), width)
     _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0)
 
 
@@ -181,7 +181,7 @@ def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, 
     return tracks
 
 
-def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, more: float) -> None:
+def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) -> None:
     """Draw an edge within one time, from the right side of a box at t to that of another."""
     from matplotlib.path import Path
 
@@ -189,7 +189,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, more: float) -
     start, end = ports[edge, "source"], ports[edge, "target"]
     stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
     vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
-    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), more)
+    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), width)
     for mark, y in ((edge.at_source, start), (edge.at_target, end)):
         if mark == ARROW:
             _draw_head(axes, edge, np.array([x, y]), 1.0)
@@ -200,7 +200,7 @@ def _reach(grid: Grid, edge: Edge) -> float:
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
 
 
-def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, more: float) -> None:
+def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, width: float) -> None:
     """Draw S-curves between the columns and straight lines through them."""
     from matplotlib.path import Path
 
@@ -214,14 +214,14 @@ def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, more: float) -> No
         else:
             vertices.append(end)
             codes.append(Path.LINETO)
-    _draw_path(axes, edge, Path(np.array(vertices), codes), more)
+    _draw_path(axes, edge, Path(np.array(vertices), codes), width)
 
 
-def _draw_path(axes: "Axes", edge: Edge, path: "Path", more: float) -> None:
+def _draw_path(axes: "Axes", edge: Edge, path: "Path", width: float) -> None:
     from matplotlib.patches import PathPatch
 
     style = STYLES[edge.category]
-    line = PathPatch(path, fill=False, ec=style.colour, lw=style.width + more, ls=style.line, capstyle="butt")
+    line = PathPatch(path, fill=False, ec=style.colour, lw=width, ls=style.line, capstyle="butt")
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_patch(line)
 
