@@ -30,9 +30,10 @@ from .silo_edges import silo_edges
 MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
-FURTHER = ("averaged.csv", "matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
-"""of runs with resamples, of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has
-its own structure"""
+FURTHER = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
+"""of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
+AVERAGED = "averaged.csv"
+"""the averaged network of a run with resamples"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
@@ -78,12 +79,12 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 
 
 def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
-    """Return the files that only some runs have: those among `FURTHER`."""
+    """Return the files that only some runs have: `AVERAGED` and those among `FURTHER`."""
     found: dict[str, str | bytes] = {}
     if result.structure.lags and len(result.structure.variables) <= UNROLLED_UP_TO:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
     if result.confidence:
-        found["averaged.csv"] = structure_csv(result.confidence.averaged, result.confidence.strengths)
+        found[AVERAGED] = structure_csv(result.confidence.averaged, result.confidence.strengths)
     if result.local_structures:
         found["silo_structures.csv"] = silo_structures_csv(result.local_structures)
         found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
