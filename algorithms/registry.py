@@ -379,7 +379,7 @@ STEPS: dict[str, Entry] = {
 
 WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(
-        summary="the learner on rows that each silo draws anew from its own, many times in lockstep",
+        summary="the learner on rows that each silo draws from its own, many times in lockstep",
         config=bootstrap.Bootstrap,
         wrap=bootstrap.wrap,
     ),

@@ -11,7 +11,7 @@ the run itself, as if they were sure, is beside it. CPU seconds are of all silos
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,13 @@ def data_of(seed: int, rows: int) -> FederatedData:
     return FederatedData(schema, tables, data.truth.reordered(names))
 
 
-def measured(name: str, params: dict[str, Any], seed: int, rows: int, resamples: int) -> Sure:
+def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Bootstrap) -> Sure:
     """Return how sure `name` is of the edges in the data of `seed`, and how right."""
     data = data_of(seed, rows)
     assert data.truth is not None
     spec = registry.specify(name, params)
     alone = learn(name, params, data, seed).structure
-    algorithm = registry.build(spec.wrapped("bootstrap", Bootstrap(resamples)))
+    algorithm = registry.build(spec.wrapped("bootstrap", how))
     start = time.process_time()
     *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables, seed))
     found = strengths_of(structures(registry.build(spec), last.server))
@@ -121,16 +121,17 @@ def brier(pairs: Pairs) -> float:
     return float(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2))
 
 
-def table(name: str, params: dict[str, Any], sizes: Sequence[int], seeds: Sequence[int], resamples: int) -> None:
+def table(name: str, params: dict[str, Any], sizes: Sequence[int], seeds: Sequence[int], how: Bootstrap) -> None:
     """Measure `name`, print the curves and the figures, and write them."""
-    measured(name, params, seeds[0], sizes[0], 2)  # compiles
-    runs = {rows: [measured(name, params, seed, rows, resamples) for seed in seeds] for rows in sizes}
-    figures = []
+    measured(name, params, seeds[0], sizes[0], replace(how, resamples=2))  # compiles
+    label = f"bootstrap-{name}{'-replacement' * how.replacement}"
+    runs = {rows: [measured(name, params, seed, rows, how) for seed in seeds] for rows in sizes}
+    figures, curves = [], {}
     for rows, of in runs.items():
         strengths, pointing = (np.array([pair for one in of for pair in getattr(one, what)]) for what in PARTS)
         for what, pairs, least in (("strengths", strengths, 0.0), ("directions", pointing, 0.5)):
             lines = curve(pairs, least)
-            show(f"bootstrap-{name}-{what}-{rows}", lines, {})
+            curves[f"{what} at {rows} rows"] = lines
         figures.append(
             {
                 "rows": rows,
@@ -145,7 +146,16 @@ def table(name: str, params: dict[str, Any], sizes: Sequence[int], seeds: Sequen
                 "CPU s": f"{np.mean([one.cpu_seconds for one in of]):.2f}",
             }
         )
-    show(f"bootstrap-{name}", figures, {str(rows): of for rows, of in runs.items()})
+    print_curves(curves)
+    show(label, figures, {str(rows): of for rows, of in runs.items()})
+
+
+def print_curves(curves: dict[str, list[dict[str, Any]]]) -> None:
+    """Print the curves as Markdown tables: of each bin how many cases, their mean share, and how many are right."""
+    for title, lines in curves.items():
+        print(f"\n### {title}\n\n| {' | '.join(lines[0])} |\n|{' --- |' * len(lines[0])}")
+        for line in lines:
+            print(f"| {' | '.join(str(value) for value in line.values())} |")
 
 
 PARTS = ("strengths", "directions")
@@ -158,12 +168,13 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[500, 5000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[*range(2, 12)])
     parser.add_argument("--resamples", type=int, default=100)
+    parser.add_argument("--replacement", action="store_true", help="draw with replacement, not halves")
     parser.add_argument("--param", "-p", nargs="*", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
     params = dict(one.split("=", 1) for one in given.param)
     with threadpool_limits(1):
         for name in given.algorithm:
-            table(name, params, given.rows, given.seeds, given.resamples)
+            table(name, params, given.rows, given.seeds, Bootstrap(given.resamples, replacement=given.replacement))
 
 
 if __name__ == "__main__":

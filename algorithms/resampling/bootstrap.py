@@ -1,6 +1,6 @@
 """The bootstrap of any learner, as a wrapper: it learns from rows drawn anew, many times at once (ours).
 
-Every silo draws its own rows with replacement, once for each resample, from randomness of its own. The resamples run
+Every silo draws from its own rows, once for each resample, with randomness of its own (`draws.py`). The resamples run
 in lockstep: one exchange carries the messages of all that are still running, so that they take as many exchanges as the
 slowest of them. Where the learner's server needs only a sum, so does this one: the sums of all resamples are one sum,
 which can be masked. The share of resamples that have an edge says how sure it is (Friedman, Goldszmidt, Wyner 1999,
@@ -26,7 +26,7 @@ from ..errors import BadInput, require
 from ..graphs.averaging import average
 from ..graphs.strengths import strengths_of
 from ..graphs.structure import Structure
-from .draws import resample, resampled_schema
+from .draws import Draw, resample, resampled_schema
 from .joined import joined, joined_sparse, taken_apart
 from .opened import Opened, begun, state_of
 
@@ -45,11 +45,18 @@ class Bootstrap:
     """how many times to learn from rows drawn anew"""
     lags: int = 0
     """how many earlier rows the learner looks at, if the rows are time series"""
+    replacement: bool = False
+    """draw as many rows as there are, with replacement, as R's bnlearn does, instead of half of them without"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.resamples >= 2, "resamples", self.resamples, "2 or more")
         require(self.lags >= 0, "lags", self.lags, "0 or more")
+
+    @property
+    def draw(self) -> Draw:
+        """How rows are drawn."""
+        return Draw(self.replacement, self.lags)
 
 
 @dataclass(frozen=True)
@@ -123,18 +130,18 @@ def open_silo(
 ) -> Silo:
     """Return the silo with the seeds of its resamples: from each follow its rows, and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)
-    drawn = resampled_schema(schema, settings.lags)
+    drawn = resampled_schema(schema, settings.draw)
 
     def open_one(seed: int) -> Any:
         own = np.random.default_rng(seed)
-        return learner.open_silo(resample(table, schema, silo, settings.lags, own), drawn, silo, own)
+        return learner.open_silo(resample(table, schema, silo, settings.draw, own), drawn, silo, own)
 
     return Silo(begun(open_one, seeds.tolist(), again=learner.max_rounds > 1), (b"",) * settings.resamples)
 
 
 def open_server(learner: Learner, settings: Bootstrap, schema: Schema) -> Server:
     """Return the servers of all resamples as they begin: all alike, as what is public is the same."""
-    state = wire.encode(learner.open_server(resampled_schema(schema, settings.lags)))
+    state = wire.encode(learner.open_server(resampled_schema(schema, settings.draw)))
     return Server((state,) * settings.resamples, tuple(range(settings.resamples)))
 
 

@@ -90,8 +90,8 @@ class LearnOptions(Options):
         Field(
             ge=0,
             title="Resamples",
-            description="Learn again from so many resamples of each silo's rows, 2 or more, and say how many of them "
-            "have each edge; 0: none.",
+            description="Learn again from so many random halves of each silo's rows, 2 or more, and say how many of "
+            "them have each edge; 0: none.",
         ),
         OnCommandLine(value="N"),
     ] = 0

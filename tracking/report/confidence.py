@@ -38,10 +38,11 @@ def confidence_section(result: RunResult) -> list[str]:
     if found is None:
         return [section("Confidence", paragraph("Not known: a silo was lost before the resamples had ended."))]
     strengths = found.strengths
+    more = f"{found.exchanges} more exchange{'s' * (found.exchanges != 1)}"
     how = (
-        f"The run was repeated on {strengths.structures} resamples: each silo drew its rows anew from its own, with "
-        f"replacement. {found.exchanges} more exchange{'s' * (found.exchanges != 1)} took {found.bytes_sent:,} bytes "
-        f"in both directions. The threshold is {found.threshold:.4g}."
+        f"The run was repeated on {strengths.structures} resamples. For each, every silo drew half of its own rows at "
+        "random; what is learned from such halves scatters about as much as what is learned from new rows would. "
+        f"{more} took {found.bytes_sent:,} bytes in both directions. The threshold is {found.threshold:.4g}."
     )
     header = ("edge", "strength", "direction", "learned", "in the averaged network", *["true"] * bool(result.truth))
     rows = list(_rows(result, found.averaged, strengths))
