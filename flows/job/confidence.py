@@ -41,7 +41,7 @@ def confidence(job: Job, session: Session, last: Round[Any], structure: Structur
     """
     if not job.bootstrap or last.outcome == "silo lost":
         return None
-    learner = _with_lags(job.spec, structure)
+    learner = for_many(job.spec, structure.lags, job.bootstrap)
     spec = learner.wrapped("bootstrap", Bootstrap(job.bootstrap, structure.lags))
     federation = session.connect(job, spec, f"{job.run_id}-bootstrap")
     traffic = Traffic()
@@ -55,11 +55,19 @@ def confidence(job: Job, session: Session, last: Round[Any], structure: Structur
     return Confidence(strengths, threshold, average(strengths), one.number, traffic.up + traffic.down)
 
 
-def _with_lags(spec: AlgorithmSpec, structure: Structure) -> AlgorithmSpec:
-    """Return `spec` with the lags that the run has found, if it was to choose them: resamples do not choose anew."""
-    if "lags" in {field.name for field in fields(spec.settings)} and spec.settings.lags == AUTO and structure.lags:
-        return replace(spec, settings=replace(spec.settings, lags=structure.lags))
-    return spec
+def for_many(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:
+    """Return `spec` as so many resamples run it.
+
+    They have the `lags` that the run has found, if it was to choose them. And where a search may ask for so many cells
+    of count tables in an exchange, they share those: what they find is the same, in more and smaller exchanges.
+    """
+    settings = spec.settings
+    names = {field.name for field in fields(settings)}
+    if "lags" in names and settings.lags == AUTO and lags:
+        settings = replace(settings, lags=lags)
+    if {"cells", "most_cells"} <= names:
+        settings = replace(settings, cells=max(settings.most_cells, settings.cells // resamples))
+    return replace(spec, settings=settings)
 
 
 def figures_of(found: Confidence | None, job: Job) -> dict[str, Metric]:

@@ -6,12 +6,14 @@ import json
 import pytest
 
 from fedbnsl import learn
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.confidence import for_many
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.progress import progress_bar
 
@@ -164,3 +166,12 @@ def test_a_private_run_is_refused_before_anything_is_spent(example, tmp_path, ca
     assert call(*words, "--out", tmp_path / "out") == 2
     assert "--bootstrap: every resample would be one more private release" in capsys.readouterr().err
     assert not (example / ".fedbnsl").exists() or not list((example / ".fedbnsl").glob("*.ledger"))
+
+
+def test_resamples_share_the_cells_that_a_search_may_ask_for_in_an_exchange():
+    spec = registry.specify("secure-boss", {"cells": 4_000_000, "most_cells": 1000})
+    assert for_many(spec, 0, 100).settings.cells == 40_000
+    assert for_many(spec, 0, 100_000).settings.cells == 1000
+    chosen = registry.specify("secure-sum", {"lags": "auto"})
+    assert for_many(chosen, 3, 10).settings.lags == 3
+    assert for_many(registry.specify("secure-sum", {"lags": 2}), 3, 10).settings.lags == 2
