@@ -26,7 +26,7 @@ from ..errors import BadInput, require
 from ..graphs.averaging import average
 from ..graphs.strengths import strengths_of
 from ..graphs.structure import Structure
-from .draws import Draw, resample, resampled_schema
+from .draws import HowDrawn, resample, resampled_schema
 from .joined import joined, joined_sparse, taken_apart
 from .opened import Opened, begun, state_of
 
@@ -54,9 +54,9 @@ class Bootstrap:
         require(self.lags >= 0, "lags", self.lags, "0 or more")
 
     @property
-    def draw(self) -> Draw:
+    def draw(self) -> HowDrawn:
         """How rows are drawn."""
-        return Draw(self.replacement, self.lags)
+        return HowDrawn(self.replacement, self.lags)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ LEAST = 2
 
 
 @dataclass(frozen=True)
-class Draw:
+class HowDrawn:
     """How rows are drawn: with or without replacement, and, if they are time series, how far windows reach back."""
 
     replacement: bool = False
@@ -44,7 +44,7 @@ class Draw:
         return generator.permutation(n)[: self.count(n)]
 
 
-def resampled_schema(schema: Schema, draw: Draw) -> Schema:
+def resampled_schema(schema: Schema, draw: HowDrawn) -> Schema:
     """Return the public schema of rows that were drawn.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
@@ -59,7 +59,7 @@ def resampled_schema(schema: Schema, draw: Draw) -> Schema:
 
 
 def resample(
-    table: NDArray[Any], schema: Schema, silo: str, draw: Draw, generator: np.random.Generator
+    table: NDArray[Any], schema: Schema, silo: str, draw: HowDrawn, generator: np.random.Generator
 ) -> NDArray[Any]:
     """Return rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
     if schema.kind != "time-series":
@@ -70,7 +70,7 @@ def resample(
     return np.asarray(table[(begins[:, None] + np.arange(draw.lags + size)).ravel()])
 
 
-def block_size(schema: Schema, silo: str, draw: Draw) -> int:
+def block_size(schema: Schema, silo: str, draw: HowDrawn) -> int:
     """Return how many windows a block of `silo` has: no more than the shortest stretch that has two at least."""
     windows = _windows(schema, silo, draw)
     enough = windows[windows >= LEAST]
@@ -82,12 +82,12 @@ def block_size(schema: Schema, silo: str, draw: Draw) -> int:
     return max(LEAST, min(round(float(np.cbrt(enough.sum()))), int(enough.min())))
 
 
-def _windows(schema: Schema, silo: str, draw: Draw) -> NDArray[np.int64]:
+def _windows(schema: Schema, silo: str, draw: HowDrawn) -> NDArray[np.int64]:
     """Return how many windows each stretch of `silo` has, `[n_stretches]`."""
     return np.maximum(np.array(schema.stretches[silo], np.int64) - draw.lags, 0)
 
 
-def _starts(schema: Schema, silo: str, draw: Draw, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _starts(schema: Schema, silo: str, draw: HowDrawn, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the row at which each block begins; which windows of a stretch make no whole block is left to chance."""
     first = np.concatenate([[0], np.cumsum(schema.stretches[silo])[:-1]])
     own = _windows(schema, silo, draw)

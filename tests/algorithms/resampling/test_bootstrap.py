@@ -11,7 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.resampling import opened
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
-from fedbnsl.algorithms.resampling.draws import Draw, resample, resampled_schema
+from fedbnsl.algorithms.resampling.draws import HowDrawn, resample, resampled_schema
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.published import network
 
@@ -32,7 +32,7 @@ def resamples(data, count):
         generators[silo] = [np.random.default_rng(int(seed)) for seed in seeds]
     return [
         {
-            silo: resample(table, data.schema, silo, Draw(), generators[silo][which])
+            silo: resample(table, data.schema, silo, HowDrawn(), generators[silo][which])
             for silo, table in data.tables.items()
         }
         for which in range(count)
@@ -66,7 +66,7 @@ def test_each_resample_is_learned_from_as_if_it_were_alone(name, params, kind, l
     together = structures(registry.build(spec), last.server)
     slowest = 0
     for which, tables in enumerate(resamples(data, 3)):
-        algorithm, alone = run(spec, replace(data, tables=tables, schema=resampled_schema(data.schema, Draw())))
+        algorithm, alone = run(spec, replace(data, tables=tables, schema=resampled_schema(data.schema, HowDrawn())))
         np.testing.assert_array_equal(together[which].weights, algorithm.structure(alone.server).weights)
         slowest = max(slowest, alone.number)
     assert last.number == slowest
