@@ -22,6 +22,7 @@ from .mlp import pooled as mlp_pooled
 from .moments import dp_covariance, secure_linear, secure_lingam, secure_sum
 from .parameters import lagged_regressions, refit, regressions, tables
 from .privacy.settings import PrivateSettings
+from .resampling import bootstrap
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
 from .statistics import units
@@ -435,7 +436,13 @@ STEPS: dict[str, Entry] = {
 }
 """Exchanges that belong to a run without being an algorithm one would choose."""
 
-WRAPPERS: dict[str, Wrapper] = {}
+WRAPPERS: dict[str, Wrapper] = {
+    "bootstrap": Wrapper(
+        summary="the learner on rows that each silo draws from its own, many times in lockstep",
+        config=bootstrap.Bootstrap,
+        wrap=bootstrap.wrap,
+    ),
+}
 """What turns an algorithm into another one: see `core/spec.py`."""
 
 

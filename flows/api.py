@@ -122,6 +122,7 @@ def learn(
     parameters: bool = DEFAULTS.parameters,
     diagnose: bool = DEFAULTS.diagnose,
     smoothing: float = DEFAULTS.smoothing,
+    bootstrap: int = DEFAULTS.bootstrap,
     dask_address: str | None = DEFAULTS.dask_address,
     silo_patience: float = DEFAULTS.silo_patience,
     **params: Any,
@@ -133,30 +134,11 @@ def learn(
     the files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
     Raises `BadInput` (a ValueError) for anything that cannot be learned from.
     """
+    given = locals()
+    told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
+    told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
     with one_line():
-        settings = LearnSettings(
-            data=str(data) if isinstance(data, str | Path) else IN_MEMORY,
-            algorithm=algorithm,
-            params=params,
-            seed=seed,
-            out=str(out) if out else None,
-            name=name,
-            allow_cyclic_truth=allow_cyclic_truth,
-            epsilon=epsilon,
-            delta=delta,
-            budget=budget,
-            secure=secure,
-            knowledge=knowledge,
-            required=required,
-            forbidden=forbidden,
-            tiers=tiers,
-            no_parents=no_parents,
-            parameters=parameters,
-            diagnose=diagnose,
-            smoothing=smoothing,
-            dask_address=dask_address,
-            silo_patience=silo_patience,
-        )
+        settings = LearnSettings.model_validate(told)
     return _learned(settings, data, engine)
 
 

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edge_text import typed_edges
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .model import model_file
 from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
 from .report.report import report_html
-from .result import NOT_COVERED, Metric, RunResult
+from .result import NOT_COVERED, Metric, RunResult, strengths_in
 from .silo_edges import silo_edges
 
 MODELS = ("model.bif", "model.json")
@@ -30,6 +32,8 @@ MODELS = ("model.bif", "model.json")
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 FURTHER = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
 """of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
+AVERAGED = "averaged.csv"
+"""the averaged network of a run with resamples"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
@@ -64,21 +68,23 @@ def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
 def _contents(result: RunResult) -> dict[str, str | bytes]:
     title = f"{result.algorithm} on {result.dataset}, seed {result.seed}"
     contents = (
-        structure_csv(result.structure),
+        structure_csv(result.structure, strengths_in(result)),
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
-        as_png(draw_structure(result.structure, result.truth, title)),
+        as_png(draw_structure(result.structure, result.truth, title, strengths_in(result))),
         report_html(result),
     )
     return {**dict(zip(OUTPUTS, contents, strict=True)), **_further(result, title), **model_file(result)}
 
 
 def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
-    """Return the files that only some runs have: those among `FURTHER`."""
+    """Return the files that only some runs have: `AVERAGED` and those among `FURTHER`."""
     found: dict[str, str | bytes] = {}
     if result.structure.lags and len(result.structure.variables) <= UNROLLED_UP_TO:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
+    if result.confidence:
+        found[AVERAGED] = structure_csv(result.confidence.averaged, result.confidence.strengths)
     if result.local_structures:
         found["silo_structures.csv"] = silo_structures_csv(result.local_structures)
         found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
@@ -87,12 +93,18 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
     return found
 
 
-def structure_csv(structure: Structure) -> str:
+def structure_csv(structure: Structure, strengths: Strengths | None = None) -> str:
     """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
-    A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before.
+    A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before. With
+    `strengths` there are columns `strength` and `direction`, empty where no resample has the edge.
     """
-    return _csv(*_structure_rows(structure))
+    header, rows = _structure_rows(structure)
+    if strengths is None:
+        return _csv(header, rows)
+    edges = (*classify(structure, None), *classify_lagged(structure, None))
+    sure = ([*row, *strengths.of(edge)] for row, edge in zip(rows, edges, strict=True))
+    return _csv((*header, "strength", "direction"), sure)
 
 
 def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
@@ -170,6 +182,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
         "about": result.about,
         "secure": result.secure,
+        "bootstrap": result.bootstrap,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},

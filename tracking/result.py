@@ -9,6 +9,7 @@ import numpy as np
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
@@ -84,6 +85,18 @@ class Diagnosed:
         return {"findings": ", ".join(one.name for one in self.findings), "diagnosis_bytes": self.bytes_sent}
 
 
+@dataclass(frozen=True)
+class Confidence:
+    """What resamples of the silos' rows say of a structure: how many of them have each edge."""
+
+    strengths: Strengths
+    threshold: float
+    """the strength that an edge of the averaged network exceeds"""
+    averaged: Structure
+    exchanges: int
+    bytes_sent: int
+
+
 NO_PARAMETERS = Parameters(None, "parameters were not asked for")
 
 
@@ -128,6 +141,15 @@ class RunResult:
     """None for a run without noise"""
     secure: bool = False
     """whether the coordinator saw only sums"""
+    bootstrap: int = 0
+    """how many resamples were asked for"""
+    confidence: Confidence | None = None
+    """how sure the edges are, where that was asked for"""
+
+
+def strengths_in(result: RunResult) -> Strengths | None:
+    """Return how many resamples have each edge, None where that is not known."""
+    return result.confidence.strengths if result.confidence else None
 
 
 def radius_of(structure: Structure) -> float | None:

@@ -25,6 +25,8 @@ from .check import cell_fault
 from .edge_kinds import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")
+READ_OVER = ("strength", "direction")
+"""what a run with resamples says of each edge: no part of the graph"""
 OWN = "weight:"
 MOST_LAGS = 1000
 """steps that an edge may reach back"""
@@ -164,7 +166,7 @@ def _check_header(place: str, header: list[str]) -> None:
         if name not in header:
             raise BadInput(f"{place}: column {name!r} is missing; a graph needs source,target[,weight][,type][,lag]")
     for name in header:
-        if name not in PLAIN and not (name.startswith(OWN) and name != OWN):
+        if name not in (*PLAIN, *READ_OVER) and not (name.startswith(OWN) and name != OWN):
             raise BadInput(
                 f"{place}: column {shown(name)} is not one of source, target, weight, type, lag, weight:<silo>"
             )

@@ -13,7 +13,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@taking(FeaturesOptions, without=("parameters", "diagnose", "smoothing"))
+@taking(FeaturesOptions, without=("parameters", "diagnose", "smoothing", "bootstrap"))
 def features(
     options: FeaturesOptions,
     folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],

@@ -34,6 +34,7 @@ def job_asked(
         parameters=settings.parameters,
         diagnose=settings.diagnose,
         smoothing=settings.smoothing,
+        bootstrap=settings.bootstrap,
         seed=settings.seed,
         engine=engine,
         dataset=Path(settings.data).absolute().name,

@@ -7,6 +7,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
 
+from .confidence import check_bootstrap
 from .job import Job
 from .score import check_truth
 
@@ -26,6 +27,7 @@ def check(job: Job, schema: Schema) -> None:
     if entry.pooled and job.secure:
         raise BadInput(f"--secure: {name} needs all rows in one place, so there is nothing to mask")
     masked.applies(algorithm, schema, asked=job.secure)
+    check_bootstrap(job)
     if algorithm.private is not None:
         algorithm.private.promise(schema)
         _check_levels_public(job, schema)

@@ -31,6 +31,8 @@ class Job:
     """whether to ask what the data can support, and which silo disagrees"""
     smoothing: float
     """equivalent sample size of the prior of probability tables"""
+    bootstrap: int = 0
+    """from how many resamples to learn again, for how sure the edges are; 0 for none"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
     knowledge: Knowledge = NOTHING_KNOWN

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
+from fedbnsl.algorithms.core.protocol import Round, rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, learned
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
@@ -17,21 +17,21 @@ from .job import Job
 from .session import Session
 
 
-def refit(job: Job, session: Session, structure: Structure) -> Server | None:
-    """Return the errors of the learned weights and of the silos' own; None where a silo is lost on the way.
+def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
+    """Return the errors of the learned weights and of the silos' own; None where they may not be asked, or one is lost.
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """
+    if last.lost or not may_refit(algorithm, job, session.schema, structure):
+        return None
     spec = AlgorithmSpec("refit", RefitSettings(job.center))
     federation = session.connect(job, spec, f"{job.run_id}-refit")
-    algorithm = session.wrap(registry.build(spec), federation)
-    (only,) = rounds(algorithm, federation, resume=(0, learned(structure, true_weights(job))))
+    step = session.wrap(registry.build(spec), federation)
+    (only,) = rounds(step, federation, resume=(0, learned(structure, true_weights(job))))
     return None if only.lost else only.server
 
 
-def may_refit(
-    algorithm: FederatedAlgorithm[Any, Any, Any, Any], job: Job, schema: Schema, structure: Structure
-) -> bool:
+def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
     """Say whether there are true weights to compare with, and the silos may be asked for their errors.
 
     They may not in a private run, or in one whose replies are masked. The refit is one of rows that do not depend on

@@ -6,7 +6,7 @@ Nothing here depends on Prefect: an engine is a `Session`.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
@@ -16,13 +16,14 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import RunResult
 
 from .check import check
+from .confidence import confidence, figures_of
 from .diagnosis import diagnose
 from .job import Job
 from .knowledge import imposing
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
 from .privacy import figures, privacy_spent
-from .refit import errors, may_refit, refit
+from .refit import errors, refit
 from .score import Scored, score
 from .session import Session
 from .units import with_units
@@ -41,6 +42,15 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+
+
+@runtime_checkable
+class HearsResamples(Protocol):
+    """A listener that is also told how far the resamples are, after each exchange about them."""
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Hear that `running` of the job's resamples have not converged after so many `exchanges`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -67,11 +77,10 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
     scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
-    fitted = None
-    if may_refit(algorithm, job, session.schema, scored.structure) and not last.lost:
-        fitted = refit(job, session, scored.structure)
+    fitted = refit(job, session, algorithm, last, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
     diagnosed = diagnose(job, session, algorithm, last, scored.structure)
+    sure = confidence(job, session, last, scored.structure, _telling(job, listeners))
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,
@@ -89,10 +98,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | _totals(last, rows, seconds)
-        | {"parameter_bytes": model.bytes_sent}
-        | diagnosed.metrics
-        | figures(privacy, job),
+        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | diagnosed.metrics)
+        | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
@@ -103,7 +110,21 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         asked=job.asked,
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
+        bootstrap=job.bootstrap,
+        confidence=sure,
     )
+
+
+def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
+    """Return what tells those listeners that want to know how far the resamples are."""
+    candidates: list[object] = list(listeners)
+
+    def tell(running: int, exchanges: int) -> None:
+        for listener in candidates:
+            if isinstance(listener, HearsResamples):
+                listener.resampled(job, running, exchanges)
+
+    return tell
 
 
 def _follow(

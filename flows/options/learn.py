@@ -121,6 +121,16 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="ROWS"),
     ] = 1.0
+    bootstrap: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Resamples",
+            description="Learn again from so many random halves of each silo's rows, 2 or more, and say how many of "
+            "them have each edge; 0: none.",
+        ),
+        OnCommandLine(value="N"),
+    ] = 0
     seed: Annotated[
         int,
         Field(ge=0, title="Seed", description="Same seed, same result, bit for bit; private noise has no seed."),
@@ -158,6 +168,13 @@ class LearnOptions(Options):
         bool,
         Field(title="Allow a cyclic truth", description="Compare with the true graph even if it has a directed cycle."),
     ] = False
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _none_or_several(cls, resamples: int) -> int:
+        if resamples == 1:
+            raise BadInput("bootstrap is 1: one resample says nothing of chance; give 2 or more, or 0 for none")
+        return resamples
 
     @field_validator("algorithm")
     @classmethod

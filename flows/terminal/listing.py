@@ -13,7 +13,8 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
 from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
 from fedbnsl.algorithms.graphs.edges import weighted
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge, classify_lagged
+from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 
@@ -47,23 +48,36 @@ def show_scores(scores: Mapping[str, Any]) -> None:
     console().print(table)
 
 
-def show_structure(structure: Structure, most: int = 40) -> None:
+def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
     """Print the edges, those with the largest weights first, no more than `most` of them.
 
-    Those of a dynamic structure are printed apart, within one time and across time.
+    Those of a dynamic structure are printed apart, within one time and across time. Beside each edge stands how many of
+    the resamples have it, and how many of these the same way round, where `strengths` tell.
     """
     within = " within one time step" * bool(structure.lags)
-    _show_edges(classify(structure, None), within, most, weighted=weighted(structure))
+    _show_edges(classify(structure, None), within, most, strengths, weighted=weighted(structure))
     if structure.lags:
-        _show_edges(classify_lagged(structure, None), " across time", most, weighted=weighted(structure))
+        lagged = classify_lagged(structure, None)
+        _show_edges(lagged, " across time", most, strengths, weighted=weighted(structure))
 
 
-def _show_edges(edges: Sequence[Edge], where: str, most: int, *, weighted: bool) -> None:
+def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengths | None, *, weighted: bool) -> None:
     edges = sorted(edges, key=lambda edge: -abs(edge.weight or 0.0))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for edge in edges[:most]:
         weight = [f"{edge.weight:+.3f}"] if weighted and edge.weight is not None else []
-        table.add_row(edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight)
+        table.add_row(
+            edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight, *_sure(edge, strengths)
+        )
     which = "strongest" if weighted else "first"
     console().print(f"{len(edges)} edges{where}" + (f", the {most} {which}:" if len(edges) > most else ":"))
     console().print(table)
+
+
+def _sure(edge: Edge, strengths: Strengths | None) -> list[str]:
+    """Return how many of the resamples have `edge`, and of those of an edge that has a direction how many this way."""
+    if strengths is None:
+        return []
+    strength, direction = strengths.of(edge)
+    timed = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
+    return [f"strength {strength:.2f}", "" if timed else f"direction {direction:.2f}"]

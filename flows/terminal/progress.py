@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from ..job.job import Job
 from ..job.run import Listener
 from ..job.run import Progress as Round
 
@@ -45,11 +46,27 @@ def _bar(name: str) -> Iterator[Listener]:
     with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
         task = progress.add_task(f"{name}: starting", total=None, figures="")
 
-        def hear(heard: Round) -> None:
-            number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
-            progress.update(task, description=name, completed=number, total=most, figures=figures(heard))
+        yield _Bar(progress, task, name)
 
-        yield hear
+
+class _Bar:
+    """The bar of a terminal: the rounds, then the resamples that have converged."""
+
+    def __init__(self, progress: Progress, task: TaskID, name: str) -> None:
+        """Show the run called `name` as `task` of `progress`."""
+        self._progress, self._task, self._name = progress, task, name
+
+    def __call__(self, heard: Round) -> None:
+        """Show the round."""
+        number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
+        self._progress.update(self._task, description=self._name, completed=number, total=most, figures=figures(heard))
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Show how many resamples have converged."""
+        done, shown = job.bootstrap - running, f"{self._name}: resamples"
+        self._progress.update(
+            self._task, description=shown, completed=done, total=job.bootstrap, figures=f"{exchanges} exchanges"
+        )
 
 
 class _Lines:
@@ -66,6 +83,13 @@ class _Lines:
             self._next, self._level = time.monotonic() + EVERY, level
             most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
             print(f"round {heard.round.number}{most}: {figures(heard)}", file=sys.stderr, flush=True)
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Print how many resamples have converged, if it is time."""
+        if time.monotonic() >= self._next or not running:
+            self._next = time.monotonic() + EVERY
+            done = f"{job.bootstrap - running} of {job.bootstrap} resamples learned from"
+            print(f"exchange {exchanges}: {done}", file=sys.stderr, flush=True)
 
 
 def figures(heard: Round) -> str:

@@ -1,7 +1,7 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
 from fedbnsl.tracking.outputs import MODELS
-from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings
+from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
 from fedbnsl.tracking.silo_edges import silo_edges
 
 from ..job.finished import Finished
@@ -17,7 +17,7 @@ SHOWN = (
 def show_result(finished: Finished) -> None:
     """Print the result of a run."""
     result, metrics = finished.result, finished.result.metrics
-    show_structure(result.structure)
+    show_structure(result.structure, strengths=strengths_in(result))
     out = console()
     out.print()
     if result.averaged:
@@ -39,7 +39,8 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    for line in (*shared_lines(result), *forecast_lines(result), *result.basis, *finding_lines(result)):
+    lines = (*sure_lines(result), *shared_lines(result), *forecast_lines(result))
+    for line in (*lines, *result.basis, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
@@ -61,6 +62,20 @@ def finding_lines(result: RunResult) -> list[str]:
     """Return what a reader must know of the data, and what to do about it."""
     chosen = [f"{result.asked}: {result.algorithm}"] if result.asked not in ("", result.algorithm) else []
     return [*chosen, *(f"! {one.said} {one.advice}" for one in result.diagnosed.findings)]
+
+
+def sure_lines(result: RunResult) -> list[str]:
+    """Return what the resamples say in one line, if any were asked for."""
+    found = result.confidence
+    if not result.bootstrap:
+        return []
+    if found is None:
+        return ["how sure the edges are is not known: a silo was lost before the resamples had ended"]
+    sent = readable(found.bytes_sent)
+    return [
+        f"bootstrap: {found.strengths.structures} resamples in {found.exchanges} more exchanges, {sent}; "
+        f"averaged network of strengths above {found.threshold:.2f}: {result.metrics['averaged_edges']} edges"
+    ]
 
 
 def shared_lines(result: RunResult) -> list[str]:

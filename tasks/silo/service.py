@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
@@ -27,7 +28,7 @@ from fedbnsl.algorithms.secure.session import Aborted
 
 from .journal import Journal, journal_path
 from .ledger import FileLedger, ledger_path
-from .open_run import OpenRun, open_run, pack_state
+from .open_run import OpenRun, open_run
 from .rows import Described, describe_rows, read_rows
 from .run_terms import RunTerms
 from .secure_sums import Question, SecureSums

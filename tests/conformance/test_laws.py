@@ -19,6 +19,7 @@ from fedbnsl.algorithms.graphs.structure import Structure, below
 from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
 from fedbnsl.algorithms.privacy.scales import BUCKETS
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
 
@@ -43,15 +44,22 @@ LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0
 }
 # They send a network a variable: of five inputs and three hidden units, so many weights.
 NETWORKS = {"notears-mlp-admm": 5 * 3 + 3 + 3 + 1}
-NAMES = [*sorted(registry.ALGORITHMS), *ALSO]
+# Learners inside the bootstrap: of one round and of many, of a sum and of each reply, that keep something, of series.
+BOOTSTRAPPED = {
+    f"{name}, bootstrapped": name
+    for name in ("secure-sum", "secure-ges", "fed-sparse", "fed-pc", "fed-ges", "pc-voting", "notears", "fdbnl")
+}
+NAMES = [*sorted(registry.ALGORITHMS), *ALSO, *BOOTSTRAPPED]
 # They learn from time series, with one lag: five variables and as many lagged ones.
 SERIES = tuple(name for name, entry in registry.ALGORITHMS.items() if entry.kinds == ("time-series",)) + tuple(
     name for name in ALSO if ", series" in name
 )
+SERIES += tuple(name for name, learner in BOOTSTRAPPED.items() if learner in SERIES)
 
 
 def params_of(case: str) -> tuple[str, dict[str, Any]]:
     """Return the algorithm of `case`, and parameters that make it short and its noise repeatable."""
+    case = BOOTSTRAPPED.get(case, case)
     name, params = ALSO.get(case, (case, LENIENT.get(case, {})))
     known = registry.parameter_names(name)
     return name, params | {key: value for key, value in (("rounds", ROUNDS), ("insecure_seed", 1)) if key in known}
@@ -59,7 +67,10 @@ def params_of(case: str) -> tuple[str, dict[str, Any]]:
 
 def algorithm_of(case: str, **other: Any) -> Algorithm:
     name, params = params_of(case)
-    return registry.build(registry.specify(name, params | other))
+    spec = registry.specify(name, params | other)
+    if case in BOOTSTRAPPED:
+        spec = spec.wrapped("bootstrap", Bootstrap(3, lags=int(case in SERIES)))
+    return registry.build(spec)
 
 
 def most_numbers(case: str) -> int:
@@ -181,6 +192,8 @@ class TestEveryAlgorithm:
 
     def test_a_reply_carries_no_table(self, name: str) -> None:
         """Nothing that travels grows with the number of rows, and no array has a side as long as a table."""
+        if name in BOOTSTRAPPED:
+            pytest.skip("its messages are bytes: what is sent is counted in test_bootstrap.py")
         shapes = []
         for rows in (97, 193):
             seen: list[tuple[int, ...]] = []
@@ -197,6 +210,8 @@ class TestEveryAlgorithm:
             assert shapes[0] == shapes[1] or name in ("fdbnl", "dynotears")
 
     def test_the_order_of_the_rows_does_not_matter(self, name: str) -> None:
+        if name in BOOTSTRAPPED:
+            pytest.skip("other rows are drawn")
         given = tables()
         rng = np.random.default_rng(0)
         # Of time series, the order of the stretches.

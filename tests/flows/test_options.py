@@ -85,7 +85,7 @@ def test_a_recipe_is_the_same_from_the_command_line_and_from_python(asked, monke
     ("name", "model", "missing"),
     [
         ("learn", LearnOptions, set()),
-        ("features", FeaturesOptions, {"parameters", "diagnose", "smoothing"}),
+        ("features", FeaturesOptions, {"parameters", "diagnose", "smoothing", "bootstrap"}),
         ("serve", LearnOptions, {"name", "out"}),
     ],
 )

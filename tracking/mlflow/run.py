@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..model import why_no_model
-from ..outputs import FURTHER, MODELS, OUTPUTS, flat_metrics
+from ..outputs import AVERAGED, FURTHER, MODELS, OUTPUTS, flat_metrics
 from ..result import RunResult, series_warnings
 from .dataset_input import TrackedData, dataset_input
 from .round_structure import adjacency_image, structure_json
@@ -70,7 +70,7 @@ class RunLog:
         self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
         if said := series_warnings(result):
             self._log_tags({"warning": " ".join(said)})
-        for name in (*OUTPUTS, *FURTHER, *MODELS):
+        for name in (*OUTPUTS, AVERAGED, *FURTHER, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if result.privacy is not None:

@@ -8,9 +8,11 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
 from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .layout import FloatArray, layered
 from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
+from .thickness import thickness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +30,13 @@ LEGEND, TITLE = 0.4, 0.35
 MARGIN = 0.2
 
 
-def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str) -> "Figure":
-    """Return a figure as large as the graph needs: one inch of layout is one inch of paper."""
+def draw_graph(
+    variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str, strengths: Strengths | None = None
+) -> "Figure":
+    """Return a figure as large as the graph needs: one inch of layout is one inch of paper.
+
+    Lines are as thick as `strengths` say, or, without these, as the weights do.
+    """
     from matplotlib.figure import Figure
 
     names = [shortened(name, LONGEST_NAME) for name in variables]
@@ -42,21 +49,24 @@ def draw_graph(variables: Sequence[str], edges: Sequence[Edge], compared: bool, 
     middle = (left + right) / 2
     axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
     axes.axis("off")
-    heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
+    thick = thickness(edges, strengths)
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
-        _draw_edge(axes, edge, route, downwards, abs(edge.weight or 0.0) / heaviest)
+        _draw_edge(axes, edge, route, downwards, thick(edge))
     for name, (x, y), box in zip(names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height)
     write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
     return figure
 
 
-def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, strength: float) -> None:
-    """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route."""
+def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, width: float) -> None:
+    """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route.
+
+    Its line is `width` points wide.
+    """
     from matplotlib.patches import PathPatch
 
-    style, width = STYLES[edge.category], STYLES[edge.category].width + 0.9 * strength
+    style = STYLES[edge.category]
     route = route.copy()
     ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
     for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .convergence import draw_rounds
@@ -30,25 +31,29 @@ UNROLLED_UP_TO = 30
 """variables up to which a dynamic structure is drawn over time"""
 
 
-def draw_structure(structure: Structure, truth: Structure | None = None, title: str = "") -> "Figure":
-    """Return a figure of `structure`, held against `truth` if there is one.
+def draw_structure(
+    structure: Structure, truth: Structure | None = None, title: str = "", strengths: Strengths | None = None
+) -> "Figure":
+    """Return a figure of `structure`, held against `truth` if there is one; of `strengths` its lines are as thick.
 
     A truth of time series that says only who drives whom has no place in a drawing over time: it stands beside the
     matrices. Raises `ValueError` if the truth is over other variables.
     """
     if structure.lags:
-        return _draw_dynamic(structure, truth, title)
-    draw = draw_graph if len(structure.variables) <= DRAWN_UP_TO else draw_heat_map
-    return draw(structure.variables, classify(structure, truth), truth is not None, title)
+        return _draw_dynamic(structure, truth, title, strengths)
+    edges, compared = classify(structure, truth), truth is not None
+    if len(structure.variables) > DRAWN_UP_TO:
+        return draw_heat_map(structure.variables, edges, compared, title)
+    return draw_graph(structure.variables, edges, compared, title, strengths)
 
 
-def _draw_dynamic(structure: Structure, truth: Structure | None, title: str) -> "Figure":
+def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":
     if len(structure.variables) > UNROLLED_UP_TO:
         return draw_matrices(structure, truth, title)
     dynamic = truth if truth is not None and truth.lags else None
     within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
     lags = max(structure.lags, dynamic.lags if dynamic else 0)
-    return draw_unrolled(structure.variables, lags, within, lagged, dynamic is not None, title)
+    return draw_unrolled(structure.variables, lags, within, lagged, dynamic is not None, title, strengths)
 
 
 def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:

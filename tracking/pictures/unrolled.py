@@ -17,11 +17,13 @@ import numpy as np
 from fedbnsl.algorithms.graphs.edge_classes import Edge
 from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge
 from fedbnsl.algorithms.graphs.marks import ARROW
+from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .drawing import HEAD, LEGEND, LONGEST_NAME, MARGIN, TITLE, draw_box, write_header
 from .heat_map import causal_order
 from .layout import FloatArray
 from .style import INK, STYLES, legend_entries, shortened
+from .thickness import thickness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,6 +73,7 @@ def draw_unrolled(
     lagged: Sequence[LaggedEdge],
     compared: bool,
     title: str = "",
+    strengths: Strengths | None = None,
 ) -> "Figure":
     """Return a figure of the edges `within` one time and the `lagged` ones, causes above effects where W says which."""
     from matplotlib.figure import Figure
@@ -94,21 +97,23 @@ def draw_unrolled(
         aspect="equal",
     )
     axes.axis("off")
-    _draw_edges(axes, grid, within, lagged)
+    _draw_edges(axes, grid, within, lagged, strengths)
     for lag in range(lags + 1):
         _draw_column(axes, grid, names, lag)
     write_header(axes, title, legend_entries([*within, *lagged], compared), middle, top)
     return figure
 
 
-def _draw_edges(axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> None:
-    """Draw all edges, each as thick as its weight among those of its kind."""
+def _draw_edges(
+    axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], strengths: Strengths | None
+) -> None:
+    """Draw all edges, each as thick as its strength, or its weight among those of its kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
-    heaviest = [max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0 for edges in (within, lagged)]
+    thick, thick_lagged = thickness(within, strengths), thickness(lagged, strengths)
     for edge in within:
-        _draw_arc(axes, grid, edge, ports, abs(edge.weight or 0.0) / heaviest[0])
+        _draw_arc(axes, grid, edge, ports, thick(edge))
     for one in lagged:
-        _draw_lagged(axes, grid, one, ports, tracks, abs(one.weight or 0.0) / heaviest[1])
+        _draw_lagged(axes, grid, one, ports, tracks, thick_lagged(one))
 
 
 def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
@@ -148,7 +153,7 @@ def _draw_lagged(
     edge: LaggedEdge,
     ports: Ports,
     tracks: dict[tuple[LaggedEdge, int], float],
-    strength: float,
+    width: float,
 ) -> None:
     """Draw an edge from an earlier column to the last one, on its track past the columns on its way."""
     start, end = ports[edge, "source"], ports[edge, "target"]
@@ -156,7 +161,7 @@ def _draw_lagged(
     for lag in range(edge.lag - 1, 0, -1):
         points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
     points.append((grid.left(0) - 0.8 * HEAD, end))
-    _draw_route(axes, edge, np.array(points), strength)
+    _draw_route(axes, edge, np.array(points), width)
     _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0)
 
 
@@ -176,7 +181,7 @@ def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, 
     return tracks
 
 
-def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, strength: float) -> None:
+def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) -> None:
     """Draw an edge within one time, from the right side of a box at t to that of another."""
     from matplotlib.path import Path
 
@@ -184,7 +189,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, strength: floa
     start, end = ports[edge, "source"], ports[edge, "target"]
     stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
     vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
-    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), strength)
+    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), width)
     for mark, y in ((edge.at_source, start), (edge.at_target, end)):
         if mark == ARROW:
             _draw_head(axes, edge, np.array([x, y]), 1.0)
@@ -195,7 +200,7 @@ def _reach(grid: Grid, edge: Edge) -> float:
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
 
 
-def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, strength: float) -> None:
+def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, width: float) -> None:
     """Draw S-curves between the columns and straight lines through them."""
     from matplotlib.path import Path
 
@@ -209,14 +214,14 @@ def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, strength: float) -
         else:
             vertices.append(end)
             codes.append(Path.LINETO)
-    _draw_path(axes, edge, Path(np.array(vertices), codes), strength)
+    _draw_path(axes, edge, Path(np.array(vertices), codes), width)
 
 
-def _draw_path(axes: "Axes", edge: Edge, path: "Path", strength: float) -> None:
+def _draw_path(axes: "Axes", edge: Edge, path: "Path", width: float) -> None:
     from matplotlib.patches import PathPatch
 
     style = STYLES[edge.category]
-    line = PathPatch(path, fill=False, ec=style.colour, lw=style.width + 0.9 * strength, ls=style.line, capstyle="butt")
+    line = PathPatch(path, fill=False, ec=style.colour, lw=width, ls=style.line, capstyle="butt")
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_patch(line)
 

@@ -3,14 +3,14 @@
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 
 from ..pictures.picture import UNROLLED_UP_TO, as_svg, draw_matrices, draw_structure
-from ..result import RunResult
+from ..result import RunResult, strengths_in
 from .page import figure, paragraph, section, table
-from .words import NO_TRUTH, READING
+from .words import BY_STRENGTH, NO_TRUTH, READING
 
 DRAWING = (
     "Every column is a moment in time. An arrow from an earlier column says that the past of one variable acts on "
     "another, or on itself; an arrow at the right of the last column, that both change within one step. Those hold at "
-    "every time and are drawn once. The stronger an edge among its kind, the thicker its line."
+    "every time and are drawn once."
 )
 MATRICES = (
     "A coloured cell in row X and column Y is the edge from X to Y: blue where Y rises with X, red where it falls. "
@@ -29,14 +29,16 @@ FORECASTS = (
 
 def dynamic_structure(result: RunResult) -> str:
     """Return the section with the pictures of a dynamic structure."""
-    structure, truth = result.structure, result.truth
+    structure, truth, strengths = result.structure, result.truth, strengths_in(result)
     about = result.about.get("truth")
     against = f"Held against the truth{f' ({about})' if about else ''}." if truth else NO_TRUTH
     parts = [paragraph(against, "soft")]
     parts += [paragraph(READING[structure.kind], "soft")] if structure.kind in READING else []
     parts += [paragraph(COMMON, "soft")] if result.local_structures else []
     if len(structure.variables) <= UNROLLED_UP_TO:
-        parts += [paragraph(DRAWING, "soft"), figure(as_svg(draw_structure(structure, truth), "structure"))]
+        thick = BY_STRENGTH if strengths else "The stronger an edge among its kind, the thicker its line."
+        parts += [paragraph(f"{DRAWING} {thick}", "soft")]
+        parts += [figure(as_svg(draw_structure(structure, truth, strengths=strengths), "structure"))]
     parts += [paragraph(MATRICES, "soft"), figure(as_svg(draw_matrices(structure, truth), "matrices"))]
     return section("Structure over time", *parts)
 

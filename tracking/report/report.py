@@ -9,13 +9,14 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGauss
 
 from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
-from ..result import NOT_COVERED, RunResult, series_warnings
+from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
+from .confidence import confidence_section
 from .edges import edge_sections
 from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
 from .silos import shared_edges, silo_section
 from .trust import trust_sections
-from .words import COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
+from .words import BY_STRENGTH, COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
 
 
 def report_html(result: RunResult) -> str:
@@ -26,6 +27,7 @@ def report_html(result: RunResult) -> str:
         _structure(result),
         _scores(result),
         *edge_sections(result),
+        *confidence_section(result),
         *shared_edges(result),
         _convergence(result),
         _model(result),
@@ -97,12 +99,13 @@ def _headline(result: RunResult) -> str:
 def _structure(result: RunResult) -> str:
     if result.structure.lags:
         return dynamic_structure(result)
-    svg = as_svg(draw_structure(result.structure, result.truth), "structure")
+    strengths = strengths_in(result)
+    svg = as_svg(draw_structure(result.structure, result.truth, strengths=strengths), "structure")
     truth = result.about.get("truth")
     against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
-    thick = "; the stronger an edge, the thicker its line" * weighted(result.structure)
+    thick = "; the stronger an edge, the thicker its line" * (weighted(result.structure) and not strengths)
     how = (
-        f"Causes stand above their effects{thick}."
+        f"Causes stand above their effects{thick}.{f' {BY_STRENGTH}' if strengths else ''}"
         if len(result.structure.variables) <= DRAWN_UP_TO
         else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
     )

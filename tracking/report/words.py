@@ -49,6 +49,7 @@ MARKS: dict[Category, str] = {
     "reversed": "↺ reversed",
     "half-directed": "◐ half-directed",
 }
+BY_STRENGTH = "The more resamples have an edge, the thicker its line."
 NO_TRUTH = "There is no truth to compare with."
 READING = {
     "cpdag": "A CPDAG: an arrow stands where all graphs that fit equally well agree; a line without heads may go "
@@ -58,6 +59,7 @@ READING = {
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared"}
+ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 """metrics that other sections of the report show"""

@@ -76,7 +76,7 @@ def packed(settings, name="fed-sparse", wrappers=()):
         (packed({**asdict(FedSparse()), "rounds": "many"}), "the bytes do not hold a .*FedSparse"),
         (packed(5), "the bytes do not hold a .*FedSparse.*, but a value of type int"),
         (packed({}, name="fed-sparce"), "unknown algorithm 'fed-sparce': there are fed-sparse, "),
-        (packed({}, wrappers=(("resampling", wire.encode({})),)), "unknown wrapper 'resampling': there are none"),
+        (packed({}, wrappers=(("resampling", wire.encode({})),)), "unknown wrapper 'resampling': there are bootstrap"),
     ],
 )
 def test_bad_settings_are_refused_where_they_arrive(bad, said):
@@ -148,7 +148,7 @@ def test_settings_of_a_wrapper_are_checked_where_they_arrive(toys):
 
 
 def test_an_unknown_wrapper_is_bad_input(toys):
-    known = r"unknown wrapper 'divide': there are add, times"
+    known = r"unknown wrapper 'divide': there are bootstrap, add, times"
     with pytest.raises(BadInput, match=known):
         registry.unpack(packed({}, "secure-sum", (("divide", wire.encode({})),)))
     with pytest.raises(BadInput, match=known):

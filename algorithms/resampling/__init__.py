@@ -1,0 +1,1 @@
+"""Learning again from rows drawn anew: how sure the edges are."""

@@ -1,0 +1,117 @@
+"""The bootstrap in lockstep is what the learner finds on each resample by itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
+from fedbnsl.algorithms.resampling import opened
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
+from fedbnsl.algorithms.resampling.draws import HowDrawn, resample, resampled_schema
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.networks.published import network
+
+SEED = 6
+
+
+def run(spec, data, **other):
+    algorithm = registry.build(spec)
+    last = list(rounds(algorithm, InProcessFederation(data.schema, data.tables, SEED, **other)))[-1]
+    return algorithm, last
+
+
+def resamples(data, count):
+    """Return the tables of each resample, drawn silo by silo."""
+    generators = {}
+    for silo in data.tables:
+        seeds = silo_generator(SEED, silo).integers(2**63, size=count)
+        generators[silo] = [np.random.default_rng(int(seed)) for seed in seeds]
+    return [
+        {
+            silo: resample(table, data.schema, silo, HowDrawn(), generators[silo][which])
+            for silo, table in data.tables.items()
+        }
+        for which in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return network("asia", 3, 120, 2)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return homogeneous(5, 3, 16, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "kind"),
+    [
+        ("secure-boss", {}, "discrete"),
+        ("secure-boss", {}, "continuous"),
+        ("fed-pc", {}, "discrete"),
+        ("notears-admm", {"rounds": 12}, "continuous"),
+        ("ges-union", {}, "discrete"),
+    ],
+)
+def test_each_resample_is_learned_from_as_if_it_were_alone(name, params, kind, labels, numbers):
+    data = labels if kind == "discrete" else numbers
+    spec = registry.specify(name, params)
+    _, last = run(spec.wrapped("bootstrap", Bootstrap(3)), data)
+    together = structures(registry.build(spec), last.server)
+    slowest = 0
+    for which, tables in enumerate(resamples(data, 3)):
+        algorithm, alone = run(spec, replace(data, tables=tables, schema=resampled_schema(data.schema, HowDrawn())))
+        np.testing.assert_array_equal(together[which].weights, algorithm.structure(alone.server).weights)
+        slowest = max(slowest, alone.number)
+    assert last.number == slowest
+    assert len({one.weights.tobytes() for one in together}) > 1
+
+
+def test_what_is_sent_does_not_grow_with_the_rows():
+    sent = []
+    for rows in (100, 1000):
+        _, last = run(registry.specify("secure-boss").wrapped("bootstrap", Bootstrap(4)), homogeneous(5, 3, rows, 2))
+        sent.append((last.traffic.up, last.traffic.formula))
+    assert sent[0] == sent[1]
+
+
+def test_silos_that_do_not_fit_into_memory_are_opened_anew_with_the_same_result(labels, monkeypatch):
+    spec = registry.specify("secure-ges").wrapped("bootstrap", Bootstrap(3))
+    _, kept = run(spec, labels)
+    assert kept.number > 1
+    monkeypatch.setattr(opened, "ROOM", 1)
+    algorithm = registry.build(spec)
+    federation = InProcessFederation(labels.schema, labels.tables, SEED)
+    last = list(rounds(algorithm, federation))[-1]
+    assert {len(state.opened.states) for state in federation._states.values()} == {1}
+    assert last.server == kept.server
+
+
+def test_a_learner_of_one_exchange_keeps_no_opened_silo(numbers):
+    spec = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(3))
+    federation = InProcessFederation(numbers.schema, numbers.tables, SEED)
+    list(rounds(registry.build(spec), federation))
+    assert all(state.opened.states == () for state in federation._states.values())
+
+
+def test_the_size_of_a_state_is_that_of_its_arrays():
+    state = opened.Opened(len, (), (np.zeros(4), {"a": np.zeros((2, 3))}, "word"))
+    assert opened.size_of(state) == 8 * (4 + 6)
+
+
+def test_a_private_learner_is_refused():
+    spec = registry.specify("secure-sum", epsilon=1.0).wrapped("bootstrap", Bootstrap(3))
+    with pytest.raises(BadInput, match="one more private release"):
+        registry.build(spec)
+
+
+@pytest.mark.parametrize(("resamples", "lags", "said"), [(1, 0, "resamples is 1"), (2, -1, "lags is -1")])
+def test_settings_out_of_range_are_refused(resamples, lags, said):
+    with pytest.raises(BadInput, match=said):
+        Bootstrap(resamples, lags)

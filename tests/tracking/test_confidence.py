@@ -1,0 +1,105 @@
+"""How sure the edges are, in files, report and pictures."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.averaging import average
+from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.folder.truth import read_structure
+from fedbnsl.tracking.outputs import structure_csv, write_outputs
+from fedbnsl.tracking.pictures.picture import draw_structure
+from fedbnsl.tracking.pictures.thickness import thickness
+from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.result import Confidence
+
+NAMES = ("a", "b", "c")
+
+
+def structure(*edges, lagged=None):
+    weights = np.zeros((3, 3))
+    for source, target in edges:
+        weights[NAMES.index(source), NAMES.index(target)] = 1.0
+    return Structure(NAMES, weights, lagged=lagged)
+
+
+@pytest.fixture
+def sure(chain):
+    """The run on a → b → c, with ten resamples: ab in all, bc in seven, of which five as learned, ac in two."""
+    drawn = [structure("ab", "bc")] * 5 + [structure("ab", "cb")] * 2 + [structure("ab", "ac")] * 2 + [structure("ab")]
+    strengths = strengths_of(drawn)
+    return replace(chain, bootstrap=10, confidence=Confidence(strengths, 0.2, average(strengths), 3, 4321))
+
+
+def read(path):
+    with path.open() as file:
+        return {(row["source"], row["target"]): row for row in csv.DictReader(file)}
+
+
+def test_files_say_strength_and_direction_and_are_read_back(sure, tmp_path):
+    written = write_outputs(sure, tmp_path / "run")
+    learned, averaged = (read(written[name]) for name in ("structure.csv", "averaged.csv"))
+    for rows in (learned, averaged):
+        assert {edge: (row["strength"], row["direction"]) for edge, row in rows.items()} == {
+            ("a", "b"): ("1.0", "1.0"),
+            ("b", "c"): ("0.7", str(5 / 7)),
+        }
+    again = read_structure(written["structure.csv"], NAMES)
+    np.testing.assert_array_equal(again.weights, sure.structure.weights)
+    assert json.loads(written["config.json"].read_text())["bootstrap"] == 10
+
+
+def test_an_edge_that_no_resample_has_is_of_strength_0_and_of_no_direction():
+    lagged = np.zeros((1, 3, 3))
+    lagged[0, 0, 0] = 0.5
+    strengths = strengths_of([structure("ab", lagged=lagged), structure()])
+    assert structure_csv(structure("ab", "cb", lagged=lagged), strengths).splitlines() == [
+        "source,target,weight,lag,strength,direction",
+        "a,b,1.0,0,0.5,1.0",
+        "c,b,1.0,0,0.0,",
+        "a,a,0.5,1,0.5,1.0",
+    ]
+
+
+def test_the_report_lists_edges_by_strength_and_says_what_strength_is_not(sure):
+    page = report_html(sure)
+    section = page[page.index("Confidence") : page.index("Convergence")]
+    at = [section.index(text) for text in ("a → b", "b → c", "a → c")]
+    assert at == sorted(at)
+    assert (
+        '<td>a → c</td><td class="number">0.2</td><td class="number">1</td><td>–</td><td>–</td><td>no</td>' in section
+    )
+    assert "10 resamples" in section
+    assert "3 more exchanges took 4,321 bytes" in section
+    assert "It does not tell whether the learner&#x27;s assumptions hold" in section
+    assert "The more resamples have an edge, the thicker its line." in page
+    assert "the stronger an edge" not in page
+
+
+def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):
+    assert "Confidence" not in report_html(chain)
+    assert "a silo was lost before the resamples had ended" in report_html(replace(sure, confidence=None))
+
+
+def test_lines_are_as_thick_as_edges_are_strong_whatever_they_weigh_or_are(sure):
+    strengths = sure.confidence.strengths
+    edges = classify(sure.structure, structure("ab", "ac"))
+    thick = thickness(edges, strengths)
+    widths = {(edge.text, edge.category): round(thick(edge), 9) for edge in edges}
+    assert widths == {("a → b", "right"): 2.5, ("b → c", "extra"): 1.9, ("a → c", "missing"): 0.9}
+    lines = [patch.get_linewidth() for patch in draw_structure(sure.structure, None, "", strengths).axes[0].patches]
+    assert {2.5, 1.9} <= {round(float(width), 9) for width in lines}
+
+
+def test_in_a_drawing_over_time_lagged_edges_are_as_thick_as_they_are_strong():
+    lagged = np.zeros((1, 3, 3))
+    lagged[0, 0, 1] = 0.3
+    one = structure(lagged=lagged)
+    strengths = strengths_of([one, one, one, structure()])
+    lines = [patch.get_linewidth() for patch in draw_structure(one, None, "", strengths).axes[0].patches]
+    assert 2.0 in [round(float(width), 9) for width in lines]
