@@ -33,7 +33,7 @@ def edges(path):
 
 @pytest.fixture(scope="module")
 def data():
-    return homogeneous(variables=6, silos=3, rows=40, seed=5)
+    return homogeneous(variables=6, silos=3, rows=120, seed=5)
 
 
 def test_the_run_stays_what_it_is_and_its_edges_get_strengths(data):

@@ -56,8 +56,11 @@ WRONG = {
     "no folder": (["learn"], "which data?"),
     "unknown algorithm": (["learn", "data", "-a", "magic"], "unknown algorithm 'magic'"),
     "a step of other runs": (["learn", "data", "-a", "family-tables"], "family-tables' is a step of other runs"),
-    "unknown parameter": (["learn", "data", "-p", "rho9=1"], "unknown parameter 'rho9' of fed-sparse"),
-    "value of a parameter": (["learn", "data", "-p", "l1=much"], "l1 of fed-sparse is 'much'"),
+    "unknown parameter": (
+        ["learn", "data", "-a", "fed-sparse", "-p", "rho9=1"],
+        "unknown parameter 'rho9' of fed-sparse",
+    ),
+    "value of a parameter": (["learn", "data", "-a", "fed-sparse", "-p", "l1=much"], "l1 of fed-sparse is 'much'"),
     "form of a parameter": (["learn", "data", "-p", "l1"], "-p l1: a parameter is given as KEY=VALUE"),
     "seed": (["learn", "data", "--seed", "-1"], "seed is '-1'"),
     "name": (["learn", "data", "--name", "a/b"], "name is 'a/b'"),

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.flows.make import make
@@ -23,7 +24,7 @@ def test_the_form_of_learn_has_titles_descriptions_and_the_algorithms():
     form = schema["definitions"]["LearnSettings"]["properties"]
     assert set(form) == set(LearnSettings.model_fields)
     assert all(field["title"] and field["description"] for field in form.values())
-    assert form["algorithm"]["enum"] == sorted(ALGORITHMS)
+    assert form["algorithm"]["enum"] == [AUTO, *sorted(ALGORITHMS)]
     assert form["data"]["title"] == "Data set"
 
 

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.flows.api import Learned
 from fedbnsl.flows.cli.main import main
-from fedbnsl.flows.engines.inline import job_inline
+from fedbnsl.flows.job.asked import job_asked
 from fedbnsl.flows.job.check import check
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.job.run import run
@@ -64,6 +64,10 @@ def tables(seed=0, rows=60):
 SCHEMA = Schema(NAMES, dict.fromkeys(SILOS, 60), "time-series", stretches=dict.fromkeys(SILOS, (25, 35)))
 
 
+def job_of(settings, schema):
+    return job_asked(settings, "run", "inline", schema, {}, None, {})
+
+
 @pytest.fixture
 def ran(monkeypatch):
     """(structure, truth, local structures, weights of the silos, options) -> the result of a run that finds these."""
@@ -76,7 +80,7 @@ def ran(monkeypatch):
         changed = replace(registry.entry("fed-sparse"), build=build, kinds=("time-series",), **(entry or {}))
         monkeypatch.setitem(registry.ALGORITHMS, "fed-sparse", changed)
         given = LearnSettings(data="series", algorithm="fed-sparse", params={"rounds": 1, **(params or {})}, **options)
-        job = replace(job_inline(given, "run"), truth=truth, silo_weights=silo_weights or {})
+        job = replace(job_of(given, SCHEMA), truth=truth, silo_weights=silo_weights or {})
         asked = []
 
         def connect(job, spec, run_id):
@@ -91,13 +95,13 @@ def ran(monkeypatch):
 def test_within_and_across_are_scored_apart_and_the_refit_is_left_out(ran):
     result, asked = ran(OTHER)
     assert (result.metrics["shd"], result.metrics["lagged_shd"], result.averaged) == (0, 2, False)
-    assert asked == ["fed-sparse", "lagged-regressions"]
+    assert asked == ["fed-sparse", "lagged-regressions", "diagnosis"]
     assert "mse_consensus" not in result.metrics
 
 
 def test_a_static_run_has_no_figure_more(ran, monkeypatch):
     schema = replace(SCHEMA, kind="continuous", stretches={})
-    job = job_inline(LearnSettings(data="rows", algorithm="fed-sparse", params={"rounds": 1}), "run")
+    job = job_of(LearnSettings(data="rows", algorithm="fed-sparse", params={"rounds": 1}), schema)
     result = run(job, Session(schema, lambda job, spec, run_id: InProcessFederation(schema, tables(), run_id=run_id)))
     assert not {name for name in result.metrics if name.startswith("lagged") or "forecast" in name or "radius" in name}
     assert "mse_consensus" in result.metrics
@@ -141,7 +145,7 @@ def test_a_truth_that_says_only_who_drives_whom_may_have_cycles(ran):
     result, _ = ran(TRUE, truth=WHO)
     assert (result.metrics["shd"], result.metrics["correct"]) == (1, 2)
     assert "lagged_shd" not in result.metrics
-    job = replace(job_inline(LearnSettings(data="rows", algorithm="fed-sparse"), "run"), truth=WHO)
+    job = replace(job_of(LearnSettings(data="rows", algorithm="fed-sparse"), SCHEMA), truth=WHO)
     check(job, SCHEMA)
     with pytest.raises(BadInput, match="truth has the cycle"):
         check(replace(job, truth=replace(WHO, lagged=np.zeros((1, 3, 3)))), SCHEMA)
@@ -177,18 +181,18 @@ def test_masked_it_is_the_same(ran):
 
 def test_without_parameters_there_is_no_forecast(ran):
     result, asked = ran(TRUE, parameters=False)
-    assert asked == ["fed-sparse"]
+    assert asked == ["fed-sparse", "diagnosis"]
     assert [result.metrics[name] for name in ("spectral_radius", "forecast_mse", "persistence_mse")] == [None] * 3
     cyclic, asked = ran(dynamic([(0, 1), (1, 0)]))
     assert "a cycle is left" in cyclic.parameters.how
-    assert asked == ["fed-sparse"]
+    assert asked == ["fed-sparse", "diagnosis"]
 
 
 def test_names_that_time_would_take_are_no_model(ran):
     named = Structure(("x", "x[t-1]", "z"), TRUE.weights, lagged=TRUE.lagged)
     result, asked = ran(named, truth=None)
     assert "a variable is called x[t-1]" in result.parameters.how
-    assert asked == ["fed-sparse"]
+    assert asked == ["fed-sparse", "diagnosis"]
 
 
 def test_what_is_printed(ran, capsys, tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.flows.engines.inline import job_inline, run_inline
@@ -48,4 +49,4 @@ def test_what_needs_every_reply_cannot_be_masked(capsys, two, tmp_path):
 @pytest.mark.parametrize(("params", "expected"), [({}, 5), ({"seed": "9"}, 9)])
 def test_the_seed_of_a_run_is_that_of_its_search(params, expected):
     options = LearnOptions(algorithm="boss", seed=5, params=params)
-    assert spec_of(options).settings.seed == expected
+    assert spec_of(options, Schema(("a", "b"), {"silo": 9}, "discrete")).settings.seed == expected

@@ -46,7 +46,7 @@ def labels():
 
 @pytest.fixture(scope="module")
 def numbers():
-    return homogeneous(5, 3, 16, 2)
+    return homogeneous(5, 3, 12, 3)
 
 
 @pytest.mark.parametrize(
