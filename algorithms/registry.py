@@ -397,7 +397,7 @@ STEPS: dict[str, Entry] = {
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
         leaves="its part of means and second moments, once; masked with --secure; then how far it is from the others: "
-        "three figures with the columns they are greatest in",
+        "four figures with the columns they are greatest in",
         config=exchange.Diagnosis,
         build=exchange.build,
         kinds=("continuous", *SERIES),

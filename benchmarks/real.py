@@ -307,12 +307,12 @@ def telecom(seconds: float = 300.0, silos: int = 8) -> FederatedData:
     alarms = pd.read_csv(DATA / "telecom_alarm" / "18V_55N_Wireless_alarms.csv.gz")
     alarms["window"] = (alarms["start_timestamp"] // seconds).astype(int)
     rang = pd.crosstab([alarms["device_id"], alarms["window"]], alarms["alarm_id"]).clip(upper=1)
-    names = tuple(f"alarm {kind}" for kind in rang.columns)
+    names = tuple(f"A{kind}" for kind in rang.columns)
     device = rang.index.get_level_values(0).to_numpy() % silos
     tables = {name: rang.to_numpy(np.int64)[device == k] for k, name in enumerate(silo_names(silos))}
-    truth = truth_of(DATA / "telecom_alarm" / "18V_55N_Wireless_truth.json", [str(kind) for kind in rang.columns])
+    truth = truth_of(DATA / "telecom_alarm" / "18V_55N_Wireless_truth.json", names)
     levels = dict.fromkeys(names, ("0", "1"))
-    return FederatedData(discrete(tables, names, levels), tables, replace(truth, variables=names))
+    return FederatedData(discrete(tables, names, levels), tables, truth)
 
 
 @dataclass(frozen=True)

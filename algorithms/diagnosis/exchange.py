@@ -1,11 +1,11 @@
 """What a run on numbers needs to know of its data: pooled means and variances, and which silo disagrees (ours).
 
 Exchange 1 is a sum: each silo's part of the rows, means, and second moments about its own means.
-Exchange 2 tells the silos what came out, without any of them: each takes its own part out of the sum again and compares
-itself with the others: how far its means are from theirs, how much better its own regressions on the learned edges fit
-its rows than theirs do, and how many of its cells lie far out. It answers with these three figures and the columns in
-which they are greatest. They travel in the sum, each silo's in a place of its own: to name the silo that disagrees, the
-coordinator must see them.
+Exchange 2 tells the silos what came out. Each takes its own part out of the sum again and compares itself with the
+others: how far its means are from theirs, how much better its own regressions on the learned edges fit its rows than
+theirs do, how many of its cells lie far out, and whether residuals bend with what is predicted. It answers with these
+four figures and the columns in which they are greatest. They travel in the sum, each silo's in a place of its own: to
+name the silo that disagrees, the coordinator must see them.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
 MAD = 1.4826
 """standard deviations in the median absolute deviation of a Gaussian"""
-FIGURES = ("shift", "weights", "outliers")
+FIGURES = ("shift", "weights", "outliers", "bend")
 """what a silo says of itself: each with the number of its column"""
 
 
@@ -78,13 +78,13 @@ class Server:
     within: FloatArray
     """second moments about the silos' own means `[d, d]`, per row"""
     figures: FloatArray
-    """by silo, in sorted order, and by figure: its value and its column, `[silos, 3, 2]`; NaN for one that is lost"""
+    """by silo, in sorted order, and by figure: its value and its column, `[silos, 4, 2]`; NaN for one that is lost"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
     """Return the server's state before the exchange, for a learned `structure`."""
     nothing = np.empty(0)
-    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), np.empty((0, 3, 2)))
+    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), np.empty((0, len(FIGURES), 2)))
 
 
 def moments_packing(d: int) -> Packing:
@@ -146,6 +146,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
         figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents, len(X)))
     figures[silo.place, 2] = _outlying(X)
+    figures[silo.place, 3] = _greatest(_bent(X - means, asked.within, asked.parents))
     return Reply(figures.ravel())
 
 
@@ -173,6 +174,24 @@ def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_]
             left.append(own[j, j] - 2 * weights @ own[of, j] + weights @ own[np.ix_(of, of)] @ weights)
         least = 1e-9 * max(own[j, j], 1e-300)
         found[j] = np.log(max(left[1], least) / max(left[0], least)) - len(of) / rows
+    return found
+
+
+def _bent(X: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArray:
+    """Return, by variable, how much of its residual the square of its prediction explains, `[d]`: 0 to 1.
+
+    Where effects are linear it explains nothing (Ramsey's RESET, 1969). `X` are centred rows; predictions are those of
+    regressions on all silos' moments `S`.
+    """
+    found = np.zeros(len(S))
+    for j in np.flatnonzero(parents.any(axis=0)):
+        of = np.flatnonzero(parents[:, j])
+        predicted = X[:, of] @ np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
+        residual = X[:, j] - predicted
+        residual = residual - residual.mean()
+        squared = predicted**2 - (predicted**2).mean()
+        both = float(residual @ residual) * float(squared @ squared)
+        found[j] = float(residual @ squared) ** 2 / both if both > 0 else 0.0
     return found
 
 

@@ -29,7 +29,7 @@ ROWS_PER_PARAMETER = 5.0
 """rows a weight or a variance should have behind it"""
 STANDS_OUT = 1.5
 """by how much a silo's figure exceeds the next one's if it is the one that disagrees"""
-LEAST = {"shift": 0.1, "weights": 0.02, "outliers": 0.002}
+LEAST = {"shift": 0.1, "weights": 0.02, "outliers": 0.002, "bend": 0.02}
 """below these figures a silo does not disagree, whatever the others say"""
 SURE = 5.0
 """sampling errors by which a figure must exceed what chance explains"""
@@ -148,7 +148,7 @@ def _chance(what: str, rows: FloatArray, d: int) -> FloatArray:
     """Return about how large a silo's figure is by chance: the greatest of d, from so many rows."""
     if what == "shift":
         return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
-    return np.asarray(np.log(2 * d) / rows) if what == "weights" else np.zeros(len(rows))
+    return np.asarray(np.log(2 * d) / rows) if what in ("weights", "bend") else np.zeros(len(rows))
 
 
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
@@ -179,4 +179,11 @@ def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silo
     return Finding("outliers", said, advice, who)
 
 
-SAYS = {"shift": _shift, "weights": _weights, "outliers": _outliers}
+def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    at = who[0] if alone else f"{len(who)} of {silos} silos"
+    said = f"{at}: {100 * value:.2g} % of what the edges leave of {column} bends with what they predict: not"
+    advice = "Take logarithms of skewed columns, or notears-mlp-admm; where the model is wrong, edges may be, too."
+    return Finding("not linear", f"{said} all effects are linear.", advice, who)
+
+
+SAYS = {"shift": _shift, "weights": _weights, "outliers": _outliers, "bend": _bend}

@@ -31,6 +31,8 @@ def show_result(finished: Finished) -> None:
         f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
         f"{sent} sent ({formula:.3g} MB by the papers' formula)"
     )
+    if result.asked not in ("", result.algorithm):
+        out.print(f"{result.asked}: {result.algorithm} was chosen for {result.schema.kind} data")
     if metrics.get("tests") is not None:
         out.print(f"{metrics['tests']:,} independence tests, {metrics['tests_left_out']:,} left out")
     if metrics.get("not_compared"):
@@ -60,8 +62,7 @@ def show_result(finished: Finished) -> None:
 
 def finding_lines(result: RunResult) -> list[str]:
     """Return what a reader must know of the data, and what to do about it."""
-    chosen = [f"{result.asked}: {result.algorithm}"] if result.asked not in ("", result.algorithm) else []
-    return [*chosen, *(f"! {one.said} {one.advice}" for one in result.diagnosed.findings)]
+    return [f"! {one.said} {one.advice}" for one in result.diagnosed.findings]
 
 
 def sure_lines(result: RunResult) -> list[str]:
