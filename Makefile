@@ -40,6 +40,8 @@ contracts: types
 	cd .cache/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 
 bench: setup
+	$(BIN)/python benchmarks/real.py
+	$(BIN)/python benchmarks/bootstrap.py
 	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/private.py
 	$(BIN)/python benchmarks/constraint.py

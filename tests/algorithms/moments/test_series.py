@@ -1,9 +1,12 @@
 """Summed moments of time series: the pooled learner's result, every learner, and the price of what is protected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import gather
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
@@ -127,6 +130,16 @@ def test_a_private_run_with_enough_windows_finds_the_network():
 def test_a_lost_silo_costs_its_windows_alone(data):
     algorithm = registry.build(registry.specify("secure-sum"))
     assert algorithm.bears_loss
+    stay = sorted(data.tables)[1:]
+    server, replies = algorithm.open_server(data.schema), {}
+    for silo in stay:
+        state = algorithm.open_silo(data.tables[silo], data.schema, silo, np.random.default_rng(0))
+        _, replies[silo] = algorithm.local_solve(state, algorithm.broadcast(server))
+    found = algorithm.structure(algorithm.aggregate(server, gather(algorithm, replies)))
+    without = {field: {silo: getattr(data.schema, field)[silo] for silo in stay} for field in ("rows", "stretches")}
+    others = replace(data, schema=replace(data.schema, **without), tables={silo: data.tables[silo] for silo in stay})
+    alone, _ = learn(others, "secure-sum")
+    np.testing.assert_allclose(below(found)[0], below(alone)[0], atol=1e-9)
 
 
 def test_what_is_protected_is_one_of_three():
