@@ -177,6 +177,8 @@ def _communication(result: RunResult) -> str:
         rows.append(
             ("Besides, for the parameters: bytes in both directions, in one exchange", result.parameters.bytes_sent)
         )
+    if result.diagnosed.bytes_sent:
+        rows.append(("Besides, for the diagnoses: bytes in both directions", result.diagnosed.bytes_sent))
     return section("Communication", table(("over all silos and rounds", ""), rows))
 
 
