@@ -12,7 +12,7 @@ Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server where
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,9 +170,17 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
             server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), counted, settings.evidence
         )
         return replace(server, graph=graph, directed=count, done=True)
-    rows = counted - len(replies.silos)
+    rows = freedom(schema, replies)
     S = from_triangle(of_counted) * (counted / rows)
     return chosen(replace(server, S=positive(S, schema), rows=rows), settings)
+
+
+def freedom(schema: Schema, replies: Replies[Any]) -> int:
+    """Return the rows of the silos that answered less one for each; raises `BadInput` if none are left."""
+    rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
+    if rows < 1:
+        raise BadInput("every silo has one row, so nothing is left of the rows when each silo's means are taken away")
+    return rows
 
 
 def positive(S: FloatArray, schema: Schema) -> FloatArray:
