@@ -6,7 +6,8 @@ the measure "pwling" of the published program). It is then regressed out of the 
 
 What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
 each variable left and for each of their pairs both ways: 2m² numbers for m variables, masked. Residuals are linear in
-the rows, so the server, which has the second moments, tells the silos how to make them. Cost at a silo: O(n_p·m²) a step.
+the rows, so the server, which has the second moments, tells the silos how to make them. Cost at a silo: O(n_p·m²) a
+step.
 """
 
 import math
@@ -69,7 +70,7 @@ class Server:
 
     schema: Schema
     S: FloatArray
-    """second moments within the silos per row `[d, d]`, in which residuals have variance 1; empty before the first sum"""
+    """second moments within the silos, per row, `[d, d]`; empty before the first sum"""
     rows: int
     """degrees of freedom of S: rows less one for each silo"""
     order: NDArray[np.int64]

@@ -61,8 +61,8 @@ def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
     greatest = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(far >= greatest):
         raise BadInput(
-            f"silo {silo}, column '{schema.variables[j]}': its mean of {table[:, j].mean():.3g} is so large beside what it "
-            f"varies by that it does not fit the fixed-point numbers of a secure sum: take a constant away"
+            f"silo {silo}, column '{schema.variables[j]}': its mean of {table[:, j].mean():.3g} is so large beside "
+            "what it varies by that it does not fit the fixed-point numbers of a secure sum: take a constant away"
         )
 
 
