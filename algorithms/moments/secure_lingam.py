@@ -166,10 +166,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     left = rest(server)
     negentropy = bent(of_counted.reshape(len(left), len(left), FIGURES))
     own = np.diag(negentropy)
-    # R_ij of every pair: H(j) + H(r_i|j) − H(i) − H(r_j|i), H being a constant less the negentropy.
-    R = own[:, None] - own[None, :] + negentropy.T - negentropy
-    np.fill_diagonal(R, 0.0)
-    against = (np.minimum(R, 0.0) ** 2).sum(axis=1)
+    against = (np.minimum(pairwise(negentropy), 0.0) ** 2).sum(axis=1)
     waits = schema.knowledge.precedes(schema.variables)[np.ix_(left, left)].any(axis=0)
     first = int(np.argmin(np.where(waits, np.inf, against)))
     order, found = [int(left[first])], [float(own[first])]
@@ -182,6 +179,17 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         order=np.append(server.order, np.array(order, np.int64)),
         negentropies=np.append(server.negentropies, found),
     )
+
+
+def pairwise(negentropy: FloatArray) -> FloatArray:
+    """Return R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
+
+    H is a constant less the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
+    """
+    own = np.diag(negentropy)
+    R = own[:, None] - own[None, :] + negentropy.T - negentropy
+    np.fill_diagonal(R, 0.0)
+    return np.asarray(R)
 
 
 def structure(server: Server, settings: SecureLingam) -> Structure:
