@@ -30,14 +30,14 @@ def standard(x):
     return (x - x.mean()) / x.std()
 
 
-def R_by_rows(x, y):
+def contrast_by_rows(x, y):
     """Return H(y) + H(x|y) − H(x) − H(y|x), above 0 for x → y."""
     x, y = standard(x), standard(y)
     rho = np.mean(x * y)
     return entropy(y) + entropy(standard(x - rho * y)) - entropy(x) - entropy(standard(y - rho * x))
 
 
-def found_R(X, graph):
+def found_contrasts(X, graph):
     S = X.T @ X / len(X)
     edges, scale = undirected(graph), standardising(S, graph)
     return edges, contrasts(sums(X, scale, edges, correlations(S, scale, edges)) / len(X))
@@ -62,9 +62,9 @@ CHAIN = np.array([[False, True, False], [True, False, True], [False, True, False
 
 def test_contrasts_are_those_of_the_rows():
     X = chain(700, 1, BENT["exponential"])
-    edges, R = found_R(X, CHAIN)
+    edges, R = found_contrasts(X, CHAIN)
     assert edges.tolist() == [[0, 1], [1, 2]]
-    np.testing.assert_allclose(R, [R_by_rows(X[:, i], X[:, j]) for i, j in edges], atol=1e-10)
+    np.testing.assert_allclose(R, [contrast_by_rows(X[:, i], X[:, j]) for i, j in edges], atol=1e-10)
 
 
 def test_what_compelled_parents_explain_is_taken_away_first():
@@ -75,16 +75,16 @@ def test_what_compelled_parents_explain_is_taken_away_first():
     graph = np.zeros((4, 4), bool)
     graph[[0, 1, 0, 1], [2, 2, 3, 3]] = graph[2, 3] = graph[3, 2] = True
     left = X[:, 2:] - X[:, :2] @ np.linalg.lstsq(X[:, :2], X[:, 2:], rcond=None)[0]
-    edges, R = found_R(X, graph)
+    edges, R = found_contrasts(X, graph)
     assert edges.tolist() == [[2, 3]]
-    assert R[0] == pytest.approx(R_by_rows(left[:, 0], left[:, 1]), abs=1e-10)
+    assert R[0] == pytest.approx(contrast_by_rows(left[:, 0], left[:, 1]), abs=1e-10)
 
 
 @pytest.mark.parametrize("errors", BENT)
 def test_bent_errors_point_from_cause_to_effect(errors):
     for seed in range(5):
         X = chain(2000, 10 + seed, BENT[errors])
-        edges, R = found_R(X, CHAIN)
+        edges, R = found_contrasts(X, CHAIN)
         graph, count = directed(CHAIN, edges, R, len(X), 10.0)
         assert graph.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
         assert count in (1, 2)
@@ -93,7 +93,7 @@ def test_bent_errors_point_from_cause_to_effect(errors):
 def test_gaussian_errors_point_nowhere():
     for seed in range(40):
         X = chain(500, 100 + seed, lambda rng, size: rng.normal(size=size))
-        edges, R = found_R(X, CHAIN)
+        edges, R = found_contrasts(X, CHAIN)
         graph, count = directed(CHAIN, edges, R, len(X), 10.0)
         assert count == 0
         np.testing.assert_array_equal(graph, CHAIN)

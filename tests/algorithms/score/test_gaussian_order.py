@@ -156,7 +156,7 @@ def test_parents_are_grown_and_shrunk_as_by_least_squares(seed):
 
 
 def test_a_required_parent_is_taken_whatever_it_explains_and_an_impossible_one_is_not():
-    X, S = rows_of(5, 300, 9)
+    _, S = rows_of(5, 300, 9)
     before = np.array([False, True, True, True, True])
     required, possible = np.zeros((5, 5), bool), np.ones((5, 5), bool)
     required[3, 0], possible[2, 0] = True, False
