@@ -159,6 +159,8 @@ def test_a_lost_silo_says_nothing():
     (found,) = of_silos(server_of(np.eye(3), figures=figures))
     assert (found.name, found.silos) == ("outliers", ("s1",))
     assert "1 % of the cells lie far out, most of them in b" in found.said
+    (found,) = of_silos(server_of(np.eye(3), silos=2, figures=figures[1:3]))
+    assert found.said.startswith("s0: ")
 
 
 def test_weights_that_differ_because_of_one_silos_outliers_are_not_told_twice():

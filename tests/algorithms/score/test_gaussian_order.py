@@ -169,7 +169,7 @@ def test_a_required_parent_is_taken_whatever_it_explains_and_an_impossible_one_i
 
 
 def test_a_column_twice_is_no_second_parent():
-    X, S = rows_of(4, 200, 11, density=1.0)
+    X, _ = rows_of(4, 200, 11, density=1.0)
     twice = np.column_stack([X, 3 * X[:, 0]])
     found = gaussian_boss(twice.T @ twice / 200, 200, math.log(200), OrderSettings())
     assert math.isfinite(found.score)

@@ -85,7 +85,7 @@ def test_a_column_far_from_zero_is_not_taken_for_a_constant():
     """As times in seconds since 1970 over some minutes: rounding of a constant's mean leaves far less."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    far = np.column_stack([X, np.full(200, 0.1)]) + [1e8, 0, 0]
+    far = np.column_stack([X, np.full(200, 0.1)]) + np.array([1e8, 0, 0])
     found = pooled_packing(3).unpack(centred_moments(far, (200,)))["products"]
     centred = X - X.mean(axis=0)
     np.testing.assert_allclose(found[:2, :2], centred.T @ centred, rtol=1e-5)
