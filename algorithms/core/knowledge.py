@@ -64,10 +64,11 @@ class Knowledge:
     def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
         """Return which variables come before which in some order of every graph that agrees, `[d, d]`.
 
-        Those with a way of possible arcs to the other and none back, as from tier to tier.
+        Those with a way of required arcs to the other, and those with a way of possible arcs to it and none back, as
+        from tier to tier.
         """
         ways = reaches(self.possible(variables))
-        return (ways & ~ways.T) if self else np.zeros_like(ways)
+        return (reaches(self.needed(variables)) | (ways & ~ways.T)) if self else np.zeros_like(ways)
 
 
 def reaches(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:

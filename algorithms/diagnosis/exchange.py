@@ -57,6 +57,8 @@ class Broadcast:
     """second moments about the silos' own means, `[d, d]`"""
     parents: NDArray[np.bool_]
     """`[d, d]`: row i, column j says whether i and j are joined and i may be a cause of j"""
+    counted: NDArray[np.bool_]
+    """which silos, in sorted order, are in these sums"""
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,17 @@ class Server:
     means: FloatArray
     within: FloatArray
     """second moments about the silos' own means `[d, d]`, per row"""
+    counted: NDArray[np.bool_]
+    """which silos, in sorted order, are in these sums"""
     figures: FloatArray
     """by silo, in sorted order, and by figure: its value and its column, `[silos, 4, 2]`; NaN for one that is lost"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
     """Return the server's state before the exchange, for a learned `structure`."""
-    nothing = np.empty(0)
-    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), np.empty((0, len(FIGURES), 2)))
+    nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
+    figures = np.empty((0, len(FIGURES), 2))
+    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), nobody, figures)
 
 
 def moments_packing(d: int) -> Packing:
@@ -97,7 +102,7 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, _no_edges(schema)),
-        broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents),
+        broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
         local_solve=lambda silo, asked: (silo, answer(silo, asked)),
         aggregate=aggregate,
         dual_update=lambda server: server,
@@ -139,10 +144,11 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         own = products(X, center=True) / n
         return Reply(packed.pack(part=part, means=part * means, products=own))
     figures = np.zeros((silo.silos, len(FIGURES), 2))
-    if silo.silos > 1 and part < 1:
-        rest_means = (asked.means - part * means) / (1 - part)
-        rest = (asked.within - products(X, center=True) / n) / (1 - part)
+    inside = part if asked.counted[silo.place] else 0.0
+    if silo.silos > 1 and inside < 1:
         own = products(X, center=True) / len(X)
+        rest_means = (asked.means - inside * means) / (1 - inside)
+        rest = (asked.within - inside * own) / (1 - inside)
         figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
         figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents, len(X)))
     figures[silo.place, 2] = _outlying(X)
@@ -212,7 +218,8 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         part = float(sums["part"])
         rows = sum(schema.rows[silo] for silo in replies.silos)
         means = sums["means"] / part
-        return replace(server, rows=rows, means=means, within=sums["products"] / part)
+        counted = np.array([silo in replies.silos for silo in schema.silos])
+        return replace(server, rows=rows, means=means, within=sums["products"] / part, counted=counted)
     figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
     figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
     return replace(server, figures=figures)

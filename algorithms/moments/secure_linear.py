@@ -12,7 +12,7 @@ Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server where
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from ..parameters.refit import refit
 from ..score.equivalence import class_of
 from ..score.gaussian_order import gaussian_boss
 from ..score.settings import OrderSettings
-from ..statistics.moments import products
+from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .choice import VarianceEvidence, compared, near_equal
@@ -35,7 +35,9 @@ from .non_gaussian import contrasts, correlations, directed, standardising, sums
 
 ONE = np.ones(1)
 FLOOR = 1e-9
-"""this share of their diagonal is added to second moments, which are singular if rows are fewer than variables"""
+"""this share of their diagonal is added to second moments that are singular, as where rows are fewer than variables"""
+SINGULAR = 1e-7
+"""correlations with an eigenvalue below this one are singular, but for what rounding and masks left"""
 
 
 @dataclass(frozen=True)
@@ -170,17 +172,26 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
             server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), counted, settings.evidence
         )
         return replace(server, graph=graph, directed=count, done=True)
-    rows = counted - len(replies.silos)
+    rows = freedom(schema, replies)
     S = from_triangle(of_counted) * (counted / rows)
     return chosen(replace(server, S=positive(S, schema), rows=rows), settings)
 
 
+def freedom(schema: Schema, replies: Replies[Any]) -> int:
+    """Return the rows of the silos that answered less one for each; raises `BadInput` if none are left."""
+    rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
+    if rows < 1:
+        raise BadInput("every silo has one row, so nothing is left of the rows when each silo's means are taken away")
+    return rows
+
+
 def positive(S: FloatArray, schema: Schema) -> FloatArray:
-    """Return second moments `[d, d]` with a diagonal above 0; raises `BadInput` for a column without variance."""
+    """Return second moments `[d, d]` that are positive definite; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
         raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
-    return S + FLOOR * np.diag(np.diag(S))
+    singular = np.linalg.eigvalsh(in_own_units(S))[0] < SINGULAR
+    return S + FLOOR * np.diag(np.diag(S)) if singular else S
 
 
 def chosen(server: Server, settings: SecureLinear) -> Server:

@@ -6,7 +6,8 @@ the measure "pwling" of the published program). It is then regressed out of the 
 
 What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
 each variable left and for each of their pairs both ways: 2m² numbers for m variables, masked. Residuals are linear in
-the rows, so the server, which has the covariance, tells the silos how to make them. Cost at a silo: O(n_p·m²) a step.
+the rows, so the server, which has the second moments, tells the silos how to make them. Cost at a silo: O(n_p·m²) a
+step.
 """
 
 import math
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..errors import BadInput, require
 from ..graphs.structure import Structure
 from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .equal_errors import known_order
 from .non_gaussian import bent
-from .secure_linear import Silo, open_silo, positive
+from .secure_linear import Silo, freedom, open_silo, positive
 from .top_down import eliminated
 
 FIGURES = 2
@@ -69,8 +70,9 @@ class Server:
 
     schema: Schema
     S: FloatArray
-    """covariance within the silos `[d, d]`; empty before the first sum"""
+    """second moments within the silos, per row, `[d, d]`; empty before the first sum"""
     rows: int
+    """degrees of freedom of S: rows less one for each silo"""
     order: NDArray[np.int64]
     negentropies: FloatArray
     """of the variables in the order, given those before: how far their errors are from Gaussian, in nats a row"""
@@ -156,15 +158,15 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     counted = sum(schema.rows[silo] for silo in replies.silos)
     of_counted = replies.total * (sum(schema.rows.values()) / counted)
     if not len(server.S):
-        rows = counted - len(replies.silos)
-        return replace(server, S=positive(from_triangle(of_counted) * (counted / rows), schema), rows=rows)
+        rows = freedom(schema, replies)
+        if rows <= len(schema.variables):
+            told = f"{rows} rows, less one a silo, for {len(schema.variables)} variables"
+            raise BadInput(f"secure-lingam regresses each variable on all before it, so it needs more rows: {told}")
+        return replace(server, S=positive(from_triangle(of_counted), schema), rows=rows)
     left = rest(server)
     negentropy = bent(of_counted.reshape(len(left), len(left), FIGURES))
     own = np.diag(negentropy)
-    # R_ij of every pair: H(j) + H(r_i|j) − H(i) − H(r_j|i), H being a constant less the negentropy.
-    R = own[:, None] - own[None, :] + negentropy.T - negentropy
-    np.fill_diagonal(R, 0.0)
-    against = (np.minimum(R, 0.0) ** 2).sum(axis=1)
+    against = (np.minimum(pairwise(negentropy), 0.0) ** 2).sum(axis=1)
     waits = schema.knowledge.precedes(schema.variables)[np.ix_(left, left)].any(axis=0)
     first = int(np.argmin(np.where(waits, np.inf, against)))
     order, found = [int(left[first])], [float(own[first])]
@@ -177,6 +179,17 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         order=np.append(server.order, np.array(order, np.int64)),
         negentropies=np.append(server.negentropies, found),
     )
+
+
+def pairwise(negentropy: FloatArray) -> FloatArray:
+    """Return R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
+
+    H is a constant less the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
+    """
+    own = np.diag(negentropy)
+    R = own[:, None] - own[None, :] + negentropy.T - negentropy
+    np.fill_diagonal(R, 0.0)
+    return np.asarray(R)
 
 
 def structure(server: Server, settings: SecureLingam) -> Structure:

@@ -43,11 +43,13 @@ def eliminated(
     """Return the weights `[d, d]` of the parents that stay of all those before a variable in `order`.
 
     A parent goes while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other parents
-    and s what all of them leave. Impossible parents go first, whatever they explain, and required ones never.
+    and s what all of them leave. Impossible parents go first, whatever they explain, and required ones never. With no
+    more rows than variables, those from place `rows` on are determined by the earlier ones, whatever the data are: as
+    parents they are taken to have as much variance again of their own.
     """
     known = prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
-    return np.asarray(_eliminated(np.array(S), order, least, known.possible, known.required))
+    return np.asarray(_eliminated(np.array(S), order, rows, least, known.possible, known.required))
 
 
 @njit(cache=True)
@@ -72,7 +74,7 @@ def _top_down(R, precedes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @njit(cache=True)
-def _eliminated(S, order, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _eliminated(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the weights; a parent stays if it explains at least the share `least` of what is left."""
     d = len(S)
     weights, K = np.zeros((d, d)), np.empty((d, d))
@@ -89,7 +91,7 @@ def _eliminated(S, order, least, possible, required):  # type: ignore[no-untyped
         left = max(left, DETERMINED * S[j, j])
         can, must = possible[before, j], required[before, j]
         _drop(K[:place, :place].copy(), b.copy(), left, before, least, can, must, weights[:, j])
-        _extend(K, b, left, place)
+        _extend(K, b, left if place < rows else left + S[j, j], place)
     return weights
 
 

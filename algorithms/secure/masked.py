@@ -43,6 +43,8 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     if schema.kind == "discrete":
         return
     in_units = bool(schema.units) and algorithm.entry_units is not None
+    if in_units:
+        _check_means(table, schema, silo)
     X = (table - table.mean(axis=0)) / np.array(schema.units) if in_units else table
     squares = np.einsum("ki,ki->i", X, X) / len(X)
     if in_units:
@@ -51,6 +53,16 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square of {squares[j]:.3g} does not fit the fixed-"
             f"point numbers of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
+        )
+
+
+def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
+    far = np.abs(table.mean(axis=0) / np.array(schema.units))
+    greatest = 2.0**30 / len(schema.rows)
+    for j in np.flatnonzero(far >= greatest):
+        raise BadInput(
+            f"silo {silo}, column '{schema.variables[j]}': its mean of {table[:, j].mean():.3g} is so large beside "
+            "what it varies by that it does not fit the fixed-point numbers of a secure sum: take a constant away"
         )
 
 

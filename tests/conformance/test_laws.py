@@ -47,7 +47,10 @@ NETWORKS = {"notears-mlp-admm": 5 * 3 + 3 + 3 + 1}
 # Learners inside the bootstrap: of one round and of many, of a sum and of each reply, that keep something, of series.
 BOOTSTRAPPED = {
     f"{name}, bootstrapped": name
-    for name in ("secure-sum", "secure-ges", "fed-sparse", "fed-pc", "fed-ges", "pc-voting", "notears", "fdbnl")
+    for name in (
+        *("secure-sum", "secure-linear", "secure-ges", "fed-sparse", "fed-pc"),
+        *("fed-ges", "pc-voting", "notears", "fdbnl"),
+    )
 }
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO, *BOOTSTRAPPED]
 # They learn from time series, with one lag: five variables and as many lagged ones.
@@ -77,6 +80,8 @@ def most_numbers(case: str) -> int:
     """Return how many numbers an array that travels may have: of five variables, their pairs or so."""
     if case in NETWORKS:
         return 5 * NETWORKS[case]
+    if case == "secure-lingam":
+        return 2 * 5**2  # two means of each variable and of each pair both ways
     columns = columns_of(case)
     if algorithm_of(case).private:
         return columns * BUCKETS

@@ -122,7 +122,7 @@ def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: in
     ("silos", "threshold", "complaint"),
     [
         (("a",), 1, "2 to 256 silos: there are 1"),
-        (tuple(f"{k:02}" for k in range(65)), 44, "there are 65"),
+        (tuple(f"{k:03}" for k in range(257)), 172, "there are 257"),
         (("b", "a"), 2, "sorted: they are b, a"),
         (("a", "a"), 2, "distinct"),
         (("a", "b", "c", "d"), 2, "4 silos is 2: it must be 3 to 4"),

@@ -13,6 +13,7 @@ from fedbnsl.algorithms.statistics.moments import (
     of_all_rows,
     per_row,
     pooled_moments,
+    pooled_packing,
     products,
     residual_variances,
 )
@@ -78,3 +79,14 @@ def test_a_column_that_is_constant_in_each_silo_has_no_variance_left():
     X[:, 1] = np.repeat([0.1, 0.7], 20)
     _, R = correlation(centred_moments(X, (20, 20)), 4)
     np.testing.assert_array_equal(R[1], np.eye(4)[1])
+
+
+def test_a_column_far_from_zero_is_not_taken_for_a_constant():
+    """As times in seconds since 1970 over some minutes: rounding of a constant's mean leaves far less."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    far = np.column_stack([X, np.full(200, 0.1)]) + np.array([1e8, 0, 0])
+    found = pooled_packing(3).unpack(centred_moments(far, (200,)))["products"]
+    centred = X - X.mean(axis=0)
+    np.testing.assert_allclose(found[:2, :2], centred.T @ centred, rtol=1e-5)
+    assert not found[2].any()

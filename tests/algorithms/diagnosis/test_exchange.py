@@ -1,0 +1,116 @@
+"""The two exchanges of a diagnosis against plain numpy: sums, and each silo beside the others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.diagnosis.exchange import Diagnosis, start
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.in_process import InProcessFederation, federate
+
+NAMES = ("x0", "x1", "x2")
+CHAIN = np.array([[0, 1.0, 0], [0, 0, 1.0], [0, 0, 0]])
+LEARNED = Structure(NAMES, CHAIN)
+
+
+def tables(seed=0, sizes=(200, 300, 150, 250)):
+    """Return silos of x0 → x1 → x2, the last of which has another weight, another mean and wild cells."""
+    rng = np.random.default_rng(seed)
+    found = {f"s{k}": rng.normal(size=(n, 3)) @ np.linalg.inv(np.eye(3) - CHAIN) for k, n in enumerate(sizes)}
+    last = found[f"s{len(sizes) - 1}"]
+    last[:, 2] += 0.7 * last[:, 1]
+    last[:, 1] += 3
+    last[:5, 0] = 90
+    return found
+
+
+def asked(federation, masked=False, structure=LEARNED):
+    """Return the state after both exchanges about `structure`, and that after the first."""
+    spec = AlgorithmSpec("diagnosis", Diagnosis(masked=masked))
+    begun = start(federation.schema, structure)
+    first, last = rounds(registry.build(spec), federation, resume=(0, begun))
+    assert last.outcome == "converged"
+    return last.server, first.server
+
+
+def by_rows(given, silo):
+    """Return the figures of `silo`: shift and its column, gain by own weights and its column, share of wild cells."""
+    own = given[silo]
+    others = [table for name, table in given.items() if name != silo]
+    rows = sum(map(len, others))
+    within = np.vstack([table - table.mean(axis=0) for table in others])
+    shift = np.abs(own.mean(axis=0) - np.vstack(others).mean(axis=0)) / np.sqrt((within**2).sum(axis=0) / rows)
+    centred, gain = own - own.mean(axis=0), np.zeros(3)
+    for j, i in ((1, 0), (2, 1)):
+        left = []
+        for X in (centred, within):
+            weight = X[:, i] @ X[:, j] / (X[:, i] @ X[:, i])
+            left.append(np.mean((centred[:, j] - weight * centred[:, i]) ** 2))
+        gain[j] = np.log(left[1] / left[0]) - 1 / len(own)
+    middle = np.median(own, axis=0)
+    far = np.abs(own - middle) > 6 * 1.4826 * np.median(np.abs(own - middle), axis=0)
+    return np.array(
+        [
+            [shift.max(), shift.argmax()],
+            [gain.max(), gain.argmax()],
+            [far.mean(), far.sum(axis=0).argmax()],
+        ]
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_sums_and_figures_are_those_of_the_rows(masked):
+    given = tables()
+    server, _ = asked(federate(given), masked)
+    rows = np.vstack(list(given.values()))
+    np.testing.assert_allclose(server.means, rows.mean(axis=0), atol=1e-7)
+    within = sum((len(t) * np.cov(t.T, bias=True) for t in given.values()), np.zeros((3, 3)))
+    np.testing.assert_allclose(server.within, within / len(rows), rtol=1e-6)
+    assert server.rows == len(rows)
+    for place, silo in enumerate(given):
+        np.testing.assert_allclose(server.figures[place], by_rows(given, silo), atol=1e-5)
+
+
+@pytest.mark.parametrize("first", [(), ("s1",)])
+def test_a_silo_that_was_not_counted_compares_itself_with_all_who_were(first):
+    """A silo lost in the first exchange is back in the second, or one is lost in the second."""
+    given = tables()
+
+    class Losing(InProcessFederation):
+        def exchange(self, algorithm, number, broadcast, sparse=None):
+            gone = first if number == 1 else () if first else ("s1",)
+            silos = [silo for silo in self.schema.silos if silo not in gone]
+            replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in silos}
+            return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+
+    server, begun = asked(Losing(federate(given).schema, given))
+    counted = {silo: table for silo, table in given.items() if silo not in first}
+    assert begun.rows == sum(map(len, counted.values()))
+    np.testing.assert_allclose(server.means, np.vstack(list(counted.values())).mean(axis=0))
+    for place, silo in enumerate(given):
+        if silo == "s1" and not first:
+            assert np.isnan(server.figures[place]).all()
+        else:
+            np.testing.assert_allclose(server.figures[place], by_rows({**counted, silo: given[silo]}, silo), atol=1e-9)
+
+
+def test_one_silo_has_nobody_to_compare_itself_with():
+    given = {"s0": tables()["s3"]}
+    server, _ = asked(federate(given))
+    assert not server.figures[0, :2].any()
+    assert server.figures[0, 2, 0] == pytest.approx(5 / (3 * 250))
+
+
+def test_units_do_not_change_what_masked_silos_say():
+    given = tables()
+    scale = np.array([1e-6, 1.0, 1e5])
+    federation = federate({silo: table * scale for silo, table in given.items()})
+    schema = replace(federation.schema, units=(2.0**-20, 1.0, 2.0**17))
+    masked, _ = asked(InProcessFederation(schema, federation.tables), masked=True)
+    plain, _ = asked(federate(given))
+    np.testing.assert_allclose(masked.figures, plain.figures, atol=1e-5)
+    np.testing.assert_allclose(masked.means / scale, plain.means, atol=1e-6)

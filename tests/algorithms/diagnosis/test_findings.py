@@ -1,0 +1,171 @@
+"""Each finding where it should be and not where it should not, and the silo that it names."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.exchange import Server
+from fedbnsl.algorithms.diagnosis.findings import of_caps, of_fit, of_scales, of_silos, same_columns
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.in_process import federate
+from fedbnsl.data.generators.linear import homogeneous
+
+from .test_exchange import asked
+
+
+def server_of(S, rows=1000, means=None, silos=4, figures=None):
+    """Return the state with within-silo moments `S`, `rows` in so many silos."""
+    d = len(S)
+    schema = Schema(tuple("abcdefgh"[:d]), {f"s{k}": rows // silos for k in range(silos)})
+    means = np.zeros(d) if means is None else np.array(means, float)
+    figures = np.zeros((silos, 3, 2)) if figures is None else figures
+    return Server(schema, np.zeros((d, d), bool), rows, means, np.array(S, float), np.ones(silos, bool), figures)
+
+
+def names(found):
+    return [one.name for one in found]
+
+
+def dag(*edges, d=3):
+    weights = np.zeros((d, d))
+    for i, j in edges:
+        weights[i, j] = 1.0
+    return Structure(tuple("abcdefgh"[:d]), weights)
+
+
+@pytest.mark.parametrize(
+    ("variances", "equal", "expected"),
+    [
+        ([1.0, 1.02, 1.04], True, ["standardised"]),
+        ([1.0, 1.02, 1.04], False, []),
+        ([1.0, 1.1, 2.0], True, []),
+        ([1.0, 4.0, 1.1e4], True, ["units"]),
+        ([1.0, 4.0, 1.1e4], False, []),
+        ([1.0, 4.0, 0.9e4], True, []),
+    ],
+)
+def test_scales(variances, equal, expected):
+    found = of_scales(server_of(np.diag(variances)), equal_variances=equal, centred=True)
+    assert names(found) == expected
+    if expected == ["units"]:
+        assert found[0].said == "The standard deviation of c is 105 times that of a: units differ."
+
+
+@pytest.mark.parametrize(("mean", "centred", "expected"), [(7, False, ["means"]), (7, True, []), (5, False, [])])
+def test_means_far_from_zero(mean, centred, expected):
+    found = of_scales(server_of(np.diag([1.0, 4.0, 2.0]), means=[1, mean, 0]), equal_variances=True, centred=centred)
+    assert names(found) == expected
+
+
+def test_few_rows():
+    S = np.eye(3) + 0.9 * (np.ones((3, 3)) - np.eye(3))
+    # Three variances and two weights, so 25 rows beyond the four silos' means.
+    assert "few rows" in names(of_fit(server_of(S, 28), dag((0, 1), (1, 2)), equal_variances=False))
+    assert "few rows" not in names(of_fit(server_of(S, 29), dag((0, 1), (1, 2)), equal_variances=False))
+
+
+def test_unequal_errors():
+    for ratio, equal, expected in ((9.0, True, True), (9.0, False, False), (1.2, True, False)):
+        S = np.array([[1.0, 1, 0], [1, 1 + ratio, 0], [0, 0, 1.0]])
+        found = names(of_fit(server_of(S), dag((0, 1)), equal_variances=equal))
+        assert ("unequal errors" in found) == expected
+
+
+def test_no_better_than_empty():
+    for correlation, expected in ((0.02, True), (0.2, False)):
+        S = np.eye(3)
+        S[0, 1] = S[1, 0] = correlation
+        found = names(of_fit(server_of(S), dag((0, 1)), equal_variances=True))
+        assert ("no better than empty" in found) == expected
+    assert "no better than empty" not in names(of_fit(server_of(np.eye(3)), dag(), equal_variances=True))
+
+
+def test_one_to_one_columns():
+    S = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 1]])
+    (found,) = same_columns(S, "abc")
+    assert "a and b determines the other" in found.said
+    S[0, 1] = S[1, 0] = 1.999
+    assert same_columns(S, "abc") == []
+
+
+def test_a_cap_on_parents():
+    structure = dag((0, 2), (1, 2))
+    (found,) = of_caps(structure, 2)
+    assert (found.name, found.said.split(":")[0]) == ("cap reached", "c")
+    assert of_caps(structure, 3) == []
+    assert of_caps(structure, None) == []
+    assert of_caps(Structure(tuple("abc"), structure.weights, "cpdag"), 2) == []
+
+
+def silos_of(seed, silos=6, rows=300):
+    data = homogeneous(6, silos, rows, seed)
+    return {silo: table.copy() for silo, table in data.tables.items()}, data.truth
+
+
+def said_of(given, truth):
+    server, _ = asked(federate(given, truth.variables), structure=truth)
+    return of_silos(server)
+
+
+def shifted(given, truth, silo, rng):
+    given[silo][:, 3] += 2 * given[silo][:, 3].std()
+
+
+def other_weights(given, truth, silo, rng):
+    E = rng.normal(size=given[silo].shape)
+    given[silo] = E @ np.linalg.inv(np.eye(6) - truth.weights * rng.uniform(0.4, 0.7, (6, 6)))
+
+
+def outlying(given, truth, silo, rng):
+    table = given[silo]
+    wild = rng.random(table.shape) < 0.01
+    table[wild] += 15 * table.std() * rng.choice([-1, 1], wild.sum())
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [(shifted, "shifted silo"), (other_weights, "silo of other weights"), (outlying, "outliers")],
+)
+def test_the_silo_that_disagrees_is_named(harm, name):
+    right = 0
+    for seed in range(10):
+        given, truth = silos_of(700 + seed)
+        rng = np.random.default_rng(seed)
+        culprit = f"silo-{rng.integers(1, 7)}"
+        harm(given, truth, culprit, rng)
+        right += (name, (culprit,)) in [(one.name, one.silos) for one in said_of(given, truth)]
+    assert right >= 9
+
+
+def test_silos_that_agree_are_not_accused():
+    accused = sum(bool(said_of(*silos_of(800 + seed))) for seed in range(30))
+    assert accused <= 2
+
+
+def test_means_that_differ_everywhere_accuse_nobody_alone():
+    given, truth = silos_of(900)
+    rng = np.random.default_rng(0)
+    moved = {silo: table + 3 * rng.uniform(2, 3, 6) * (-1) ** k for k, (silo, table) in enumerate(given.items())}
+    (found,) = said_of(moved, truth)
+    assert found.name == "site means"
+    assert set(found.silos) == set(given)
+
+
+def test_a_lost_silo_says_nothing():
+    figures = np.zeros((4, 3, 2))
+    figures[2] = np.nan
+    assert of_silos(server_of(np.eye(3), figures=figures)) == []
+    figures[1, 2] = (0.01, 1)
+    (found,) = of_silos(server_of(np.eye(3), figures=figures))
+    assert (found.name, found.silos) == ("outliers", ("s1",))
+    assert "1 % of the cells lie far out, most of them in b" in found.said
+    (found,) = of_silos(server_of(np.eye(3), silos=2, figures=figures[1:3]))
+    assert found.said.startswith("s0: ")
+
+
+def test_weights_that_differ_because_of_one_silos_outliers_are_not_told_twice():
+    figures = np.zeros((4, 3, 2))
+    figures[:, 1, 0] = 0.5
+    assert names(of_silos(server_of(np.eye(3), figures=figures))) == ["weights differ"]
+    figures[0, 2] = (0.05, 2)
+    assert names(of_silos(server_of(np.eye(3), figures=figures))) == ["outliers"]

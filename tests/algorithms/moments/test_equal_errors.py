@@ -1,0 +1,129 @@
+"""Fits with equal error variances, and the choice between equal and free ones, against closed forms and plain rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.knowledge import Knowledge
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.dag import is_acyclic
+from fedbnsl.algorithms.moments.choice import compared, near_equal, spread_of
+from fedbnsl.algorithms.moments.equal_errors import equal_errors, known_order
+from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
+
+
+def drawn(d, n, seed, density=0.3, sd=None):
+    """Return weights, and centred rows of them with errors of deviations `sd`, all 1 by default."""
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(d)
+    W = np.triu(rng.uniform(0.5, 1.5, (d, d)) * rng.choice([-1, 1], (d, d)) * (rng.random((d, d)) < density), 1)
+    W = W[np.ix_(names, names)]
+    X = (rng.normal(size=(n, d)) * (1 if sd is None else sd)) @ np.linalg.inv(np.eye(d) - W)
+    return W, X - X.mean(axis=0)
+
+
+def covariance(X):
+    return X.T @ X / len(X)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("d", "n", "density"), [(8, 5000, 0.3), (12, 5000, 0.7), (8, 60, 0.2)])
+def test_the_graph_is_found_with_least_squares_weights(d, n, density, seed):
+    W, X = drawn(d, n, 100 + seed, density)
+    fit = equal_errors(covariance(X), n)
+    assert is_acyclic(fit.weights != 0)
+    assert ((fit.weights != 0) != (W != 0)).sum() <= (1 if n > 1000 else 4)
+    for j in range(d):
+        parents = np.flatnonzero(fit.weights[:, j])
+        if len(parents):
+            expected = np.linalg.lstsq(X[:, parents], X[:, j], rcond=None)[0]
+            np.testing.assert_allclose(fit.weights[parents, j], expected, atol=1e-6)
+    np.testing.assert_allclose(fit.variances, ((X - X @ fit.weights) ** 2).mean(axis=0))
+
+
+def test_the_score_is_the_likelihood_of_the_rows_less_its_price():
+    n, d = 300, 6
+    _, X = drawn(d, n, 7)
+    fit = equal_errors(covariance(X), n)
+    residuals = X - X @ fit.weights
+    v = (residuals**2).mean()
+    likelihood = (-0.5 * np.log(2 * np.pi * v) - residuals**2 / (2 * v)).sum()
+    parameters = fit.edges + 1
+    assert fit.score == pytest.approx(likelihood - 0.5 * math.log(n) * parameters - math.log(d) * fit.edges)
+
+
+def test_columns_in_another_order_or_all_in_another_unit_give_the_same_fit():
+    for seed in range(5):
+        _, X = drawn(9, 800, 30 + seed)
+        S, mixed = covariance(X), np.random.default_rng(seed).permutation(9)
+        fit = equal_errors(S, 800).weights
+        again = equal_errors(S[np.ix_(mixed, mixed)], 800).weights
+        np.testing.assert_allclose(again, fit[np.ix_(mixed, mixed)], atol=1e-9)
+        np.testing.assert_allclose(equal_errors(S * 1e12, 800).weights, fit, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_required_arcs_are_there_and_forbidden_ones_are_not(seed):
+    W, X = drawn(7, 1000, 60 + seed)
+    names = tuple("abcdefg")
+    causes, effects = np.nonzero(W)
+    against = (names[effects[0]], names[causes[0]])  # the reverse of a true arc
+    forbidden = (names[causes[-1]], names[effects[-1]])
+    if forbidden == against[::-1]:
+        pytest.skip("one edge")
+    known = known_order(Schema(names, {"s": 1000}, knowledge=Knowledge((against,), (forbidden,))))
+    fit = equal_errors(covariance(X), 1000, known)
+    assert fit.weights[names.index(against[0]), names.index(against[1])] != 0
+    assert fit.weights[names.index(forbidden[0]), names.index(forbidden[1])] == 0
+    assert is_acyclic(fit.weights != 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_variables_than_rows_give_a_fit(seed):
+    _, X = drawn(30, 12, seed)
+    fit = equal_errors(covariance(X) + 1e-9 * np.eye(30), 11)
+    assert np.isfinite(fit.score)
+    assert is_acyclic(fit.weights != 0)
+
+
+def test_the_spread_is_zero_for_equal_variances_alone():
+    assert spread_of(np.full(5, 3.7)) == pytest.approx(0, abs=1e-12)
+    assert spread_of(np.array([1.0, math.e**2])) == pytest.approx(math.log((1 + math.e**2) / 2) - 1)
+    with pytest.raises(BadInput, match="without variance"):
+        spread_of(np.array([1.0, 0.0]))
+
+
+def evidence_of(X):
+    S, n = covariance(X), len(X)
+    fit = equal_errors(S, n)
+    free = gaussian_boss(S, n, math.log(n) + 2 * math.log(len(S)), OrderSettings())
+    return compared(near_equal(S, fit), fit, free, n), fit, free
+
+
+def test_the_gain_is_the_difference_of_two_penalised_likelihoods():
+    _, X = drawn(6, 400, 11)
+    n, d = X.shape
+    evidence, fit, free = evidence_of(X)
+    likelihood = 0.0
+    for j in range(d):
+        parents = np.flatnonzero(free.dag[:, j])
+        residual = X[:, j] - X[:, parents] @ np.linalg.lstsq(X[:, parents], X[:, j], rcond=None)[0]
+        v = residual @ residual / n
+        likelihood += float((-0.5 * np.log(2 * np.pi * v) - residual**2 / (2 * v)).sum())
+    edges = int(free.dag.sum())
+    expected = fit.score - (likelihood - 0.5 * math.log(n) * (edges + d) - edges * math.log(d))
+    assert evidence.gain == pytest.approx(expected, abs=1e-6)
+
+
+def test_equal_variances_are_claimed_for_equal_ones_and_not_for_others():
+    claimed = {"equal": 0, "unequal": 0, "standardised": 0}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        _, equal = drawn(8, 3000, 200 + seed)
+        _, unequal = drawn(8, 3000, 200 + seed, sd=rng.uniform(0.3, 3, 8))
+        for name, X in (("equal", equal), ("unequal", unequal), ("standardised", equal / equal.std(axis=0))):
+            claimed[name] += evidence_of(X)[0].equal
+    assert claimed == {"equal": 6, "unequal": 0, "standardised": 0}

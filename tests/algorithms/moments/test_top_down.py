@@ -1,0 +1,132 @@
+"""Orders and eliminated parents against plain least squares on rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.moments.top_down import eliminated, in_turn, top_down
+from fedbnsl.algorithms.score.gaussian_order import Prior
+
+
+def rows_of(d, n, seed):
+    """Return centred rows of a random dense linear model with unequal errors, and their covariance."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * rng.uniform(0.3, 2, d)
+    for j, i in enumerate(rng.permutation(d)):
+        X[:, i] += X[:, rng.permutation(d)[: j // 2]].sum(axis=1) * 0.4
+    X -= X.mean(axis=0)
+    return X, X.T @ X / n
+
+
+def left_of(X, parents, j):
+    """Return the mean squared residual of column j on the columns `parents`, and the weights."""
+    if not parents:
+        return float(np.mean(X[:, j] ** 2)), np.empty(0)
+    weights = np.linalg.lstsq(X[:, parents], X[:, j], rcond=None)[0]
+    return float(np.mean((X[:, j] - X[:, parents] @ weights) ** 2)), weights
+
+
+def backward(X, order, price, possible, required):
+    """Return weights by taking out, with a regression for each try, the parent whose loss is least."""
+    n, d = X.shape
+    weights = np.zeros((d, d))
+    for place, j in enumerate(order):
+        parents = [int(i) for i in order[:place] if possible[i, j]]
+        while True:
+            now = left_of(X, parents, j)[0]
+            loss = {
+                i: n * math.log(left_of(X, [p for p in parents if p != i], j)[0] / now)
+                for i in parents
+                if not required[i, j]
+            }
+            if not loss or min(loss.values()) >= price:
+                break
+            parents.remove(min(loss, key=loss.__getitem__))
+        weights[parents, j] = left_of(X, parents, j)[1]
+    return weights
+
+
+def unknown(d):
+    return np.ones((d, d), bool), np.zeros((d, d), bool)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_elimination_is_that_of_one_regression_after_another(seed):
+    rng = np.random.default_rng(100 + seed)
+    d, n = int(rng.integers(2, 9)), int(rng.integers(40, 200))
+    X, S = rows_of(d, n, seed)
+    order, price = rng.permutation(d), float(rng.uniform(0, 20))
+    expected = backward(X, order, price, *unknown(d))
+    found = eliminated(S, order, n, price)
+    np.testing.assert_array_equal(found != 0, expected != 0)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_impossible_parents_are_never_there_and_required_ones_always(seed):
+    rng = np.random.default_rng(200 + seed)
+    d, n = 7, 80
+    X, S = rows_of(d, n, seed)
+    order = rng.permutation(d)
+    earlier = np.argsort(order)[:, None] < np.argsort(order)[None, :]
+    required = (rng.random((d, d)) < 0.2) & earlier
+    possible = (rng.random((d, d)) < 0.6) | required
+    found = eliminated(S, order, n, 9.0, Prior(possible, required))
+    assert (found[required] != 0).all()
+    assert not found[~possible].any()
+    np.testing.assert_allclose(found, backward(X, order, 9.0, possible, required), atol=1e-9)
+
+
+def test_a_price_of_nothing_keeps_all_and_a_great_one_keeps_none():
+    X, S = rows_of(6, 50, 3)
+    order = np.arange(6)
+    for j in range(1, 6):
+        np.testing.assert_allclose(eliminated(S, order, 50, 0.0)[:j, j], left_of(X, list(range(j)), j)[1], atol=1e-9)
+    assert not eliminated(S, order, 50, 1e4).any()
+
+
+@pytest.mark.parametrize(("d", "n"), [(20, 4), (30, 8), (12, 12), (60, 22)])
+def test_fewer_rows_than_variables_still_give_finite_weights(d, n):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, d))
+        X -= X.mean(axis=0)
+        S = X.T @ X / (n - 1)
+        found = eliminated(S * (1 + 1e-9 * np.eye(d)), rng.permutation(d), n - 1, math.log(n) + 2 * math.log(d))
+        assert np.isfinite(found).all()
+        assert np.abs(found).max() < 1e3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_takes_the_least_residual_on_all_before(seed):
+    X, S = rows_of(7, 60, 50 + seed)
+    left, expected = list(range(7)), []
+    while left:
+        expected.append(min(left, key=lambda v: left_of(X, expected, v)[0]))
+        left.remove(expected[-1])
+    nothing = np.zeros((7, 7), bool)
+    assert top_down(S, nothing).tolist() == expected
+    mixed = np.random.default_rng(seed).permutation(7)
+    assert mixed[top_down(S[np.ix_(mixed, mixed)], nothing)].tolist() == expected
+
+
+def test_equal_error_variances_give_an_order_of_the_true_graph():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        d = int(rng.integers(2, 15))
+        names = rng.permutation(d)
+        W = np.triu(rng.uniform(0.5, 2, (d, d)) * (rng.random((d, d)) < 0.5), 1)[np.ix_(names, names)]
+        inverse = np.linalg.inv(np.eye(d) - W)
+        order = top_down(inverse.T @ inverse, np.zeros((d, d), bool))
+        assert not np.tril(W[np.ix_(order, order)]).any()
+        np.testing.assert_allclose(eliminated(inverse.T @ inverse, order, 10**6, 10.0), W, atol=1e-6)
+
+
+def test_what_precedes_comes_first_and_the_rest_keeps_its_order():
+    precedes = np.zeros((5, 5), bool)
+    precedes[4, 0] = precedes[3, 1] = True
+    assert in_turn(np.array([0, 1, 2, 3, 4]), precedes).tolist() == [2, 3, 1, 4, 0]
+    assert in_turn(np.array([4, 3, 2, 1, 0]), precedes).tolist() == [4, 3, 2, 1, 0]
+    S = np.diag([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert top_down(S, precedes).tolist() == [2, 3, 1, 4, 0]

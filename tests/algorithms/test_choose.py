@@ -1,0 +1,48 @@
+"""What `auto` stands for, by kind and ε: something that exists, learns from that kind, and promises where it must."""
+
+import itertools
+
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import CHOICES, choices
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+
+EXPECTED = {
+    ("continuous", False): "secure-linear",
+    ("continuous", True): "secure-sum",
+    ("discrete", False): "secure-boss",
+    ("discrete", True): "fed-pc",
+    ("time-series", False): "secure-sum",
+    ("time-series", True): "secure-sum",
+}
+CASES = list(itertools.product(("continuous", "discrete", "time-series"), (False, True)))
+
+
+def schema_of(kind):
+    return Schema(("a", "b"), {"one": 50, "two": 60}, kind)
+
+
+@pytest.mark.parametrize(("kind", "private"), CASES)
+def test_each_kind_has_its_choice_and_an_alternative(kind, private):
+    first, *others = choices(schema_of(kind), private=private)
+    assert first.name == EXPECTED[kind, private]
+    assert others
+    assert first.name not in {one.name for one in others}
+
+
+@pytest.mark.parametrize(("kind", "private"), CASES)
+def test_every_choice_learns_from_its_kind_with_the_parameters_set_for_it(kind, private):
+    for one in choices(schema_of(kind), private=private):
+        spec = registry.specify(one.name, one.params, *((1.0, 1e-6) if private else ()))
+        assert kind in registry.entry(one.name).kinds
+        assert (registry.build(spec).private is not None) == private
+        assert not registry.entry(one.name).pooled
+        assert one.why
+
+
+def test_no_other_kind_is_guessed_at():
+    assert set(CHOICES) == set(CASES)
+    with pytest.raises(BadInput, match="no algorithm learns from mixed data with an ε"):
+        choices(schema_of("mixed"), private=True)
