@@ -67,7 +67,7 @@ def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSetting
     R, known, rng = S / np.outer(scale, scale), prior or no_prior(d), np.random.default_rng(settings.seed)
     np.fill_diagonal(R, 1.0)
     best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
-    while tried < settings.starts and agreeing < settings.agreeing:
+    while tried < settings.starts and agreeing < settings.agreeing_of(d):
         dag, total = _search(R, rng.permutation(d), price / rows, known, settings, rng)
         tried += 1
         agreeing = 1 if total < lowest - EQUAL else agreeing + (total <= lowest + EQUAL)
@@ -148,15 +148,16 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
     d = len(order)
     rest = order[order != x]
     before, change = np.zeros(d, np.bool_), np.empty(d)
-    own = _select(R, x, before, price, possible, required, Q)[0]
+    own = _select(R, x, before, price, possible, required, Q, x)[0]
     change[0] = 0.0
     for i in range(d - 1):
         y = rest[i]
-        without = _select(R, y, before, price, possible, required, Q)[0]
         before[x] = True
-        given = _select(R, y, before, price, possible, required, Q)[0]
-        before[x], before[y] = False, True
-        after = _select(R, x, before, price, possible, required, Q)[0]
+        given, _, grown = _select(R, y, before, price, possible, required, Q, x)
+        before[x] = False
+        without = _select(R, y, before, price, possible, required, Q, x)[0] if grown or required[x, y] else given
+        before[y] = True
+        after = _select(R, x, before, price, possible, required, Q, x)[0]
         change[i + 1] = change[i] + without - given + after - own
         own = after
     place = int(np.argmax(order == x))
@@ -170,7 +171,7 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
     d = len(R)
     Q, dag, before, total = np.empty((d, d)), np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
     for j in order:
-        cost, parents = _select(R, j, before, price, possible, required, Q)
+        cost, parents, _ = _select(R, j, before, price, possible, required, Q, j)
         total += cost
         for p in parents:
             dag[p, j] = True
@@ -179,8 +180,11 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what j costs with the parents grown and shrunk among `before`, and these parents."""
+def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what j costs with the parents grown and shrunk among `before`, these parents, and whether x was grown.
+
+    Without x before j, one that was not grown leaves everything as it is.
+    """
     candidates = np.flatnonzero(before & possible[:, j])
     forced, late = 0, 0
     for k in range(len(R)):
@@ -192,9 +196,10 @@ def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-unty
             else:
                 late += 1
     left, chosen = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
+    grown = bool((candidates[chosen] == x).any())
     if len(chosen) > max(forced, 1):
         left, chosen = _shrink(R, j, candidates, chosen, forced, left, math.exp(price) - 1.0, Q)
-    return math.log(left) + price * len(chosen) + MISPLACED * late, candidates[chosen]
+    return math.log(left) + price * len(chosen) + MISPLACED * late, candidates[chosen], grown
 
 
 @njit(cache=True)

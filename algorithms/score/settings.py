@@ -29,8 +29,8 @@ class OrderSettings:
 
     starts: int = 10
     """random orders to start from, at most"""
-    agreeing: int = 3
-    """no other start once so many have ended at the same best score"""
+    agreeing: int | Literal["auto"] = "auto"
+    """no other start once so many ended at the same best score; auto: 3, of d > 100 variables 300 / d, at least 1"""
     patience: int = 3
     """how many orders of the class found may bring nothing before a search ends"""
     sweeps: int = 50
@@ -40,9 +40,15 @@ class OrderSettings:
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        for name in ("starts", "agreeing", "patience", "sweeps"):
+        for name in ("starts", "patience", "sweeps"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        if self.agreeing != "auto":
+            require(self.agreeing >= 1, "agreeing", self.agreeing, "1 or more, or auto")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+    def agreeing_of(self, d: int) -> int:
+        """Return how many starts must agree in a search over `d` variables: where d is great, they nearly always do."""
+        return max(1, min(3, 300 // d)) if self.agreeing == "auto" else self.agreeing
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Secure aggregation: the coordinator learns the sum of the silos' vectors and nothing else about them.
 
 Bonawitz et al. 2017, "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS), the protocol for an
-honest-but-curious coordinator, for up to 64 silos in a full mesh. In each of its four phases the coordinator sends
+honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of its four phases the coordinator sends
 every silo one message and gets one answer:
 
 1. `advertise`: every silo sends two public X25519 keys, one for sealing and one for masks (`participant`).

@@ -16,12 +16,21 @@ from .session import Refused, SecureSession
 PROTOCOL = "fedbnsl secure sum 1"
 # A sealing key belongs to one sender, one receiver and one session and seals one message, so no nonce is needed.
 NONCE = bytes(12)
+MOST_DERIVED = 255 * 32
+"""bytes that HKDF-SHA256 can derive at once (RFC 5869)"""
 
 
 def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, length: int = 32) -> bytes:
-    """Return `length` bytes (at most 8160) that look random to anyone who does not know `secret`."""
-    info = wire.encode((PROTOCOL, session.digest, purpose, silos))
-    return HKDF(SHA256(), length, salt=None, info=info).derive(secret)
+    """Return `length` bytes that look random to anyone who does not know `secret`.
+
+    HKDF gives 8160 at most; more are derived piece by piece, each for its own number.
+    """
+    pieces = []
+    for begin in range(0, length, MOST_DERIVED):
+        part = (purpose, silos) if begin == 0 else (purpose, silos, begin)
+        info = wire.encode((PROTOCOL, session.digest, *part))
+        pieces.append(HKDF(SHA256(), min(MOST_DERIVED, length - begin), salt=None, info=info).derive(secret))
+    return b"".join(pieces)
 
 
 def agree(private: X25519PrivateKey, public: bytes, session: SecureSession, purpose: str, *silos: str) -> bytes:

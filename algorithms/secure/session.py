@@ -8,7 +8,7 @@ from typing import Literal
 from ..core import wire
 from ..errors import BadInput
 
-MOST_SILOS = 64
+MOST_SILOS = 256
 
 Phase = Literal["advertise", "share", "mask", "unmask"]
 
@@ -25,7 +25,7 @@ class Refused(Aborted):
 class SecureSession:
     """Who takes part in which sum. `silos` are sorted; fewer than `threshold` of them can recover nothing.
 
-    Raises `BadInput` for fewer than 2 or more than 64 silos, for names that are not sorted and distinct, and for a
+    Raises `BadInput` for fewer than 2 or more than 256 silos, for names that are not sorted and distinct, and for a
     threshold that is not above half of the silos: two disjoint groups could each be made to reveal one share, and both
     shares of a silo together undo its masks.
     """

@@ -48,7 +48,7 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
 
 
 def _value(falling: list[int], point: int) -> int:
-    # Horner; points are at most 64, so reducing once at the end is cheaper than at each of up to 64 steps.
+    # Horner; points are at most 256, so reducing once at the end is cheaper than at each of up to 256 steps.
     value = 0
     for coefficient in falling:
         value = value * point + coefficient

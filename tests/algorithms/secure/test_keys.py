@@ -121,7 +121,7 @@ def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: in
 @pytest.mark.parametrize(
     ("silos", "threshold", "complaint"),
     [
-        (("a",), 1, "2 to 64 silos: there are 1"),
+        (("a",), 1, "2 to 256 silos: there are 1"),
         (tuple(f"{k:02}" for k in range(65)), 44, "there are 65"),
         (("b", "a"), 2, "sorted: they are b, a"),
         (("a", "a"), 2, "distinct"),
