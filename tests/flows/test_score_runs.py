@@ -63,8 +63,10 @@ def test_a_run_on_labels_says_which_silo_is_another(capsys, two, tmp_path):
     for data, expected in ((two, ""), (folder, "shifted silo")):
         out = tmp_path / f"out-{data.name}"
         asked = ("learn", data, "-a", "secure-boss", "--engine", "inline", "--out", out)
-        assert run(capsys, *asked)[0] == 0
+        code, shown, _ = run(capsys, *asked)
+        assert code == 0
         metrics = json.loads((out / "metrics.json").read_text())
         assert expected in metrics["findings"]
+        assert bool(expected) == ("would need another level of" in " ".join(shown.split()))
         assert bool(expected) == bool(metrics["findings"])
         assert metrics["diagnosis_bytes"] > 0
