@@ -13,6 +13,7 @@ from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
 from .diagnosis import exchange
+from .diagnosis import tables as diagnosis_tables
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
 from .errors import BadInput
@@ -401,6 +402,15 @@ STEPS: dict[str, Entry] = {
         config=exchange.Diagnosis,
         build=exchange.build,
         kinds=("continuous", *SERIES),
+    ),
+    "diagnosis-tables": Entry(
+        summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
+        source="ours",
+        leaves="counts of each variable and of each joined pair, once; masked with --secure; then how far it is from "
+        "the others: two figures with the columns they are greatest in",
+        config=diagnosis_tables.TableDiagnosis,
+        build=diagnosis_tables.build,
+        kinds=("discrete",),
     ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",

@@ -7,7 +7,7 @@ sent.
 
 import dataclasses
 from enum import Enum
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgpack
 import numpy as np
@@ -77,4 +77,6 @@ def _typed(kind: Any, plain: Any) -> Any:
             return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]
         except (KeyError, TypeError) as error:
             raise ValueError(f"the bytes do not hold a {kind}: {error}") from error
+    if get_origin(kind) is tuple and dataclasses.is_dataclass(get_args(kind)[0]):
+        return tuple(_typed(get_args(kind)[0], item) for item in plain)
     return kind(plain) if isinstance(kind, type) and issubclass(kind, Enum) else plain

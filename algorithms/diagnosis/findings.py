@@ -3,17 +3,18 @@
 A finding is a value: reports, terminal, `metrics.json` and MLflow show the same ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
 from ..statistics.moments import residual_variances
-from .exchange import FIGURES, Server
+from .exchange import Server
 
 NEARLY = 1.05
 """variances whose largest is no more than this many times the smallest are equal by construction"""
@@ -29,8 +30,6 @@ ROWS_PER_PARAMETER = 5.0
 """rows a weight or a variance should have behind it"""
 STANDS_OUT = 1.5
 """by how much a silo's figure exceeds the next one's if it is the one that disagrees"""
-LEAST = {"shift": 0.1, "weights": 0.02, "outliers": 0.002, "bend": 0.02}
-"""below these figures a silo does not disagree, whatever the others say"""
 SURE = 5.0
 """sampling errors by which a figure must exceed what chance explains"""
 
@@ -114,27 +113,57 @@ def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
     same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > SAME, k=1))
     if not len(same):
         return []
-    pairs = ", ".join(f"{names[i]} and {names[j]}" for i, j in same[:5])
-    more = f", and {len(same) - 5} more pairs" * (len(same) > 5)
-    said = f"Each of {pairs}{more} determines the other: nothing in the data can tell A → B from B → A."
-    return [Finding("one-to-one", said, "Leave one of each pair out, or say which comes first by --knowledge.")]
+    return [one_to_one_pairs([(names[i], names[j]) for i, j in same])]
 
 
-def of_silos(server: Server) -> list[Finding]:
-    """Return which silos disagree with the others, and in what."""
+def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
+    """Return what to know of `pairs` of columns that determine each other."""
+    said = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
+    more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
+    said = f"Each of {said}{more} determines the other: nothing in the data can tell A → B from B → A."
+    return Finding("one-to-one", said, "Leave one of each pair out, or say which comes first by --knowledge.")
+
+
+class Compared(Protocol):
+    """What is known once each silo has compared itself with the others."""
+
+    @property
+    def schema(self) -> Schema:
+        """The silos, and the columns."""
+        ...
+
+    @property
+    def figures(self) -> FloatArray:
+        """By silo, in sorted order, and by figure: its value and its column; NaN for a silo that is lost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a figure says that a silo disagrees, and in which words."""
+
+    least: float
+    """below it a silo does not disagree, whatever the others say"""
+    chance: Callable[[FloatArray, int], FloatArray]
+    """(rows by silo, number of columns) -> about how large the figure is by chance"""
+    says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
+    """(silos, column, greatest value, whether it is one silo alone, number of all silos) -> the finding"""
+
+
+def of_silos(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
+    """Return which silos disagree with the others, and in what: `rules` are those of the figures, in their order."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
-    for place, what in enumerate(FIGURES):
+    for place, rule in enumerate(rules.values()):
         values = np.nan_to_num(server.figures[:, place, 0])
-        chance = SURE * _chance(what, rows, len(names))
-        loud = np.flatnonzero(values > np.maximum(LEAST[what], chance))
+        loud = np.flatnonzero(values > np.maximum(rule.least, SURE * rule.chance(rows, len(names))))
         if not len(loud):
             continue
         order = np.argsort(-values)
         alone = len(silos) > 1 and values[order[0]] > STANDS_OUT * values[order[1]]
         who = (silos[order[0]],) if alone else tuple(silos[s] for s in loud)
         column = names[int(server.figures[order[0], place, 1])]
-        found.append(SAYS[what](who, column, float(values[order[0]]), alone, len(silos)))
+        found.append(rule.says(who, column, float(values[order[0]]), alone, len(silos)))
     return _of_one_cause(found)
 
 
@@ -144,11 +173,14 @@ def _of_one_cause(found: list[Finding]) -> list[Finding]:
     return [one for one in found if not (alone and one.name == "weights differ")]
 
 
-def _chance(what: str, rows: FloatArray, d: int) -> FloatArray:
-    """Return about how large a silo's figure is by chance: the greatest of d, from so many rows."""
-    if what == "shift":
-        return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
-    return np.asarray(np.log(2 * d) / rows) if what in ("weights", "bend") else np.zeros(len(rows))
+def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
+    """Return about how far the greatest of d means is from that of the others by chance, in standard deviations."""
+    return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
+
+
+def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
+    """Return about how much better per row, in nats, the greatest of d fits is by chance."""
+    return np.asarray(np.log(2 * d) / rows)
 
 
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
@@ -186,4 +218,10 @@ def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: i
     return Finding("not linear", f"{said} all effects are linear.", advice, who)
 
 
-SAYS = {"shift": _shift, "weights": _weights, "outliers": _outliers, "bend": _bend}
+RULES = {
+    "shift": Rule(0.1, _chance_of_shift, _shift),
+    "weights": Rule(0.02, chance_of_fit, _weights),
+    "outliers": Rule(0.002, lambda rows, d: np.zeros(len(rows)), _outliers),
+    "bend": Rule(0.02, chance_of_fit, _bend),
+}
+"""those of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""

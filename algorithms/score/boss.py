@@ -40,25 +40,23 @@ class Boss:
     done: bool = False
 
 
-def boss_from(order: NDArray[np.int64], trees: Trees | None = None) -> Boss:
-    """Return the start of a search that places the variables in `order`.
-
-    `trees` are those that other searches over the same families have grown; the search goes on to grow them.
-    """
+def boss_from(order: NDArray[np.int64]) -> Boss:
+    """Return the start of a search that places the variables in `order`, with trees of its own."""
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD), phase=len(BACKWARD))
-    return Boss(order[:0], order, 0, False, order, -np.inf, rest, no_trees() if trees is None else trees)
+    return Boss(order[:0], order, 0, False, order, -np.inf, rest, no_trees())
 
 
 def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
     With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
-    Writes to the arrays of `boss.trees`, which hold nothing but what follows from the scores.
+    Scores that another search waits for do not stop this one. Writes to the arrays of `boss.trees`, which hold nothing
+    but what follows from the scores.
     """
     d = len(boss.sweep)
     while not boss.done:
-        boss = replace(boss, trees=boss.trees.roomy(families, d))
+        before = boss = replace(boss, trees=boss.trees.roomy(families, d))
         if not boss.backward.done:
             backward = advance(boss.backward, families, ahead)
             boss = _reordered(replace(boss, backward=backward), families) if backward.done else boss
@@ -75,14 +73,14 @@ def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
             boss = replace(boss, sweep=boss.order, at=0, moved=False)
         else:
             boss = _end_of_sweeps(boss, families)
-        if len(families.wanted) or families.full:
+        if families.full or (boss is before and boss.trees.has_room(d)):
             return boss
     return boss
 
 
-def graph_of(boss: Boss, families: Families) -> NDArray[np.bool_]:
-    """Return the CPDAG of the order's graph; the search must be done."""
-    return class_of(order_graph(boss.order, boss.trees.arrays, families.tables)[0])
+def graph_of(order: NDArray[np.int64], trees: Trees, families: Families) -> NDArray[np.bool_]:
+    """Return the CPDAG of the graph of `order`, in which a search over `trees` must have ended."""
+    return class_of(order_graph(order, trees.arrays, families.tables)[0])
 
 
 def _end_of_sweeps(boss: Boss, families: Families) -> Boss:

@@ -42,6 +42,10 @@ class Trees:
         """The arrays, for compiled code."""
         return self.begins, self.size, self.shrunk, self.added, self.leads_to, self.used
 
+    def has_room(self, d: int) -> bool:
+        """Say whether another node of `d` variables can be grown."""
+        return bool(self.used[0] + d <= len(self.added))
+
     def copy(self) -> "Trees":
         """Return the same trees in arrays of their own."""
         return Trees(

@@ -51,7 +51,9 @@ GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
     copied=lambda search: search,
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
-    begin=lambda d, settings: starts_from(d, settings.starts_of(d), np.random.default_rng(settings.seed)),
+    begin=lambda d, settings: starts_from(
+        d, settings.starts_of(d), np.random.default_rng(settings.seed), settings.exact_parents_of(d)
+    ),
     advance=advance_starts,
     graph=best_graph,
     copied=copied,

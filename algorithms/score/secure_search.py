@@ -8,7 +8,8 @@ for bit: the search takes exactly the steps that it takes on pooled rows.
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
 means, once; masked wherever there are two silos or more. A round
 costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are requested
-together with those needed now: fewer exchanges, more bytes.
+together with those needed now: fewer exchanges, more bytes. The exact search that ends a BOSS over few variables
+(`exact.py`) asks for all sets of up to `exact_parents` + 1 variables, the largest first.
 """
 
 from collections.abc import Callable

@@ -61,6 +61,10 @@ class SearchSettings(ScoreSettings):
     """families whose count table has more cells are not considered: too few rows would fall in each cell"""
     starts: int | Literal["auto"] = "auto"
     """BOSS: random orders to start from, at most; auto: 10, of d > 40 discrete variables 400 / d, at least 1"""
+    exact: int = 11
+    """BOSS of at most so many discrete variables ends with an exact search over families of few parents; 0: never"""
+    exact_parents: int = 5
+    """most parents of a variable in that exact search"""
     seed: int = 0
     """of the random orders, and of the order in which equally good changes are considered"""
 
@@ -70,11 +74,17 @@ class SearchSettings(ScoreSettings):
         require(self.most_cells >= 1, "most_cells", self.most_cells, "1 or more")
         if self.starts != "auto":
             require(self.starts >= 1, "starts", self.starts, "1 or more, or auto")
+        require(0 <= self.exact <= 16, "exact", self.exact, "from 0 to 16")
+        require(self.exact_parents >= 1, "exact_parents", self.exact_parents, "1 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def starts_of(self, d: int) -> int:
         """Return how many orders of `d` variables to start from: a start takes about as long as d³ scores."""
         return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
+
+    def exact_parents_of(self, d: int) -> int:
+        """Return the most parents in the exact search over `d` variables; 0: there is none."""
+        return self.exact_parents if d <= self.exact else 0
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Score-based runs as users make them: the same on both engines, and behind masks."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,22 @@ def test_what_needs_every_reply_cannot_be_masked(capsys, two, tmp_path):
 def test_the_seed_of_a_run_is_that_of_its_search(params, expected):
     options = LearnOptions(algorithm="boss", seed=5, params=params)
     assert spec_of(options, Schema(("a", "b"), {"silo": 9}, "discrete")).settings.seed == expected
+
+
+def test_a_run_on_labels_says_which_silo_is_another(capsys, two, tmp_path):
+    """The diagnosis of discrete data, from the command line to `metrics.json`, masked as the learner is."""
+    folder = tmp_path / "odd"
+    odd = discrete(variables=5, silos=4, rows=800, seed=3)
+    odd.tables["silo-2"][:300, 0] = 0
+    odd.tables["silo-2"][300:, 0] = 1
+    write_folder(folder, odd)
+    for data, expected in ((two, ""), (folder, "shifted silo")):
+        out = tmp_path / f"out-{data.name}"
+        asked = ("learn", data, "-a", "secure-boss", "--engine", "inline", "--out", out)
+        code, shown, _ = run(capsys, *asked)
+        assert code == 0
+        metrics = json.loads((out / "metrics.json").read_text())
+        assert expected in metrics["findings"]
+        assert bool(expected) == ("would need another level of" in " ".join(shown.split()))
+        assert bool(expected) == bool(metrics["findings"])
+        assert metrics["diagnosis_bytes"] > 0

@@ -23,6 +23,7 @@ class Message:
     values: NDArray[np.float64]
     names: tuple[str, ...]
     inner: Inner
+    several: tuple[Inner, ...] = ()
 
 
 @given(arrays(scalar_dtypes(), array_shapes(min_dims=0, max_dims=3, min_side=0)))
@@ -35,10 +36,13 @@ def test_arrays_come_back_bit_for_bit(array: NDArray) -> None:
 
 @given(st.integers(-(2**60), 2**60), st.text(), st.floats(), st.lists(st.text()))
 def test_dataclasses_come_back_with_nested_ones(number: int, name: str, value: float, names: list[str]) -> None:
-    message = Message(number, name, np.array([value, -0.0]), tuple(names), Inner(True, {"a": value}))
+    message = Message(
+        number, name, np.array([value, -0.0]), tuple(names), Inner(True, {"a": value}), (Inner(False, {}),)
+    )
     packed = wire.encode(message)
     back = wire.decode(Message, packed)
     assert isinstance(back.inner, Inner)
+    assert back.several == message.several
     assert wire.encode(back) == packed
     assert back.names == tuple(names)
 

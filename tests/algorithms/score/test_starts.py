@@ -46,7 +46,7 @@ def test_the_best_of_the_starts_is_kept(monkeypatch, drawing):
         assert state.begun == 5
         assert state.total == pytest.approx(max(each))
         assert state.agreeing == sum(one == pytest.approx(max(each), abs=1e-6) for one in each)
-        assert order_graph(state.best, state.now.trees.arrays, families.tables)[1] == pytest.approx(state.total)
+        assert order_graph(state.best, state.trees.arrays, families.tables)[1] == pytest.approx(state.total)
         differing += max(each) - each[-1] > 1e-6
     assert differing  # the last start is not always the best one
 

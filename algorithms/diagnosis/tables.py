@@ -1,0 +1,172 @@
+"""What a run on discrete data needs to know of its data: pairs of columns that are one, which silo disagrees (ours).
+
+Exchange 1 is a sum: counts of each variable, and of each pair that the learned structure joins.
+Exchange 2 tells the silos what came out: each takes its own counts out of the sum again and compares itself with the
+others: how far its margins are from theirs, and how far its dependence in each pair is. It answers with these two
+figures and the columns in which they are greatest, in its own place of the sum, as in `exchange.py`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.structure import Structure
+from ..statistics.count_tables import PAD, count, offsets
+from ..statistics.rows import Rows, cardinalities_of, open_rows
+
+FIGURES = ("shift", "weights")
+"""what a silo says of itself: each with the number of its column"""
+MOST_CELLS = 1 << 12
+"""a pair whose table has more cells is not looked at: counts in it are few, and their noise is large"""
+
+
+@dataclass(frozen=True)
+class TableDiagnosis:
+    """Settings of the exchange."""
+
+    masked: bool = False
+    """always mask the replies, even if the run does not"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's level codes, its place among the silos in sorted order, and how many those are."""
+
+    rows: Rows
+    place: int
+    silos: int
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The sets to count `[n_sets, 2]`: each variable, then pairs; after the first exchange their summed counts, too."""
+
+    sets: NDArray[np.int16]
+    counts: FloatArray
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The silo's summand: its counts, or its figures in its own place."""
+
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Server:
+    """What has come so far."""
+
+    schema: Schema
+    sets: NDArray[np.int16]
+    counts: FloatArray
+    """summed, the tables of the sets one after another"""
+    figures: FloatArray
+    """by silo, in sorted order, and by figure: its value and its column, `[silos, 2, 2]`; NaN for one that is lost"""
+
+
+def start(schema: Schema, structure: Structure) -> Server:
+    """Return the server's state before the exchange, for a learned `structure`."""
+    levels = cardinalities_of(schema)
+    joined = np.triu(structure.adjacency | structure.adjacency.T)
+    pairs = [(i, j) for i, j in np.argwhere(joined) if levels[i] * levels[j] <= MOST_CELLS]
+    singles = [(v, PAD) for v in range(len(levels))]
+    sets = np.array([*singles, *pairs], np.int16)
+    return Server(schema.in_order(), sets, np.empty(0), np.empty((0, len(FIGURES), 2)))
+
+
+def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return the two exchanges; they start from the state that `start` gives."""
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=lambda schema: start(schema, _no_edges(schema)),
+        broadcast=lambda server: Broadcast(server.sets, server.counts),
+        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        aggregate=aggregate,
+        dual_update=lambda server: server,
+        converged=lambda server: len(server.figures) > 0,
+        structure=lambda server: _no_edges(server.schema),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=2,
+        summand=lambda reply: reply.values.astype(np.float64),
+        needs_secure_sum=settings.masked,
+        bears_loss=True,
+    )
+
+
+def _no_edges(schema: Schema) -> Structure:
+    d = len(schema.variables)
+    return Structure(schema.variables, np.zeros((d, d)))
+
+
+def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """Return the silo with its rows."""
+    return Silo(open_rows(table, schema, silo), schema.silos.index(silo), len(schema.silos))
+
+
+def answer(silo: Silo, asked: Broadcast) -> Reply:
+    """Return the silo's counts, or what it finds when it compares itself with the others."""
+    counts = count(silo.rows.columns, silo.rows.cardinalities, asked.sets)
+    if not len(asked.counts):
+        return Reply(counts)
+    figures = np.zeros((silo.silos, len(FIGURES), 2))
+    own = tables_of(counts.astype(np.float64), asked.sets, silo.rows.cardinalities)
+    rest = tables_of(asked.counts - counts, asked.sets, silo.rows.cardinalities)
+    if rest[0].sum() > 0 and own[0].sum() > 0:
+        d = len(silo.rows.cardinalities)
+        shifts = [distance(one, other) for one, other in zip(own[:d], rest[:d], strict=True)]
+        figures[silo.place, 0] = max(shifts), int(np.argmax(shifts))
+        strays = [dependence(one, other) for one, other in zip(own[d:], rest[d:], strict=True)]
+        if strays:
+            figures[silo.place, 1] = max(strays), int(asked.sets[d + int(np.argmax(strays)), 1])
+    return Reply(figures.ravel())
+
+
+def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64]) -> list[FloatArray]:
+    """Return the table of each set, `[levels of its variables]`."""
+    shapes = [[int(levels[v]) for v in chosen if v != PAD] for chosen in sets]
+    parts = np.split(counts, offsets(sets, levels)[1:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def distance(own: FloatArray, rest: FloatArray) -> float:
+    """Return the total variation distance between two margins, less about what chance makes of equal ones."""
+    n, m = own.sum(), rest.sum()
+    p, q, both = own / n, rest / m, (own + rest) / (n + m)
+    chance = np.sqrt(2 / np.pi * both * (1 - both) * (1 / n + 1 / m))
+    return float(0.5 * (np.abs(p - q).sum() - chance.sum()))
+
+
+def dependence(own: FloatArray, rest: FloatArray) -> float:
+    """Return, per row, the Kullback-Leibler divergence of a pair's table beyond those of its margins, less chance.
+
+    Margins that are shifted alone leave it at most at zero. The others' counts are smoothed by one row over all cells.
+    """
+    n, m = own.sum(), rest.sum()
+    p, q = own / n, (rest + 1 / rest.size) / (m + 1)
+    margins = _divergence(p.sum(axis=0), q.sum(axis=0)) + _divergence(p.sum(axis=1), q.sum(axis=1))
+    both = own + rest
+    freedom = ((both.sum(axis=0) > 0).sum() - 1) * ((both.sum(axis=1) > 0).sum() - 1)
+    return float(_divergence(p, q) - margins - 0.5 * freedom * (1 / n + 1 / m))
+
+
+def _divergence(p: FloatArray, q: FloatArray) -> float:
+    occurs = p > 0
+    return float((p[occurs] * np.log(p[occurs] / q[occurs])).sum())
+
+
+def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+    """Return the state with what the sum says."""
+    assert replies.total is not None
+    schema = server.schema
+    if not len(server.counts):
+        return replace(server, counts=np.rint(replies.total).astype(np.float64))
+    figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
+    figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
+    return replace(server, figures=figures)
