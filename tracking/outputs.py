@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edge_text import typed_edges
 from fedbnsl.algorithms.graphs.edges import edge_count
@@ -68,11 +69,11 @@ def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
 def _contents(result: RunResult) -> dict[str, str | bytes]:
     title = f"{result.algorithm} on {result.dataset}, seed {result.seed}"
     contents = (
-        structure_csv(result.structure, strengths_in(result)),
+        structure_csv(result.structure, strengths_in(result), result.knowledge),
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
-        as_png(draw_structure(result.structure, result.truth, title, strengths_in(result))),
+        as_png(draw_structure(result.structure, result.truth, title, strengths_in(result), result.knowledge.required)),
         report_html(result),
     )
     return {**dict(zip(OUTPUTS, contents, strict=True)), **_further(result, title), **model_file(result)}
@@ -93,13 +94,20 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
     return found
 
 
-def structure_csv(structure: Structure, strengths: Strengths | None = None) -> str:
+def structure_csv(
+    structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NOTHING_KNOWN
+) -> str:
     """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
     A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before. With
-    `strengths` there are columns `strength` and `direction`, empty where no resample has the edge.
+    `strengths` there are columns `strength` and `direction`, empty where no resample has the edge. With background
+    `knowledge` there is a column `imposed`: 1 for an edge that is there because it was required, else 0.
     """
     header, rows = _structure_rows(structure)
+    if knowledge:
+        lag = header.index("lag") if "lag" in header else None
+        there = (int(row[:2] in knowledge.required and not (lag and row[lag])) for row in rows)
+        header, rows = (*header, "imposed"), [(*row, mark) for row, mark in zip(rows, there, strict=True)]
     if strengths is None:
         return _csv(header, rows)
     edges = (*classify(structure, None), *classify_lagged(structure, None))
@@ -182,6 +190,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
         "about": result.about,
         "secure": result.secure,
+        "knowledge": asdict(result.knowledge) if result.knowledge else None,
         "bootstrap": result.bootstrap,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
@@ -145,6 +146,11 @@ class RunResult:
     """how many resamples were asked for"""
     confidence: Confidence | None = None
     """how sure the edges are, where that was asked for"""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What was known of the graph beforehand, and imposed."""
+        return self.schema.knowledge
 
 
 def strengths_in(result: RunResult) -> Strengths | None:

@@ -21,6 +21,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.dag import break_cycles
@@ -97,6 +98,8 @@ class Server:
     """‖B_p − W‖ over the silos, relative to ‖W‖"""
     dual: float
     """how far W moved in the last round, relative to ‖W‖"""
+    prior: Prior
+    """what is known of the graph beforehand; edges that cannot be are never free"""
 
 
 State = TypeVar("State", bound=Server)
@@ -114,6 +117,7 @@ class Silo:
     beta: FloatArray
     W: FloatArray
     rho2: float
+    prior: Prior
 
 
 KEPT = ("rounds", "B", "beta", "W", "rho2")
@@ -127,16 +131,16 @@ def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 
 
-def plain_terms(model: Model, d: int, rho2: float, l1: float, *, loops: bool = False) -> Terms:
-    """Return the papers' terms: penalties in plain numbers, every edge possible, every change sent."""
-    possible, prices = model.possible(d), model.prices(d)
+def plain_terms(model: Model, prior: Prior, rho2: float, l1: float, *, loops: bool = False) -> Terms:
+    """Return the papers' terms: penalties in plain numbers, every edge free that may be, every change sent."""
+    possible, prices = model.possible(prior.possible), model.prices(len(prior.possible))
     return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 
-def open_silo(problem: Problem, shape: tuple[int, int], settings: ConsensusSettings) -> Silo:
-    """Return a silo's state before round 1, with parameters of this `shape`."""
-    zero = np.zeros(shape)
-    return Silo(problem, 0, zero, zero, zero, settings.rho2)
+def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, prior: Prior) -> Silo:
+    """Return a silo's state before round 1."""
+    zero = np.zeros(model.possible(prior.possible).shape)
+    return Silo(problem, 0, zero, zero, zero, settings.rho2, prior)
 
 
 def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
@@ -175,6 +179,7 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
         h=0.0,
         primal=np.inf,
         dual=np.inf,
+        prior=schema.knowledge.prior(schema.variables),
     )
 
 
@@ -231,9 +236,14 @@ def converged(server: Server, settings: ConsensusSettings) -> bool:
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """Return the `graph` of W `[(lags + 1)·d, d]` without the entries of at most τ; `scores` are those before it."""
+    """Return the `graph` of W `[(lags + 1)·d, d]` without the entries of at most τ; `scores` are those before it.
+
+    Required edges stay, however small.
+    """
     d = len(server.variables)
-    weights = np.where(np.abs(graph) > settings.threshold, graph, 0.0)
+    kept = np.abs(graph) > settings.threshold
+    kept[:d] |= server.prior.required
+    weights = np.where(kept, graph, 0.0)
     within = break_cycles(weights[:d])[0] if settings.repair else weights[:d]
     return stacked(server.variables, np.vstack([within, weights[d:]]), np.abs(graph))
 
@@ -270,13 +280,13 @@ def consensus_admm(
 
     def local_solve(silo: Silo, broadcast: Broadcast) -> tuple[Silo, Reply]:
         W = broadcast.W.put(silo.W)
-        terms = plain_terms(model, W.shape[1], broadcast.rho2, silo_l1, loops=loops)
+        terms = plain_terms(model, silo.prior, broadcast.rho2, silo_l1, loops=loops)
         beta, B = local_step(silo, W, terms)
         reply = Reply(change_between(np.zeros_like(B), B - silo.B), NOTHING, gap(silo, W, terms), NOTHING)
-        return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2), reply
+        return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2, silo.prior), reply
 
     def terms_of(server: Server) -> Terms:
-        return plain_terms(model, len(server.variables), server.rho2, server_l1)
+        return plain_terms(model, server.prior, server.rho2, server_l1)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
@@ -289,7 +299,7 @@ def consensus_admm(
 
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
-            model.problem(table, schema, silo), shape_of(model, schema), settings
+            model.problem(table, schema, silo), model, settings, schema.knowledge.prior(schema.variables)
         ),
         open_server=lambda schema: open_server(schema, model.rows(len(schema.variables)), settings),
         broadcast=change_of_w,

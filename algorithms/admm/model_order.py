@@ -18,15 +18,18 @@ def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
     return np.asarray(A.T @ np.diag(variances) @ A)
 
 
-def top_down(covariance: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+def top_down(covariance: FloatArray, precedes: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], FloatArray]:
     """Return each variable's place, `[d]`, and its variance given all before it, `[d]`, least variance first.
 
-    Source: Chen, Drton & Wang 2019, Algorithm 1, by an elimination that costs O(d³) in all.
+    None comes before one that `precedes` it, `[d, d]`. Source: Chen, Drton & Wang 2019, Algorithm 1, by an elimination
+    that costs O(d³) in all.
     """
     d = len(covariance)
+    before = np.zeros((d, d), bool) if precedes is None else precedes
     left, place, variances = covariance.copy(), np.full(d, -1, dtype=np.int64), np.empty(d)
     for at in range(d):
-        given = np.where(place < 0, np.diag(left), np.inf)
+        may_be_next = (place < 0) & ~before[place < 0].any(axis=0)
+        given = np.where(may_be_next, np.diag(left), np.inf)
         j = int(np.argmin(given))
         place[j], variances[j] = at, given[j]
         left -= np.outer(left[:, j], left[j]) / left[j, j]
@@ -34,9 +37,9 @@ def top_down(covariance: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
 
 
 def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-    """Return B `[d, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
+    """Return B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
 
-    S is `[d, d]` and positive definite; with `right` = S each variable is regressed on those that are free to it.
+    S is `[m, m]` and positive definite; with `right` = S each variable is regressed on those that are free to it.
     """
     B = np.zeros_like(right)
     for j in range(right.shape[1]):

@@ -18,6 +18,8 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from .algorithm import consensus_of
 from .messages import Broadcast, Reply
+from .model_order import least_squares
+from .order import free_entries
 from .papers import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, papers_own
 from .problem import Lasso, MomentsOf
 from .settings import RefinedSettings
@@ -55,13 +57,16 @@ def closed_form(problem: Lasso, loops: bool) -> FloatArray:
         B -= inverse[:, :d] * (np.diag(B) / np.diag(inverse)[:d])
         np.fill_diagonal(B, 0.0)
         return np.asarray(B)
-    return _ordered(A, right, problem.allowed)
+    order = np.argsort(problem.allowed[:d].sum(axis=0), kind="stable")
+    if np.array_equal(problem.allowed, free_entries(np.argsort(order), np.ones((m, d), bool))):
+        return _ordered(A, right, order)
+    return least_squares(A, right, problem.allowed)
 
 
-def _ordered(A: FloatArray, right: FloatArray, allowed: NDArray[np.bool_]) -> FloatArray:
+def _ordered(A: FloatArray, right: FloatArray, variables: NDArray[np.int64]) -> FloatArray:
     """Solve each column over what is before it: the leading block of A, lags first and then in the settled order."""
     m, d = right.shape
-    order = np.concatenate([np.arange(d, m), np.argsort(allowed[:d].sum(axis=0), kind="stable")])
+    order = np.concatenate([np.arange(d, m), variables])
     L = np.linalg.cholesky(A[np.ix_(order, order)])
     inverse = np.linalg.inv(L)  # its leading block is the inverse of the leading block of L
     B = np.zeros_like(right)

@@ -8,20 +8,25 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import reaches
 from ..core.schema import FloatArray
 
 
-def settled_order(strength: FloatArray) -> NDArray[np.int64]:
+def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
     """Return each variable's place, `[n_variables]`, in an order that keeps the strongest edges forward.
 
     Edges of `strength` `[n_variables, n_variables]` (0 where there is none) are taken strongest first, leaving out one
-    that would close a cycle (ties by position); the order is a topological one of what was taken.
+    that would close a cycle (ties by position); the order is a topological one of what was taken. Variables that
+    `precedes` `[d, d]` puts before others come before them in any case.
     """
     d = len(strength)
     rows, columns = np.nonzero(strength)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(d))
     before = np.eye(d, dtype=bool)  # before[i, j]: i comes before j already
+    if precedes is not None:
+        graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(precedes))
+        before |= reaches(precedes)
     for k in np.argsort(-strength[rows, columns], kind="stable"):
         i, j = int(rows[k]), int(columns[k])
         if not before[j, i]:

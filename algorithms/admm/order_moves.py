@@ -27,6 +27,17 @@ def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:
     return np.asarray(np.unique(moves, axis=0), dtype=np.int32)
 
 
+def agreeing(moves: Moves, place: NDArray[np.int64], precedes: NDArray[np.bool_]) -> Moves:
+    """Return those of `moves` that take no variable past one that must stay before it, or behind it."""
+    order = np.argsort(place)
+    in_order = precedes[np.ix_(order, order)]
+    kept = [
+        not (in_order[start, start : end + 1].any() if start < end else in_order[end : start + 1, start].any())
+        for start, end in moves.tolist()
+    ]
+    return np.asarray(moves[np.array(kept, bool)])
+
+
 def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """Return, per move, the change of Σ_j var(x_j | those before), `[n_moves]`, for second moments `S` `[d, d]`."""
     order = np.argsort(place)

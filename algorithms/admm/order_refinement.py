@@ -17,12 +17,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.schema import FloatArray
+from ..statistics.moments import residual_variances
 from .consensus import FIRST_ROUNDS
 from .messages import NO_MOVES, NO_ORDER, NOTHING, Moves
 from .model_order import implied_covariance, least_squares, top_down
-from .order import forward, free_entries, settled_order
-from .order_moves import proposals, turned
+from .order import free_entries, settled_order
+from .order_moves import agreeing, proposals, turned
 from .settings import RefinedSettings
 
 # Rounds left over for an order when the search for one would use them all up.
@@ -51,7 +53,9 @@ class Phase:
 
     stage: Stage
     support: NDArray[np.bool_]
-    """entries that are not given up, `[m, d]`: all, until the lasso is relaxed"""
+    """entries that are not given up, `[m, d]`: all that are possible, until the lasso is relaxed"""
+    possible: NDArray[np.bool_]
+    """entries that background knowledge allows, `[m, d]`"""
     rounds: int = 0
     """finished since the free entries last changed"""
     place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
@@ -86,8 +90,8 @@ class Phase:
 
     @property
     def full(self) -> bool:
-        """Whether all that the order allows is free."""
-        return bool(self.support.all())
+        """Whether all that the order and background knowledge allow is free."""
+        return np.array_equal(self.support, self.possible)
 
     @property
     def number(self) -> float:
@@ -95,22 +99,22 @@ class Phase:
         return {Stage.FREE: 1.0, Stage.FITTED: 3.0, Stage.RELAXED: 3.0}.get(self.stage, 2.0)
 
 
-def first_phase(shape: tuple[int, int]) -> Phase:
-    """Return the phase in which a run with parameters of this `shape` begins."""
-    return Phase(Stage.FREE, np.ones(shape, dtype=bool))
+def first_phase(possible: NDArray[np.bool_]) -> Phase:
+    """Return the phase in which a run begins whose parameters may differ from zero where `possible`, `[m, d]`."""
+    return Phase(Stage.FREE, possible, possible)
 
 
-def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float) -> Phase:
+def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, prior: Prior) -> Phase:
     """Return the phase that begins with the order of the strongest edges within one time of `W` `[m, d]`."""
     within = np.abs(W[: W.shape[1]])
     strength = within * np.sqrt(scale / scale.min())[: len(within), None]
     strength = np.where(within > WEAK * threshold, strength, 0.0)
-    return replace(phase, stage=Stage.ORDERED, place=settled_order(strength), rounds=0)
+    return replace(phase, stage=Stage.ORDERED, place=settled_order(strength, prior.precedes), rounds=0)
 
 
 def dense(phase: Phase, W: FloatArray) -> bool:
     """Say whether the lasso kept so much of what the order allows that it does not tell edges from the rest."""
-    return bool((W != 0).sum() > DENSE * forward(phase.place, W.shape[1]).sum())
+    return bool((W != 0).sum() > DENSE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
 
 
 def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
@@ -125,30 +129,36 @@ def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
     return replace(ended, place=place, turns=phase.turns + 1, rounds=0)
 
 
-def relaxed(phase: Phase, W: FloatArray) -> Phase:
+def left_in(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+    """Return the entries `[m, d]` that a lasso kept in `W`, and those of required edges."""
+    left: NDArray[np.bool_] = W != 0
+    left[: W.shape[1]] |= prior.required
+    return left
+
+
+def relaxed(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
     """Return the phase in which what is left in `W` is fitted without λ."""
-    return replace(phase, stage=Stage.RELAXED, support=W != 0, rounds=0)
+    return replace(phase, stage=Stage.RELAXED, support=left_in(W, prior), rounds=0)
 
 
-def fitting(phase: Phase, W: FloatArray) -> Phase:
+def fitting(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
     """Return the phase in which what is left in `W`, or all if that is much, is fitted in the metric of the model."""
-    support = np.ones_like(phase.support) if dense(phase, W) else W != 0
+    support = phase.possible if dense(phase, W) else left_in(W, prior)
     return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=NOTHING)
 
 
-def reread(phase: Phase, W: FloatArray, least: float) -> tuple[Phase, FloatArray]:
+def reread(phase: Phase, W: FloatArray, least: float, prior: Prior) -> tuple[Phase, FloatArray]:
     """Return the phase after the model of the fit, of the `W` last sent, was asked for its order, and W in that order.
 
     The order is taken if it lowers the sum of variances by more than `least`; else phase and W are as they were. All
     that it allows is then fitted, from the model's own weights: what the lasso kept was chosen for another order.
     """
     covariance = implied_covariance(W, phase.variances)
-    place, variances = top_down(covariance)
-    if not phase.variances.sum() - variances.sum() > least:
+    place, _ = top_down(covariance, prior.precedes)
+    weights = least_squares(covariance, covariance, free_entries(place, phase.possible))
+    if not phase.variances.sum() - residual_variances(covariance, weights).sum() > least:
         return phase, W
-    weights = least_squares(covariance, covariance, forward(place, len(W)))
-    all_free = np.ones_like(phase.support)
-    return replace(phase, place=place, support=all_free, rounds=0, readings=phase.readings + 1), weights
+    return replace(phase, place=place, support=phase.possible, rounds=0, readings=phase.readings + 1), weights
 
 
 def next_phase(
@@ -161,6 +171,7 @@ def next_phase(
     rounds: int,
     worth: float,
     last: Stage,
+    prior: Prior,
     settings: RefinedSettings,
 ) -> Phase:
     """Return the phase that the next round is in; `last` is the one that a run ends with: FITTED, RELAXED or ORDERED.
@@ -170,15 +181,15 @@ def next_phase(
     few_left = rounds >= settings.rounds - RESERVE
     if phase.stage is Stage.FREE:
         ripe = h < settings.settle_h and phase.rounds > FIRST_ROUNDS
-        return settled(phase, W, scale, settings.threshold) if ripe or few_left else phase
+        return settled(phase, W, scale, settings.threshold, prior) if ripe or few_left else phase
     if phase.stage is Stage.JUDGING:
         judged = after_judgement(phase, worth, settings.turns)
-        return fitting(judged, W) if last is Stage.FITTED and judged.rounds else judged
+        return fitting(judged, W, prior) if last is Stage.FITTED and judged.rounds else judged
     if not in_agreement or phase.stage in (Stage.FITTED, Stage.RELAXED):
         return phase
     over = phase.turns >= settings.turns or few_left or (last is Stage.FITTED and dense(phase, W))
     edges = np.abs(W[: W.shape[1]]) > WEAK * settings.threshold
-    moves = NO_MOVES if over else proposals(phase.place, edges)
+    moves = NO_MOVES if over else agreeing(proposals(phase.place, edges), phase.place, prior.precedes)
     if len(moves) or last is Stage.FITTED:
         return replace(phase, stage=Stage.JUDGING, moves=moves)
-    return relaxed(phase, W) if last is Stage.RELAXED else phase
+    return relaxed(phase, W, prior) if last is Stage.RELAXED else phase

@@ -44,8 +44,8 @@ class Model(Protocol):
         """Return m, how many parameters each of d variables has."""
         ...
 
-    def possible(self, d: int) -> NDArray[np.bool_]:
-        """Return the parameters that may differ from zero where no order is known, `[m, d]`."""
+    def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the parameters that may differ from zero if only `edges` `[d, d]` may be, `[m, d]`."""
         ...
 
     def prices(self, d: int) -> FloatArray:
@@ -136,9 +136,10 @@ class LinearModel:
         """Return (lags + 1)·d (see `Model`)."""
         return (self.lags + 1) * d
 
-    def possible(self, d: int) -> NDArray[np.bool_]:
-        """Return all entries but those of a variable on itself at the same time (see `Model`)."""
-        return ~np.eye(self.rows(d), d, dtype=bool)
+    def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return `edges` but those of a variable on itself at the same time, and all lagged ones (see `Model`)."""
+        d = len(edges)
+        return np.vstack([edges & ~np.eye(d, dtype=bool), np.ones((self.rows(d) - d, d), bool)])
 
     def prices(self, d: int) -> FloatArray:
         """Return 1 for the rows within one time and `lagged_price` for the others (see `Model`)."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..statistics.moments import residual_variances
@@ -26,7 +27,7 @@ from .messages import NO_ORDER, NOTHING, Moves, change_between
 from .model_order import implied_covariance
 from .order import free_entries
 from .order_moves import variance_changes
-from .order_refinement import TIGHTEN, Phase, Stage, first_phase, next_phase, reread
+from .order_refinement import TIGHTEN, Phase, Stage, first_phase, left_in, next_phase, reread
 from .problem import LinearModel, LinearProblem, positive
 from .refined_messages import Broadcast, Reply, reply_packing, summand
 from .settings import RefinedSettings
@@ -75,6 +76,8 @@ class Silo(consensus.Silo):
     """each variable's place in the settled order; empty before"""
     support: NDArray[np.bool_]
     """entries that are not given up, `[m, d]`"""
+    possible: NDArray[np.bool_]
+    """entries that background knowledge allows, `[m, d]`"""
     variances: FloatArray
     """what the metric of the fit without λ was made of in the last round, with W; empty before"""
 
@@ -89,7 +92,7 @@ def refined_admm(
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
-            model.problem(table, schema, silo), consensus.shape_of(model, schema), settings
+            model.problem(table, schema, silo), model, settings, schema.knowledge.prior(schema.variables)
         ),
         open_server=lambda schema: open_server(schema, model, settings),
         broadcast=lambda server: broadcast(server, settings),
@@ -113,21 +116,21 @@ def refined_admm(
     )
 
 
-def open_silo(problem: LinearProblem, shape: tuple[int, int], settings: RefinedSettings) -> Silo:
-    """Return a silo's state before round 1, with parameters of this `shape`."""
-    S = problem.moments.S
-    opened = consensus.open_silo(problem, shape, settings)
+def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSettings, prior: Prior) -> Silo:
+    """Return a silo's state before round 1."""
+    S, possible = problem.moments.S, model.possible(prior.possible)
+    opened = consensus.open_silo(problem, model, settings, prior)
     scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
-    support = np.ones(shape, bool)
-    return Silo(problem, 0, opened.B, opened.beta, opened.W, opened.rho2, scale, NO_ORDER, support, NOTHING)
+    zero = opened.B
+    return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, NOTHING)
 
 
 def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
     """Return the server's state before round 1."""
     shape = consensus.shape_of(model, schema)
     plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
-    last = last_stage(shape, rows, settings)
-    return Server(**vars(plain), rows=rows, scale=np.ones(shape[0]), phase=first_phase(shape), last=last)
+    last, phase = last_stage(shape, rows, settings), first_phase(model.possible(plain.prior.possible))
+    return Server(**vars(plain), rows=rows, scale=np.ones(shape[0]), phase=phase, last=last)
 
 
 def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> Stage:
@@ -188,12 +191,12 @@ def local_solve(
 
 def listened(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
     """Return the silo with the scales, the order and the support that it was told of; a new order gives up nothing."""
-    support = np.ones_like(silo.support) if len(message.place) else silo.support
+    support = silo.possible if len(message.place) else silo.support
     return replace(
         silo,
         scale=message.scale if len(message.scale) else silo.scale,
         place=message.place if len(message.place) else silo.place,
-        support=support & (W != 0) if message.relax else support,
+        support=support & left_in(W, silo.prior) if message.relax else support,
     )
 
 
@@ -275,6 +278,7 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
         rounds=updated.number,
         worth=updated.worth,
         last=updated.last,
+        prior=updated.prior,
         settings=settings,
     )
     return _begun(replace(updated, phase=following), settings)
@@ -286,7 +290,7 @@ def after_fit(server: Server, settings: RefinedSettings) -> Server:
     if not _at_rest(server, settings) or phase.readings >= settings.turns:
         return server
     least = len(server.variables) / server.rows * float(phase.variances.min())
-    following, W = reread(phase, server.W_known, least)
+    following, W = reread(phase, server.W_known, least, server.prior)
     return _begun(replace(server, W=W, phase=following), settings) if following.rounds == 0 else server
 
 

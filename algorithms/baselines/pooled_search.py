@@ -20,6 +20,7 @@ from ..score.equivalence import class_of, member_of
 from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
+from ..score.known import agreeing_member
 from ..score.procedures import BOSS, GES, ScoreSearch, search, search_moments
 from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
@@ -54,9 +55,11 @@ def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Br
 def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         rows, d = open_rows(table, schema, silo), len(schema.variables)
+        prior = schema.knowledge.prior(schema.variables)
         if rows.kind == "continuous":
-            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings)))
-        return arcs_of(member_of(search(procedure, d, settings, scores_of(rows, settings, settings.most_cells))))
+            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
+        scores = scores_of(rows, settings, settings.most_cells)
+        return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
 
     def open_server(schema: Schema) -> Server:
         refuse_wide(schema, settings.most_cells)
@@ -73,9 +76,11 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Broadcast,
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo), settings)
-        d = len(schema.variables)
-        begin = search_from(np.zeros((d, d), np.bool_), WARY if settings.insertion == "wary" else CHICKERING)
-        return arcs_of(member_of(finish(begin, no_families(), scores)[0]))
+        prior = schema.knowledge.prior(schema.variables)
+        begin = search_from(prior.required, WARY if settings.insertion == "wary" else CHICKERING, prior=prior)
+        dag = agreeing_member(finish(begin, no_families(), scores)[0], prior)
+        assert dag is not None
+        return arcs_of(dag)
 
     def structure(server: Server) -> Structure:
         return Structure(server.variables, fuse(server.graphs, settings.quota, server.variables).astype(np.float64))

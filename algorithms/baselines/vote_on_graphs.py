@@ -59,7 +59,7 @@ def _voting(
     alone = federated_search(settings, method, lambda kind: exact(settings, kind))
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
-        own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels)
+        own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels, knowledge=schema.knowledge)
         *_, last = rounds(alone, InProcessFederation(own, {silo: table}))
         marks = as_marks(alone.structure(last.server))
         return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))

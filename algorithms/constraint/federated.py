@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, entry_units, open_rows, summand
@@ -41,9 +42,16 @@ class Server:
     cardinalities: NDArray[np.int64]
     rows: dict[str, int]
     """number of rows of each silo; public"""
+    background: Knowledge
+    """what is known of the graph beforehand"""
     search: SeparatorSearch
     known: Known = field(default_factory=Known)
     exchanges: int = 0
+
+    @property
+    def prior(self) -> Prior:
+        """What is known beforehand, as matrices."""
+        return self.background.prior(self.variables)
 
     @property
     def all_rows(self) -> int:
@@ -76,20 +84,21 @@ def federated_search(
     Whether a test has enough rows is judged by all silos together or, unless `rows_of_all`, by the average silo.
     """
 
-    def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int]) -> SearchPlan:
+    def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
         of_a_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
-        return _plan(settings, method, kind, cardinalities, of_a_test)
+        return _plan(settings, method, kind, cardinalities, of_a_test, prior)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
         cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
-        search = start(the(schema.kind, cardinalities, rows))
-        return Server(schema.variables, schema.kind, cardinalities, rows, search)
+        background = schema.knowledge
+        search = start(the(schema.kind, cardinalities, rows, background.prior(schema.variables)))
+        return Server(schema.variables, schema.kind, cardinalities, rows, background, search)
 
     def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
         evidence = choose(server.kind)
         told = _told(server, replies, evidence)
-        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows))
+        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows, server.prior))
 
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
@@ -99,7 +108,7 @@ def federated_search(
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: server.search.done,
-        structure=lambda server: method.graph(server.search, server.variables, settings.orientation),
+        structure=lambda server: method.graph(server.search, server.variables, settings.orientation, server.prior),
         server_type=Server,
         silo_type=Rows,
         broadcast_type=Query,
@@ -141,10 +150,15 @@ def measures(server: Server) -> dict[str, float]:
 
 
 def _plan(
-    settings: ConstraintSettings, method: ConstraintMethod, kind: str, cardinalities: NDArray[np.int64], rows: int
+    settings: ConstraintSettings,
+    method: ConstraintMethod,
+    kind: str,
+    cardinalities: NDArray[np.int64],
+    rows: int,
+    prior: Prior,
 ) -> SearchPlan:
     if kind == "continuous":  # Fisher's z needs more than |z| + 3 rows
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)
-    return plan(settings, cardinalities, rows, method.pools)
+    return plan(settings, cardinalities, rows, method.pools, prior)

@@ -15,10 +15,12 @@ def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
     """Return the possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
 
     k is in the set of i if a path leads from i to k on which every inner variable is a collider, or its two neighbours
-    on the path are joined. Colliders are identified by the separating sets found first.
+    on the path are joined. Colliders are identified by the separating sets found first; where background knowledge
+    alone keeps the ends of a triple apart, there is none, and it may be a collider.
     """
     heads = np.zeros_like(search.joined)
-    for i, k, j in classify(search, "sepset").colliders:
+    triples = classify(search, "sepset")
+    for i, k, j in triples.colliders | triples.ambiguous:
         heads[i, k] = heads[j, k] = True
     reached: NDArray[np.bool_] = _reach(search.joined, heads)
     return reached

@@ -7,6 +7,10 @@ pools of its two ends, and is separated by the first set that makes it independe
 - "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables;
 - "colliders": no pair is separated any more; the search collects all sets that separate the ends of unshielded triples
   (ibid., §4.2: conservative and majority rule).
+
+Background knowledge (Meek 1995): a pair that no edge may join is never joined, and so never tested; one that a required
+arc joins is tested given nothing, for the strength of its dependence, but never separated. Where there are no latent
+variables, the parents of one end separate a pair, so variables that cannot be parents are left out of the pools.
 """
 
 from collections.abc import Callable
@@ -15,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD
 from .biconnected import biconnected
@@ -77,11 +82,27 @@ class SearchPlan:
     """most conditioning sets of one size for a pair"""
     most_cells: float
     """larger tables are not asked for"""
+    prior: Prior
+    """what is known of the graph beforehand"""
     possible_d_sep: Pools | None = None
 
+    @property
+    def relevant(self) -> NDArray[np.bool_]:
+        """By rows the variables that the conditioning sets of each may take in, `[d, d]`.
 
-def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: int, pools: Pools | None) -> SearchPlan:
-    """Return the plan of PC or, with possible-d-sep `pools`, of FCI."""
+        Its possible parents; with latent variables all.
+        """
+        return np.ones_like(self.prior.possible) if self.possible_d_sep else self.prior.possible.T
+
+
+def plan(
+    settings: ConstraintSettings,
+    cardinalities: NDArray[np.int64],
+    rows: int,
+    pools: Pools | None,
+    prior: Prior | None = None,
+) -> SearchPlan:
+    """Return the plan of PC or, with possible-d-sep `pools`, of FCI, for what `prior` says is known."""
     stages = ["skeleton"]
     if pools is not None:
         stages.append("possible-d-sep")
@@ -96,14 +117,15 @@ def plan(settings: ConstraintSettings, cardinalities: NDArray[np.int64], rows: i
         cardinalities,
         settings.most_sets or np.iinfo(np.int64).max,
         most,
+        prior or no_prior(len(cardinalities)),
         pools,
     )
 
 
 def start(the: SearchPlan) -> SeparatorSearch:
-    """Return the search with all pairs joined and the tests of its first exchange."""
+    """Return the search with all pairs joined that an edge may join, and the tests of its first exchange."""
     d = len(the.cardinalities)
-    all_pairs = ~np.eye(d, dtype=np.bool_)
+    all_pairs = the.prior.joinable
     none = np.zeros((d, d), dtype=np.bool_)
     no_tests = np.empty((0, 2), np.int16)
     zeros = np.zeros((d, d))
@@ -136,6 +158,7 @@ def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> Separa
         joined = joined.copy()
         x, y = search.tests[independent, :2].T
         joined[x, y] = joined[y, x] = False
+        joined |= the.prior.joined
     if search.level == 0 and search.stage == "skeleton":
         strength = strength.copy()
         x, y = search.tests[:, :2].T
@@ -172,7 +195,7 @@ def ask(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
 
 
 def _ask_on_this_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
-    pairs = np.argwhere(np.triu(_pairs(search)))
+    pairs = np.argwhere(np.triu(_pairs(the, search)))
     if not len(pairs):
         return search
     blocks, block_of = _blocks(the, search)
@@ -201,10 +224,10 @@ def _blocks(the: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_]
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
-def _pairs(search: SeparatorSearch) -> NDArray[np.bool_]:
+def _pairs(the: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
     """Return the pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
     if search.stage != "colliders":
-        return search.joined
+        return search.joined & ~the.prior.joined if search.level else search.joined
     common = search.joined.astype(np.float32) @ search.joined.astype(np.float32) > 0
     return common & ~search.joined & ~np.eye(len(common), dtype=np.bool_)
 
@@ -213,7 +236,7 @@ def _next_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     level = search.level + 1
     following = replace(search, level=level, asked=np.zeros_like(search.asked))
     if search.stage == "skeleton":
-        following = replace(following, pools=search.joined)
+        following = replace(following, pools=search.joined & the.relevant)
     if _has_tests(the, following):
         deepest = search.deepest if search.stage == "colliders" else max(level, search.deepest)
         return replace(following, deepest=deepest)
@@ -229,7 +252,7 @@ def _has_tests(the: SearchPlan, search: SeparatorSearch) -> bool:
     if np.sort(the.cardinalities)[: search.level + 2].prod(dtype=np.float64) > the.most_cells:
         return False
     sizes = search.pools.sum(axis=1)[:, None] - search.pools
-    return bool((sizes[search.joined] >= search.level).any())
+    return bool((sizes[_pairs(the, search)] >= search.level).any())
 
 
 def _next_stage(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
@@ -240,7 +263,7 @@ def _next_stage(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
         assert the.possible_d_sep is not None
         search = replace(search, level=1, pools=the.possible_d_sep(search), tried=search.joined)
         return search if _has_tests(the, search) else _next_stage(the, search)
-    return replace(search, level=0, pools=search.joined, tried=none)
+    return replace(search, level=0, pools=search.joined & the.relevant, tried=none)
 
 
 def separating_sets(search: SeparatorSearch) -> dict[tuple[int, int], list[frozenset[int]]]:

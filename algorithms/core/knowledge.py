@@ -14,6 +14,60 @@ Arc = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Prior:
+    """Background knowledge as matrices over the variables in their order, as searches use it.
+
+    `possible[i, j]` says whether i may be a parent of j, `required[i, j]` that it is.
+    """
+
+    possible: NDArray[np.bool_]
+    required: NDArray[np.bool_]
+
+    @property
+    def anything(self) -> bool:
+        """Whether any edge is ruled out or required."""
+        free = self.possible | np.eye(len(self.possible), dtype=np.bool_)
+        return bool(self.required.any()) or not bool(free.all())
+
+    def reordered(self, variables: NDArray[np.int64]) -> "Prior":
+        """Return the same over the variables in another order: place k is that of variable `variables[k]`."""
+        places = np.ix_(variables, variables)
+        return Prior(self.possible[places], self.required[places])
+
+    @property
+    def joinable(self) -> NDArray[np.bool_]:
+        """The pairs that an edge may join in one direction or the other, `[d, d]`, symmetric, the diagonal False."""
+        return np.asarray((self.possible | self.possible.T) & ~np.eye(len(self.possible), dtype=np.bool_))
+
+    @property
+    def joined(self) -> NDArray[np.bool_]:
+        """The pairs that a required arc joins, `[d, d]`, symmetric."""
+        return np.asarray(self.required | self.required.T)
+
+    @property
+    def one_way(self) -> NDArray[np.bool_]:
+        """The arcs that are the only possible direction of an edge between their ends, `[d, d]`."""
+        return np.asarray(self.possible & ~self.possible.T)
+
+    @property
+    def precedes(self) -> NDArray[np.bool_]:
+        """Which variables come before which in some order of every graph that agrees, `[d, d]`.
+
+        Those with a way of possible arcs to the other and none back, as from tier to tier, those with a required arc to
+        it, and what follows from both.
+        """
+        if not self.anything:
+            return np.zeros_like(self.possible)
+        ways = reaches(self.possible)
+        return reaches((ways & ~ways.T) | self.required)
+
+
+def no_prior(d: int) -> Prior:
+    """Return the prior of d variables of which nothing is known."""
+    return Prior(np.ones((d, d), np.bool_), np.zeros((d, d), np.bool_))
+
+
+@dataclass(frozen=True)
 class Knowledge:
     """Arcs that every learned graph must have, and arcs that none may have; both public.
 
@@ -58,25 +112,25 @@ class Knowledge:
         Not where they are forbidden, nor from a variable to itself, nor against the required arcs: from a variable to
         one of its required ancestors.
         """
-        behind = reaches(self.needed(variables)).T
+        needed = self.needed(variables)
+        behind = reaches(needed).T if self.required else needed
         return ~(_matrix(self.forbidden, variables) | behind | np.eye(len(variables), dtype=np.bool_))
 
-    def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which variables come before which in some order of every graph that agrees, `[d, d]`.
+    def prior(self, variables: Sequence[str]) -> Prior:
+        """Return what is known as matrices over the `variables`."""
+        return Prior(self.possible(variables), self.needed(variables))
 
-        Those with a way of required arcs to the other, and those with a way of possible arcs to it and none back, as
-        from tier to tier.
-        """
-        ways = reaches(self.possible(variables))
-        return (reaches(self.needed(variables)) | (ways & ~ways.T)) if self else np.zeros_like(ways)
+    def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which variables come before which in some order of every graph that agrees, `[d, d]`."""
+        return self.prior(variables).precedes
 
 
 def reaches(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return from which variables a way of one or more `arcs` leads to which, both `[d, d]`."""
-    ways = arcs.copy()
+    ways = arcs.astype(np.float32)
     for _ in range(len(arcs).bit_length()):
-        ways = ways | (ways @ ways)
-    return ways
+        ways = ((ways + ways @ ways) > 0).astype(np.float32)
+    return ways > 0
 
 
 def of_tiers(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .cpdag import meek_closure
+from .cpdag import cpdag, meek_closure
 from .dag import edges_on_cycles
 from .marks import ARROW, TAIL
-from .structure import Structure
+from .structure import GraphKind, Structure
 
 Bools = NDArray[np.bool_]
 
@@ -32,6 +32,20 @@ def imposed(structure: Structure, needed: Bools, possible: Bools) -> Structure:
     return replace(structure, weights=_dag(structure.weights, needed, possible))
 
 
+def known_truth(truth: Structure, kind: GraphKind, needed: Bools, possible: Bools) -> Structure:
+    """Return what a structure of this `kind`, learned with what is known, is compared with.
+
+    A class learned with background knowledge has directions that the CPDAG of the `truth` leaves open. So a DAG is
+    replaced by its CPDAG with the directions that follow, if what is known is true of it; all else stays as it is.
+    """
+    edges = truth.adjacency
+    agrees = not (needed & ~edges).any() and not (edges & ~possible).any()
+    if kind != "cpdag" or truth.kind != "dag" or not truth.acyclic or truth.lagged is not None or not agrees:
+        return truth
+    directed = within_knowledge(cpdag(edges), needed, possible)
+    return replace(truth, weights=np.where(directed, truth.weights + truth.weights.T, 0.0), kind="cpdag")
+
+
 def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
     found = np.where(needed & (weights == 0), 1.0, np.where(possible | needed, weights, 0.0))
     if not needed.any():
@@ -43,11 +57,16 @@ def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArra
 
 
 def within_knowledge(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
-    """Return a partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure."""
+    """Return a partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure.
+
+    A graph that has all of that and none of those already stays as it is.
+    """
     directed = pdag & ~pdag.T
     turned = directed & ~possible & possible.T
-    kept = (pdag & possible) | turned.T | needed
-    return meek_closure(kept & ~needed.T)
+    kept = ((pdag & possible) | turned.T | needed) & ~needed.T
+    if np.array_equal(kept, pdag):
+        return pdag
+    return meek_closure(kept)
 
 
 def _pag(marks: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:

@@ -25,16 +25,21 @@ def orient_pag(
     colliders: Collection[VStructure],
     separators: Separators,
     ambiguous: Collection[VStructure] = (),
+    known: Marks | None = None,
 ) -> Marks:
     """Return the PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
     `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. In each pass all
     rules are applied to the same marks at once. A mark that one rule makes a tail and another an arrow, as can happen
     with independences learned from data, stays a circle. So the order of the variables does not matter.
+
+    `known` are marks known beforehand, circles where nothing is: a triple with a tail among them at its middle is no
+    collider (Andrews, Spirtes & Cooper 2020). Without a separating set of its ends, no rule uses a discriminating path.
     """
-    marks = np.where(joined, CIRCLE, NO_EDGE).astype(np.int8)
+    marks = np.where(joined, CIRCLE if known is None else known, NO_EDGE).astype(np.int8)
     for i, k, j in colliders:
-        marks[i, k] = marks[j, k] = ARROW
+        if TAIL not in (marks[i, k], marks[j, k]):
+            marks[i, k] = marks[j, k] = ARROW
     unclear = {triple for i, k, j in ambiguous for triple in ((i, k, j), (j, k, i))}
     disputed = np.zeros_like(joined)
     while True:

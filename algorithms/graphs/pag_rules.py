@@ -76,8 +76,11 @@ def discriminating(
     parents[b] = False
     for a in np.flatnonzero(parents & (marks[b] == ARROW)):
         for t in _path_starts(marks, int(a), b, c, parents):
+            separator = separators.get((min(t, c), max(t, c)))
+            if separator is None:
+                continue
             arrows[b, c] = True
-            if b in separators[min(t, c), max(t, c)]:
+            if b in separator:
                 tails[c, b] = True
             else:
                 arrows[c, b] = arrows[a, b] = True

@@ -71,9 +71,9 @@ class MlpModel:
         """Return m = (d + 2)·units + 1."""
         return self.layout(d).m
 
-    def possible(self, d: int) -> NDArray[np.bool_]:
-        """Return all parameters but the first-layer weights of a variable's network for the variable itself."""
-        return self.layout(d).free(~np.eye(d, dtype=bool))
+    def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return all parameters but the first-layer weights of pairs that are no `edges`, and of a variable itself."""
+        return self.layout(len(edges)).free(edges & ~np.eye(len(edges), dtype=bool))
 
     def prices(self, d: int) -> FloatArray:
         """Return 1 for first-layer weights and 0 for all others."""

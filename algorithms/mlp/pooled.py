@@ -46,7 +46,7 @@ class NotearsMlp(MlpSettings):
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
     """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
     layout = WeightLayout(len(schema.variables), settings.units)
-    theta = trained(in_one_order(table), layout, settings)
+    theta = trained(in_one_order(table), layout, settings, schema.knowledge.possible(schema.variables))
     return thresholded(layout, theta, schema.variables, settings.threshold)
 
 
@@ -56,16 +56,17 @@ def thresholded(layout: WeightLayout, theta: FloatArray, variables: tuple[str, .
     return Structure(variables, np.where(norms > threshold, norms, 0.0), scores=norms)
 
 
-def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp) -> FloatArray:
-    """Return θ `[m, d]`: α grows by ρh where a round has made h four times smaller, else ρ grows tenfold.
+def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possible: NDArray[np.bool_]) -> FloatArray:
+    """Return θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
+
+    α grows by ρh where a round has made h four times smaller, else ρ grows tenfold.
 
     Once h is small, the order of the variables is settled, and a last round without α and ρ is over the edges that
     respect it (ours: the authors go on to h = 1e-8, over an ever worse conditioned problem).
     """
     theta, rho, alpha, h = layout.start(settings.start), 1.0, 0.0, np.inf
-    every = ~np.eye(layout.d, dtype=bool)
     for _ in range(settings.rounds):
-        theta = minimised(theta, table, layout, settings, every, rho, alpha)
+        theta = minimised(theta, table, layout, settings, possible, rho, alpha)
         reached = acyclicity(layout, theta)[0]
         if reached > 0.25 * h:
             rho *= 10
@@ -73,7 +74,7 @@ def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp) -> Fl
             h, alpha = reached, alpha + rho * reached
         if reached <= settings.h_tolerance or rho >= settings.rho_max:
             break
-    return minimised(theta, table, layout, settings, forward(layout.adjacency(theta)), 0.0, 0.0)
+    return minimised(theta, table, layout, settings, possible & forward(layout.adjacency(theta)), 0.0, 0.0)
 
 
 def forward(norms: FloatArray) -> NDArray[np.bool_]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.schema import FloatArray, Schema
-from ..score.gaussian_order import Prior, no_prior
+from ..core.knowledge import Prior, no_prior
+from ..core.schema import FloatArray
 from .equal_variance import equal_variance
 from .top_down import eliminated, in_turn, top_down
 
@@ -47,33 +47,14 @@ class LinearFit:
         return int(np.count_nonzero(self.weights))
 
 
-@dataclass(frozen=True)
-class KnownOrder:
-    """What is known beforehand: which variables precede which, `[d, d]`, and which parents are possible or required."""
-
-    precedes: NDArray[np.bool_]
-    prior: Prior
-
-    @property
-    def anything(self) -> bool:
-        """Whether any edge is ruled out or required."""
-        return bool(self.prior.required.any()) or not self.prior.possible.all()
-
-
-def known_order(schema: Schema) -> KnownOrder:
-    """Return what the public `schema` says is known."""
-    names, known = schema.variables, schema.knowledge
-    return KnownOrder(known.precedes(names), Prior(known.possible(names), known.needed(names)))
-
-
-def equal_errors(S: FloatArray, rows: int, known: KnownOrder | None = None) -> LinearFit:
+def equal_errors(S: FloatArray, rows: int, prior: Prior | None = None) -> LinearFit:
     """Return the best of the fits with equal error variances to second moments `S` `[d, d]` of so many rows."""
     d = len(S)
-    known = known or KnownOrder(np.zeros((d, d), np.bool_), no_prior(d))
+    known = prior or no_prior(d)
     price = math.log(rows) + 2 * math.log(d)
 
     def fit(order: NDArray[np.int64]) -> LinearFit:
-        return _fitted(S, eliminated(S, in_turn(order, known.precedes), rows, price, known.prior), rows)
+        return _fitted(S, eliminated(S, in_turn(order, known.precedes), rows, price, known), rows)
 
     best = fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order)
     if rows > ENOUGH * d:

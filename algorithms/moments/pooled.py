@@ -9,6 +9,7 @@ import numpy as np
 from ..admm import fed_sparse, notears_admm
 from ..admm.notears import Notears
 from ..admm.problem import MomentsOf
+from ..core.knowledge import Prior
 from ..core.lags import Lags, require_lags
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
@@ -18,7 +19,7 @@ from ..in_process import learn_alone
 from ..parameters.extension import extension
 from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments
-from .equal_errors import KnownOrder, equal_errors
+from .equal_errors import equal_errors
 from .equal_variance import equal_variance, selected
 from .lag_order import lagged_price
 from .searched import ges_from_moments, pc_from_moments
@@ -88,20 +89,21 @@ def learn_from_moments(
     variables: tuple[str, ...],
     how: PooledLearner,
     noise: float = 0.0,
-    known: KnownOrder | None = None,
+    known: Prior | None = None,
 ) -> Structure:
     """Return the structure that `how.learner` finds in second moments `S` `[m, m]` of `rows` rows.
 
     With more columns than `variables`, S is that of windows of time series: the d variables, and below them what they
     were one step before, two steps before, ...; the structure is dynamic. `noise` is the standard deviation that noise
-    has in S, in units of the variables' scales; what is `known` beforehand, equal-variance without noise looks at.
+    has in S, in units of the variables' scales; what is `known` beforehand, PC, GES and equal-variance look at,
+    the latter without noise.
     """
     if len(S) > len(variables):
         return learn_from_windows(S, rows, variables, how, noise)
     if how.learner == "pc":
-        return pc_from_moments(S, rows, noise, variables, how.alpha)
+        return pc_from_moments(S, rows, noise, variables, how.alpha, known.prior if known else None)
     if how.learner == "ges":
-        return ges_from_moments(S, rows, noise, variables)
+        return ges_from_moments(S, rows, noise, variables, known.prior if known else None)
     if how.learner == "equal-variance":
         if how.price:
             weights = equal_variance(S, how.price, how.most_parents, how.passes).weights

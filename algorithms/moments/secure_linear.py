@@ -30,7 +30,7 @@ from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .choice import VarianceEvidence, compared, near_equal
-from .equal_errors import LinearFit, equal_errors, known_order
+from .equal_errors import LinearFit, equal_errors
 from .non_gaussian import contrasts, correlations, directed, standardising, sums, undirected
 
 ONE = np.ones(1)
@@ -197,16 +197,16 @@ def positive(S: FloatArray, schema: Schema) -> FloatArray:
 def chosen(server: Server, settings: SecureLinear) -> Server:
     """Return the state with the fits to its second moments, and the one that they bear out."""
     S, rows, d = server.S, server.rows, len(server.S)
-    known = known_order(server.schema)
+    known = server.schema.knowledge.prior(server.schema.variables)
     fit = equal_errors(S, rows, known)
     evidence = near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, known.prior)
+    found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, known)
     evidence = compared(evidence, fit, found, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    graph = within_knowledge(class_of(found.dag), known.prior.required, known.prior.possible)
+    graph = within_knowledge(class_of(found.dag), known.required, known.possible)
     done = not settings.non_gaussian or not len(undirected(graph))
     return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, done=done)
 

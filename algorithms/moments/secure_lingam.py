@@ -24,7 +24,6 @@ from ..graphs.structure import Structure
 from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
-from .equal_errors import known_order
 from .non_gaussian import bent
 from .secure_linear import Silo, freedom, open_silo, positive
 from .top_down import eliminated
@@ -198,7 +197,7 @@ def structure(server: Server, settings: SecureLingam) -> Structure:
     if len(server.order) < d:
         return Structure(names, np.zeros((d, d)))
     price = math.log(server.rows) + 2 * math.log(d)
-    weights = eliminated(server.S, server.order, server.rows, price, known_order(server.schema).prior)
+    weights = eliminated(server.S, server.order, server.rows, price, server.schema.knowledge.prior(names))
     return Structure(names, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights))
 
 

@@ -31,7 +31,6 @@ from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
 from ..statistics.units import of_columns, of_products
-from .equal_errors import known_order
 from .lag_order import lagged_price, of_least_bic
 from .parts import Broadcast, Reply, Silo, part_of
 from .pooled import PooledLearner, exact_price, learn_from_moments
@@ -225,7 +224,8 @@ def learned(server: Server, S: FloatArray, counted: int, noise: float, settings:
         how = replace(settings, price=max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise)))
     if len(S) > d and settings.lags == AUTO:
         S = of_least_bic(S, counted, d, settings.most_parents)
-    found = learn_from_moments(S, counted, server.schema.variables, how, noise, known_order(server.schema))
+    prior = server.schema.knowledge.prior(server.schema.variables)
+    found = learn_from_moments(S, counted, server.schema.variables, how, noise, prior)
     weights, scores = below(found)
     return replace(server, S=S, counted=counted, weights=weights, scores=scores)
 

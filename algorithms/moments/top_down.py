@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from ..score.gaussian_order import Prior, no_prior
 
 # A variable of whose variance the earlier ones leave less than this share counts as determined by them.
 DETERMINED = 1e-9

@@ -13,10 +13,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from .equivalence import class_of, member_of
 from .families import Families
 from .ges import BACKWARD, LEAST, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
+from .known import agreeing_member
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,13 @@ class Boss:
     done: bool = False
 
 
-def boss_from(order: NDArray[np.int64]) -> Boss:
-    """Return the start of a search that places the variables in `order`, with trees of its own."""
+def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> Boss:
+    """Return the start of a search that places the variables in `order`, with trees of its own.
+
+    What is known beforehand, `prior`, must be in the scores (`known.priced`).
+    """
     d = len(order)
-    rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD), phase=len(BACKWARD))
+    rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD, prior=prior), phase=len(BACKWARD))
     return Boss(order[:0], order, 0, False, order, -np.inf, rest, no_trees())
 
 
@@ -91,12 +96,16 @@ def _end_of_sweeps(boss: Boss, families: Families) -> Boss:
     dag, total = order_graph(boss.order, boss.trees.arrays, families.tables)
     if total <= boss.total + rounding(total):
         return replace(boss, order=boss.best, done=True)
-    return replace(boss, best=boss.order, total=total, backward=search_from(np.asarray(dag), BACKWARD))
+    return replace(
+        boss, best=boss.order, total=total, backward=search_from(np.asarray(dag), BACKWARD, prior=boss.backward.prior)
+    )
 
 
 def _reordered(boss: Boss, families: Families) -> Boss:
     """Return the search at the start of a sweep over an order of the graph that the backward phase found."""
-    dag = member_of(boss.backward.graph)
+    dag = agreeing_member(boss.backward.graph, boss.backward.prior)
+    if dag is None:
+        dag = member_of(boss.backward.graph)
     left, order = list(boss.order), []
     while left:
         first = next(v for v in left if not dag[left, v].any())

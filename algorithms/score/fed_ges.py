@@ -18,17 +18,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
+from ..graphs.imposed import imposed
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .arcs import Arcs, arcs_of, dag_of, members
-from .equivalence import member_of
 from .families import Families, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
+from .known import agreeing_member
 from .scoring import scores_of
 from .settings import FusionSettings
 
@@ -70,6 +72,8 @@ class Silo:
     rows: Rows
     dag: NDArray[np.bool_]
     families: Families
+    prior: Prior
+    """what is known of the graph beforehand"""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
     plan = WARY if settings.insertion == "wary" else CHICKERING
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        d = len(schema.variables)
-        return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families())
+        d, prior = len(schema.variables), schema.knowledge.prior(schema.variables)
+        return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families(), prior)
 
     def open_server(schema: Schema) -> Server:
         cardinalities_of(schema)  # raises BadInput for time series
@@ -105,9 +109,13 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         start = dag_of(message, len(silo.variables))
         if settings.client == "fuse":
             start = fuse(np.stack([silo.dag, start]), settings.client_quota, silo.variables)
-        begin = search_from(start, plan, settings.limit)
+        agreeing = imposed(
+            Structure(silo.variables, start.astype(np.float64)), silo.prior.required, silo.prior.possible
+        )
+        begin = search_from(agreeing.adjacency, plan, settings.limit, silo.prior)
         graph, families = finish(begin, silo.families, scores_of(silo.rows, settings))
-        dag = member_of(graph)
+        dag = agreeing_member(graph, silo.prior)
+        assert dag is not None
         return replace(silo, dag=dag, families=families), arcs_of(dag)
 
     def structure(server: Server) -> Structure:

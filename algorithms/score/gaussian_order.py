@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from .equivalence import class_of, member_of
 from .settings import OrderSettings
@@ -33,14 +34,6 @@ MISPLACED = 1e3
 
 
 @dataclass(frozen=True)
-class Prior:
-    """What is known beforehand: `possible[i, j]` says whether i may be a parent of j, `required[i, j]` that it is."""
-
-    possible: Bools
-    required: Bools
-
-
-@dataclass(frozen=True)
 class Found:
     """The best graph found: a DAG `[d, d]`, its score, and how many of the starts ended at that score."""
 
@@ -48,11 +41,6 @@ class Found:
     score: float
     starts: int
     agreeing: int
-
-
-def no_prior(d: int) -> Prior:
-    """Return the prior of d variables of which nothing is known."""
-    return Prior(np.ones((d, d), np.bool_), np.zeros((d, d), np.bool_))
 
 
 def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:

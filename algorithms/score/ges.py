@@ -7,6 +7,9 @@ last move can have changed are recomputed; the condition on paths is checked for
 
 A search scores nothing itself. `advance` continues until it needs unknown scores of families, records all of them as
 wanted, and returns; the scores may then come from rows at hand or from an exchange with the silos.
+
+With background knowledge, an operator on (x, y) is valid only if x → y is possible and some member of the class that it
+leads to agrees with all that is known.
 """
 
 from collections.abc import Callable
@@ -16,10 +19,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from .cliques import NONE
 from .equivalence import class_of
 from .families import Batch, Families
+from .known import agreeing_member
 from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, best_operator, moved, refresh
 
 CHICKERING = (INSERT, DELETE)
@@ -28,6 +33,9 @@ WARY = (WARY_INSERT, DELETE)
 BACKWARD = (DELETE,)
 LEAST = 1e-9
 """a gain not above it is rounding"""
+
+Move = tuple[int, int, float, NDArray[np.int64]]
+"""(x, y, gain, clique)"""
 
 Scores = Callable[[Batch], FloatArray]
 """families -> their scores"""
@@ -48,6 +56,8 @@ class EquivalenceSearch:
     moves: int
     moves_before: int
     """how many of them before the plan was last begun"""
+    prior: Prior
+    """what is known of the graph beforehand"""
 
     @property
     def done(self) -> bool:
@@ -55,10 +65,16 @@ class EquivalenceSearch:
         return self.phase == len(self.plan)
 
 
-def search_from(dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1) -> EquivalenceSearch:
-    """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number)."""
+def search_from(
+    dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1, prior: Prior | None = None
+) -> EquivalenceSearch:
+    """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number).
+
+    `dag` must agree with what `prior` says is known.
+    """
     d = len(dag)
-    return EquivalenceSearch(class_of(dag), np.full((d, d), NONE), np.ones((d, d), np.bool_), plan, 0, limit, 0, 0)
+    none, every = np.full((d, d), NONE), np.ones((d, d), np.bool_)
+    return EquivalenceSearch(class_of(dag), none, every, plan, 0, limit, 0, 0, prior or no_prior(d))
 
 
 def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
@@ -70,10 +86,10 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
     search = replace(search, gain=gain, stale=stale)
     while not search.done:
         kind = search.plan[search.phase]
-        if refresh(kind, search.graph, stale, gain, families.tables):
+        if _refresh(search, kind, stale, gain, families):
             _look_ahead(search, families, ahead)
             return search
-        move = best_move(kind, search.graph, gain, families.tables)
+        move = _best_agreeing(search, kind, gain, families)
         if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
             stale[:] = True
             search = _next_phase(search)
@@ -82,7 +98,31 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
     return search
 
 
-Move = tuple[int, int, float, NDArray[np.int64]]
+def _refresh(
+    search: EquivalenceSearch, kind: int, stale: NDArray[np.bool_], gain: FloatArray, families: Families
+) -> int:
+    """Bring `gain` up to date as `refresh` does; pairs whose operators knowledge rules out gain nothing, unasked."""
+    if search.prior.anything:
+        never = ~search.prior.possible.T
+        if kind == DELETE:
+            never = never | search.prior.joined
+        gain[never], stale[never] = NONE, False
+    return int(refresh(kind, search.graph, stale, gain, families.tables))
+
+
+def _best_agreeing(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
+    """Return the best move to a class of which some member agrees with what is known.
+
+    Writes to `gain`: a pair whose best operator leads elsewhere gains nothing until it is stale.
+    """
+    while True:
+        move: Move = best_move(kind, search.graph, gain, families.tables)
+        x, y, most, clique = move
+        if most <= LEAST or not search.prior.anything:
+            return move
+        if agreeing_member(np.asarray(moved(kind, search.graph, x, y, clique)), search.prior) is not None:
+            return move
+        gain[y, x] = NONE
 
 
 def _applied(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
@@ -112,10 +152,10 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> No
         if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
             break
         search = _applied(search, kind, move)
-        refresh(kind, search.graph, search.stale, search.gain, families.tables)
+        _refresh(search, kind, search.stale, search.gain, families)
     after = _next_phase(search)
     if moves and not after.done:
-        refresh(after.plan[after.phase], search.graph, np.ones_like(search.stale), search.gain, families.tables)
+        _refresh(search, after.plan[after.phase], np.ones_like(search.stale), search.gain, families)
 
 
 def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:

@@ -8,13 +8,16 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from ..graphs.imposed import within_knowledge
 from ..statistics.moments import covariance
 from .equivalence import class_of
 from .families import Batch, Families, no_families
 from .gaussian import score_covariance
 from .gaussian_order import gaussian_boss
 from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, answered, search_from
+from .known import considered, priced
 from .settings import OrderSettings, SearchSettings
 from .starts import Starts, advance_starts, best_graph, copied, starts_from
 
@@ -25,39 +28,47 @@ State = TypeVar("State", EquivalenceSearch, Starts)
 class ScoreSearch(Generic[State]):
     """A search from the empty graph."""
 
-    begin: Callable[[int, SearchSettings], State]
-    """(number of variables, settings) -> the state at the start"""
+    begin: Callable[[Prior, SearchSettings], State]
+    """(what is known of the graph beforehand, settings) -> the state at the start"""
     advance: Callable[[State, Families, int], State]
     """(state, known scores, how far to look ahead) -> the state as far as the scores allow"""
     graph: Callable[[State, Families], NDArray[np.bool_]]
     """the CPDAG found; the search must be done"""
     copied: Callable[[State], State]
     """(state) -> the same state in arrays of its own: `advance` writes to those of a state, as it does to `Families`"""
-    of_covariance: Callable[[int, FloatArray, SearchSettings], NDArray[np.bool_]] | None = None
-    """(rows, covariance `[d, d]`, settings) -> the CPDAG, where Gaussian data have a search of their own"""
+    of_covariance: Callable[[int, FloatArray, SearchSettings, Prior], NDArray[np.bool_]] | None = None
+    """(rows, covariance `[d, d]`, settings, what is known) -> the CPDAG, where Gaussian data have their own search"""
+    orders: bool = False
+    """whether it searches orders, in which families stand for arcs and knowledge is in their scores (`known.py`)"""
 
 
-def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings) -> NDArray[np.bool_]:
+def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
     """Return the CPDAG of the best order by BIC, with 2 ln d more a parent: there are d to choose from (EBIC)."""
     starts = OrderSettings.starts if settings.starts == "auto" else settings.starts
     how = OrderSettings(starts=starts, seed=settings.seed)
-    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), how).dag)
+    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), how, prior).dag)
 
 
 GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
-    begin=lambda d, settings: search_from(np.zeros((d, d), np.bool_), WITH_TURNS if settings.turning else CHICKERING),
+    begin=lambda prior, settings: search_from(
+        prior.required, WITH_TURNS if settings.turning else CHICKERING, prior=prior
+    ),
     advance=advance,
     graph=lambda search, families: search.graph,
     copied=lambda search: search,
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
-    begin=lambda d, settings: starts_from(
-        d, settings.starts_of(d), np.random.default_rng(settings.seed), settings.exact_parents_of(d)
+    begin=lambda prior, settings: starts_from(
+        prior,
+        settings.starts_of(len(prior.required)),
+        np.random.default_rng(settings.seed),
+        settings.exact_parents_of(len(prior.required)),
     ),
     advance=advance_starts,
     graph=best_graph,
     copied=copied,
     of_covariance=boss_of_covariance,
+    orders=True,
 )
 
 
@@ -86,21 +97,35 @@ def shuffled(d: int, settings: SearchSettings) -> Shuffled:
     return Shuffled(np.random.default_rng((settings.seed, 1)).permutation(d))
 
 
-def search(procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores) -> NDArray[np.bool_]:
-    """Return the CPDAG that `procedure` finds, with `scores` to score families."""
-    state, families, within = procedure.begin(d, settings), no_families(), shuffled(d, settings)
+def search(
+    procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores, prior: Prior | None = None
+) -> NDArray[np.bool_]:
+    """Return the graph that `procedure` finds, with `scores` to score families.
+
+    It is a CPDAG, with the directions that follow from what `prior` says is known.
+    """
+    known, families, within = prior or no_prior(d), no_families(), shuffled(d, settings)
+    state = procedure.begin(known.reordered(within.variables), settings)
+
+    def score(batch: Batch) -> FloatArray:
+        wanted = within.families(batch)
+        return priced(scores(considered(wanted, known)), wanted, known) if procedure.orders else scores(wanted)
+
     while True:
         state = procedure.advance(state, families, 0)
         if state.done:
-            return within.graph(procedure.graph(state, families))
-        families = answered(families, lambda batch: scores(within.families(batch)))
+            found = within.graph(procedure.graph(state, families))
+            return within_knowledge(found, known.required, known.possible)
+        families = answered(families, score)
 
 
 def search_moments(
-    procedure: ScoreSearch[Any], moments: FloatArray, d: int, settings: SearchSettings
+    procedure: ScoreSearch[Any], moments: FloatArray, d: int, settings: SearchSettings, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """Return the CPDAG that `procedure` finds for the rows of continuous columns that (summed) `moments` are of."""
+    """Return the graph that `procedure` finds for the rows of continuous columns that (summed) `moments` are of."""
     rows, S = covariance(moments, d)
     if procedure.of_covariance is not None:
-        return procedure.of_covariance(rows, S, settings)
-    return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch))
+        known = prior or no_prior(d)
+        found = procedure.of_covariance(rows, S, settings, known)
+        return within_knowledge(found, known.required, known.possible)
+    return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import NOTHING_KNOWN, Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
@@ -79,6 +80,8 @@ class Server:
     worst: float
     """the greatest regret of the graph before the last change"""
     done: bool = False
+    knowledge: Knowledge = NOTHING_KNOWN
+    """what is known of the graph beforehand"""
 
 
 def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgement]:
@@ -86,13 +89,14 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows, d = open_rows(table, schema, silo), len(schema.variables)
-        own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells)))
+        prior = schema.knowledge.prior(schema.variables)
+        own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells), prior))
         return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))
 
     def open_server(schema: Schema) -> Server:
         cardinalities_of(schema)  # raises BadInput for time series
-        d = len(schema.variables)
-        return Server(schema.variables, np.zeros((d, d), np.bool_), np.inf)
+        known = schema.knowledge
+        return Server(schema.variables, known.needed(schema.variables), np.inf, knowledge=known)
 
     def local_solve(silo: Silo, proposal: Proposal) -> tuple[Silo, Judgement]:
         scores, now = _toggled(silo.rows, proposal.dag, settings)
@@ -119,7 +123,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
 def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
     """Return the state after the change with the smallest maximal regret, or done if none reduces it."""
-    changes, graphs = neighbours(server.dag)
+    changes, graphs = within(server.knowledge.prior(server.variables), *neighbours(server.dag))
     regrets = np.array([one.regret for one in replies.each])
     server = replace(server, worst=float(regrets.max()))
     if not len(changes):
@@ -152,6 +156,14 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
             changes.append(one)
     stacked = np.array(changes, np.bool_).reshape(-1, d, d)
     return stacked.reshape(-1, d * d), stacked ^ dag
+
+
+def within(
+    prior: Prior, changes: NDArray[np.bool_], graphs: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return those of the `graphs` `[n, d, d]` that agree with what is known, and their `changes`."""
+    agree = ~((graphs & ~prior.possible) | (prior.required & ~graphs)).any(axis=(1, 2))
+    return changes[agree], graphs[agree]
 
 
 def _toggled(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:

@@ -19,9 +19,11 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
+from ..graphs.imposed import within_knowledge
 from ..graphs.structure import Structure
 from ..statistics.moments import of_all_rows
 from ..statistics.rows import (
@@ -39,6 +41,7 @@ from ..statistics.rows import (
 from .discrete import TOO_WIDE
 from .families import Batch, Families, no_families
 from .ges import EquivalenceSearch
+from .known import considered, priced
 from .procedures import BOSS, GES, ScoreSearch, State, search_moments, shuffled
 from .scoring import refuse_wide
 from .settings import SearchSettings
@@ -73,6 +76,8 @@ class Server(Generic[State]):
     kind: str
     cardinalities: NDArray[np.int64]
     rows: int
+    prior: Prior
+    """what is known of the graph beforehand"""
     families: Families
     state: State
     found: NDArray[np.bool_]
@@ -111,7 +116,7 @@ def _secure(
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
         open_server=lambda schema: _begun(schema, settings, procedure, server_type),
-        broadcast=lambda server: question(server, settings),
+        broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
         aggregate=lambda server, replies: _learned(server, replies, procedure, settings),
         dual_update=lambda server: server,
@@ -136,14 +141,15 @@ def _begun(
     """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
     cardinalities = cardinalities_of(schema)
     refuse_wide(schema, settings.most_cells)
-    d = len(schema.variables)
+    d, prior = len(schema.variables), schema.knowledge.prior(schema.variables)
     server = server_type(
         variables=schema.variables,
         kind=schema.kind,
         cardinalities=cardinalities,
         rows=sum(schema.rows.values()),
+        prior=prior,
         families=no_families(),
-        state=procedure.begin(d, settings),
+        state=procedure.begin(prior.reordered(shuffled(d, settings).variables), settings),
         found=np.zeros((d, d), np.bool_),
         done=False,
         exchanges=0,
@@ -159,24 +165,29 @@ def _learned(
     server = replace(server, exchanges=server.exchanges + 1)
     if server.kind == "continuous":
         return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
-    batch = asked(server, settings)
-    scores = score_tables(replies.total, batch, server.cardinalities, server.rows, settings)
+    batch = asked(server, settings, procedure)
+    put = considered(batch, server.prior) if procedure.orders else batch
+    scores = score_tables(replies.total, put, server.cardinalities, server.rows, settings)
+    scores = priced(scores, batch, server.prior) if procedure.orders else scores
     families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
     return _advanced(replace(server, families=families, state=state), procedure, settings)
 
 
-def question(server: Server[Any], settings: SecureSearch) -> Query:
+def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
     """Return what all silos are asked: the moments, or the counts over the sets that hold the families wanted now."""
     if server.kind == "continuous":
         return Query("moments", exchange=server.exchanges)
-    batch = asked(server, settings)
+    batch = asked(server, settings, procedure)
+    batch = considered(batch, server.prior) if procedure.orders else batch
     return Query("tables", sets_of(batch, server.cardinalities, settings.most_cells).sets, exchange=server.exchanges)
 
 
-def asked(server: Server[Any], settings: SecureSearch) -> Batch:
+def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
     """Return the families that this exchange is to score."""
     wanted = shuffled(len(server.variables), settings).families(server.families.wanted)
-    return affordable(wanted, server.cardinalities, settings.most_cells, settings.cells)
+    put = considered(wanted, server.prior) if procedure.orders else wanted
+    first = len(affordable(put, server.cardinalities, settings.most_cells, settings.cells))
+    return Batch(wanted.first[: first + 1], wanted.members[: wanted.first[first]])
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
@@ -203,7 +214,10 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
         state = procedure.advance(state, families, settings.ahead)
         if families.full:
             families = families.grown()
-    found = within.graph(procedure.graph(state, families)) if state.done else server.found
+    found = server.found
+    if state.done:
+        found = within.graph(procedure.graph(state, families))
+        found = within_knowledge(found, server.prior.required, server.prior.possible)
     return replace(server, state=state, families=families, found=found, done=state.done)
 
 
@@ -212,5 +226,5 @@ def _from_moments(
 ) -> Server[Any]:
     """Return the final state: the moments give every score."""
     d = len(server.variables)
-    found = search_moments(procedure, moments, d, settings)
+    found = search_moments(procedure, moments, d, settings, server.prior)
     return replace(server, found=found, done=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from .boss import Boss, advance_boss, boss_from, graph_of
 from .equivalence import class_of
 from .exact import ask_all, best_dag
@@ -43,6 +44,8 @@ class Starts:
     """how many starts have ended in that score"""
     most_parents: int
     """after the starts, all families of up to so many parents are searched; 0: none are"""
+    prior: Prior
+    """what is known beforehand"""
     done: bool = False
 
     @property
@@ -51,13 +54,13 @@ class Starts:
         return not self.running
 
 
-def starts_from(d: int, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
-    """Return the beginning of a search from `starts` random orders of `d` variables.
+def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
+    """Return the beginning of a search from `starts` random orders of the variables of which `prior` is known.
 
     With `most_parents`, it ends with an exact search over all families of up to so many parents.
     """
-    orders = np.array([rng.permutation(d) for _ in range(starts)])
-    return _begun(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents))
+    orders = np.array([rng.permutation(len(prior.required)) for _ in range(starts)])
+    return _begun(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
 
 
 def advance_starts(starts: Starts, families: Families, ahead: int = 0) -> Starts:
@@ -88,7 +91,7 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
 def _begun(starts: Starts) -> Starts:
     """Return the search with as many further starts begun as are needed in any case."""
     begun = min(len(starts.orders), starts.begun + AGREEING - starts.agreeing)
-    running = tuple(boss_from(order) for order in starts.orders[starts.begun : begun])
+    running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
     return replace(starts, begun=begun, running=running)
 
 

@@ -25,7 +25,7 @@ from .check import cell_fault
 from .edge_kinds import kind_of_types
 
 PLAIN = ("source", "target", "weight", "type", "lag")
-READ_OVER = ("strength", "direction")
+READ_OVER = ("strength", "direction", "imposed")
 """what a run with resamples says of each edge: no part of the graph"""
 OWN = "weight:"
 MOST_LAGS = 1000

@@ -9,11 +9,12 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, of_tiers, without_
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.graphs.imposed import imposed
+from fedbnsl.algorithms.graphs.imposed import imposed, known_truth
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.knowledge import read_knowledge
 
 from ..options.learn import LearnOptions
+from .job import Job
 
 
 def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
@@ -69,3 +70,13 @@ def imposing(algorithm: Algorithm, schema: Schema) -> Algorithm:
         structure=lambda server: agreeing(algorithm.structure(server)),
         local_structures=each if algorithm.local_structures else None,
     )
+
+
+def comparing(job: Job, structure: Structure, schema: Schema) -> Job:
+    """Return `job` with the truth that `structure` is compared with, what is known beforehand taken into account."""
+    known = job.knowledge
+    if job.truth is None or not known:
+        return job
+    truth = job.truth.reordered(schema.variables)
+    needed, possible = known.needed(schema.variables), known.possible(schema.variables)
+    return replace(job, truth=known_truth(truth, structure.kind, needed, possible))

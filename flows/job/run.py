@@ -5,7 +5,7 @@ Nothing here depends on Prefect: an engine is a `Session`.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
@@ -19,7 +19,7 @@ from .check import check
 from .confidence import confidence, figures_of
 from .diagnosis import diagnose
 from .job import Job
-from .knowledge import imposing
+from .knowledge import comparing, imposing
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
 from .privacy import figures, privacy_spent
@@ -76,7 +76,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     played = _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start
-    scored: Scored = session.evaluate(lambda: score(algorithm, last.server, registry.entry(job.spec.name), job))
+    scored, truth = _scored(job, session, algorithm, last.server)
     fitted = refit(job, session, algorithm, last, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
     diagnosed = diagnose(job, session, algorithm, last, scored.structure)
@@ -90,9 +90,9 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         engine=job.engine,
         dataset=job.dataset,
         about=job.about,
-        schema=session.schema,
+        schema=replace(session.schema, knowledge=job.knowledge),
         structure=scored.structure,
-        truth=job.truth,
+        truth=truth,
         outcome=last.outcome or "out of rounds",
         lost=last.lost,
         rounds=tuple(rows),
@@ -125,6 +125,13 @@ def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], No
                 listener.resampled(job, running, exchanges)
 
     return tell
+
+
+def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
+    """Return the scores of the final state, and the truth that its structure is compared with."""
+    compared = comparing(job, algorithm.structure(server), session.schema)
+    scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
+    return scored, compared.truth
 
 
 def _follow(

@@ -1,6 +1,7 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
 from fedbnsl.tracking.outputs import MODELS
+from fedbnsl.tracking.report.knowledge import knowledge_line
 from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
 from fedbnsl.tracking.silo_edges import silo_edges
 
@@ -41,7 +42,7 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    lines = (*sure_lines(result), *shared_lines(result), *forecast_lines(result))
+    lines = (*knowledge_line(result), *sure_lines(result), *shared_lines(result), *forecast_lines(result))
     for line in (*lines, *result.basis, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:

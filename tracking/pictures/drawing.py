@@ -1,11 +1,12 @@
 """A structure drawn as a graph: layers of named boxes, edges that never run through a box."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
 from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -28,14 +29,22 @@ RING = 0.038
 LEGEND, TITLE = 0.4, 0.35
 """heights, inches"""
 MARGIN = 0.2
+BAND, BAND_WIDTH = "#f0e442", 6.0
+"""colour and width, in points, of the band behind a required edge"""
 
 
 def draw_graph(
-    variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str, strengths: Strengths | None = None
+    variables: Sequence[str],
+    edges: Sequence[Edge],
+    compared: bool,
+    title: str,
+    strengths: Strengths | None = None,
+    required: Collection[Arc] = (),
 ) -> "Figure":
     """Return a figure as large as the graph needs: one inch of layout is one inch of paper.
 
-    Lines are as thick as `strengths` say, or, without these, as the weights do.
+    Lines are as thick as `strengths` say, or, without these, as the weights do. Edges that were `required` have a
+    yellow band behind them.
     """
     from matplotlib.figure import Figure
 
@@ -53,10 +62,27 @@ def draw_graph(
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, thick(edge))
+        if was_required(edge, required):
+            _draw_band(axes, route)
     for name, (x, y), box in zip(names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height)
-    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN)
+    bands = sum(was_required(edge, required) for edge in edges)
+    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN, bands)
     return figure
+
+
+def was_required(edge: Edge, required: Collection[Arc]) -> bool:
+    """Say whether the edge was learned, and is one of those `required`."""
+    return edge.category != "missing" and (edge.source, edge.target) in required
+
+
+def _draw_band(axes: "Axes", route: FloatArray) -> None:
+    """Draw the band behind a required edge."""
+    from matplotlib.patches import PathPatch
+
+    band = PathPatch(route_path(route), fill=False, edgecolor=BAND, linewidth=BAND_WIDTH, capstyle="butt")
+    band.set_zorder(1)
+    axes.add_patch(band)
 
 
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, width: float) -> None:
@@ -125,9 +151,9 @@ def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: 
 
 
 def write_header(
-    axes: "Axes", title: str, entries: Sequence[tuple[Category, str]], middle: float, bottom: float
+    axes: "Axes", title: str, entries: Sequence[tuple[Category, str]], middle: float, bottom: float, bands: int = 0
 ) -> None:
-    """Write the title, and below it the legend whose lower edge is at `bottom`."""
+    """Write the title, and below it the legend whose lower edge is at `bottom`, with `bands` required edges."""
     from matplotlib.lines import Line2D
 
     heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)
@@ -136,6 +162,8 @@ def write_header(
         Line2D([], [], color=STYLES[category].colour, linewidth=2.0, linestyle=STYLES[category].line, label=label)
         for category, label in entries
     ]
+    if bands:
+        handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
     axes.legend(
         handles=handles,
         loc="center",

@@ -6,9 +6,11 @@ so that threads do not disturb each other.
 """
 
 import re
+from collections.abc import Collection
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -32,9 +34,15 @@ UNROLLED_UP_TO = 30
 
 
 def draw_structure(
-    structure: Structure, truth: Structure | None = None, title: str = "", strengths: Strengths | None = None
+    structure: Structure,
+    truth: Structure | None = None,
+    title: str = "",
+    strengths: Strengths | None = None,
+    required: Collection[Arc] = (),
 ) -> "Figure":
     """Return a figure of `structure`, held against `truth` if there is one; of `strengths` its lines are as thick.
+
+    Edges that background knowledge `required` are marked where the structure is drawn as a graph.
 
     A truth of time series that says only who drives whom has no place in a drawing over time: it stands beside the
     matrices. Raises `ValueError` if the truth is over other variables.
@@ -44,7 +52,7 @@ def draw_structure(
     edges, compared = classify(structure, truth), truth is not None
     if len(structure.variables) > DRAWN_UP_TO:
         return draw_heat_map(structure.variables, edges, compared, title)
-    return draw_graph(structure.variables, edges, compared, title, strengths)
+    return draw_graph(structure.variables, edges, compared, title, strengths, required)
 
 
 def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":

@@ -12,6 +12,7 @@ from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
 from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
 from .confidence import confidence_section
 from .edges import edge_sections
+from .knowledge import knowledge_section
 from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
 from .silos import shared_edges, silo_section
@@ -24,6 +25,7 @@ def report_html(result: RunResult) -> str:
     body = [
         _headline(result),
         *trust_sections(result),
+        *knowledge_section(result),
         _structure(result),
         _scores(result),
         *edge_sections(result),
@@ -100,7 +102,7 @@ def _structure(result: RunResult) -> str:
     if result.structure.lags:
         return dynamic_structure(result)
     strengths = strengths_in(result)
-    svg = as_svg(draw_structure(result.structure, result.truth, strengths=strengths), "structure")
+    svg = as_svg(draw_structure(result.structure, result.truth, "", strengths, result.knowledge.required), "structure")
     truth = result.about.get("truth")
     against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
     thick = "; the stronger an edge, the thicker its line" * (weighted(result.structure) and not strengths)

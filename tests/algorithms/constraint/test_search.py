@@ -12,6 +12,7 @@ from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
 from fedbnsl.algorithms.constraint.search import plan, run, separating_sets
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated
 from fedbnsl.algorithms.graphs.pag import pag_of
@@ -35,7 +36,7 @@ def graph(procedure, dag, latent=(), **changes):
     observed = [v for v in range(len(dag)) if v not in latent]
     chosen = settings(**changes)
     found = search(procedure, oracle(dag, observed), len(observed), chosen)
-    return procedure.graph(found, tuple(map(str, observed)), chosen.orientation)
+    return procedure.graph(found, tuple(map(str, observed)), chosen.orientation, no_prior(len(observed)))
 
 
 def on_rows(table, levels, g_square=False):
@@ -145,7 +146,7 @@ def test_the_order_of_the_columns_does_not_matter(procedure, orientation, drawin
             levels = drawn.cardinalities[columns]
             found = search(procedure, on_rows(drawn.table[:, columns], levels), 9, chosen, levels)
             names = tuple(f"v{v}" for v in columns)
-            graphs.append(procedure.graph(found, names, orientation))
+            graphs.append(procedure.graph(found, names, orientation, no_prior(len(names))))
         np.testing.assert_array_equal(graphs[1].reordered(graphs[0].variables).weights, graphs[0].weights)
         changed += graphs[0].adjacency.sum()
     assert changed > 20

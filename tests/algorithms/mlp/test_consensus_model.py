@@ -36,7 +36,11 @@ def test_a_silo_ends_where_its_loss_and_the_pull_are_in_balance() -> None:
     schema = Schema(("a", "b", "c"), {"one": 30, "two": 50})
     shape = (LAYOUT.m, 3)
     pull = Pull(
-        rng.normal(0, 0.1, shape), np.full(LAYOUT.m, 0.5), np.zeros(LAYOUT.m), MODEL.possible(3), np.zeros(shape)
+        rng.normal(0, 0.1, shape),
+        np.full(LAYOUT.m, 0.5),
+        np.zeros(LAYOUT.m),
+        MODEL.possible(np.ones((3, 3), bool)),
+        np.zeros(shape),
     )
     theta = MODEL.problem(table, schema, "one").solve(pull)
 

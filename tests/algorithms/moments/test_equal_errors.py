@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.moments.choice import compared, near_equal, spread_of
-from fedbnsl.algorithms.moments.equal_errors import equal_errors, known_order
+from fedbnsl.algorithms.moments.equal_errors import equal_errors
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
 from fedbnsl.algorithms.score.settings import OrderSettings
 
@@ -74,7 +73,7 @@ def test_required_arcs_are_there_and_forbidden_ones_are_not(seed):
     forbidden = (names[causes[-1]], names[effects[-1]])
     if forbidden == against[::-1]:
         pytest.skip("one edge")
-    known = known_order(Schema(names, {"s": 1000}, knowledge=Knowledge((against,), (forbidden,))))
+    known = Knowledge((against,), (forbidden,)).prior(names)
     fit = equal_errors(covariance(X), 1000, known)
     assert fit.weights[names.index(against[0]), names.index(against[1])] != 0
     assert fit.weights[names.index(forbidden[0]), names.index(forbidden[1])] == 0

@@ -92,7 +92,7 @@ class TestRounds:
     def test_a_silo_starts_from_its_own_graph_and_the_global_one(self, client_quota, arcs, drawing, monkeypatch):
         starts = []
 
-        def search(start, plan, limit):
+        def search(start, plan, limit, prior):
             starts.append(start)
             return search_from(start, plan, 0)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score import starts as module
@@ -18,7 +19,7 @@ from fedbnsl.algorithms.score.starts import AGREEING, advance_starts, starts_fro
 
 def finished(drawn, number, seed=0):
     """The end of a search from so many orders, and the families it knows."""
-    state, families = starts_from(len(drawn.dag), number, np.random.default_rng(seed)), no_families()
+    state, families = starts_from(no_prior(len(drawn.dag)), number, np.random.default_rng(seed)), no_families()
     while True:
         state = advance_starts(state, families)
         if state.done:

@@ -1,0 +1,100 @@
+"""The laws of background knowledge: every algorithm ends in agreement with it, and what is true never misleads."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.knowledge import Knowledge, of_tiers
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.imposed import known_truth
+from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.job.knowledge import imposing
+
+SMALL = {f"notears-mlp{kind}": {"units": 2, "steps": 5} for kind in ("", "-admm", "-best", "-voting")}
+SMALL |= {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}
+SEEDS = (21, 22, 23)
+# Classes of discrete data by their searches, whose edges have directions that only knowledge can tell.
+NATIVE = ("fed-pc", "pc", "secure-boss", "secure-ges", "boss", "ges")
+
+
+def built(name: str) -> Algorithm:
+    params: dict[str, Any] = dict(SMALL.get(name, {}))
+    known = registry.parameter_names(name)
+    params |= {key: value for key, value in (("rounds", 12), ("insecure_seed", 1), ("lags", 1)) if key in known}
+    return registry.build(registry.specify(name, params))
+
+
+def true_of(truth: Structure, seed: int, share: float = 0.3) -> Knowledge:
+    """Return some arcs of the truth, some pairs that are not joined, and three tiers along an order of it."""
+    rng, edges, names = np.random.default_rng(seed), truth.adjacency, truth.variables
+    required = edges & (rng.random(edges.shape) < share)
+    forbidden = ~edges & ~edges.T & ~np.eye(len(edges), dtype=bool) & (rng.random(edges.shape) < share)
+    tiers = np.array_split(np.array(topological_order(edges)), 3)
+    no_arcs = [(names[i], names[j]) for i, j in np.argwhere(forbidden)]
+    no_arcs += of_tiers([[names[v] for v in tier] for tier in tiers])
+    return Knowledge(tuple((names[i], names[j]) for i, j in np.argwhere(required)), tuple(dict.fromkeys(no_arcs)))
+
+
+def learned(algorithm: Algorithm, schema: Schema, tables: dict[str, np.ndarray]) -> Structure:
+    *_, last = rounds(algorithm, InProcessFederation(schema, tables))
+    return imposing(algorithm, schema).structure(last.server)
+
+
+@pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
+def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
+    data = homogeneous(6, 3, 90, 7)
+    known = true_of(data.truth, 7)
+    schema = replace(data.schema, knowledge=known)
+    if registry.entry(name).kinds == ("time-series",):
+        schema = replace(schema, kind="time-series", stretches=dict.fromkeys(schema.rows, (45, 45)))
+    structure = learned(built(name), schema, data.tables)
+    needed, possible = known.needed(schema.variables), known.possible(schema.variables)
+    assert needed.any()
+    if structure.kind == "pag":
+        arcs = (structure.marks == ARROW) & (structure.marks.T == TAIL)
+        assert arcs[needed].all()
+    else:
+        arcs = structure.adjacency
+        assert arcs[needed].all()
+        assert not (arcs & needed.T).any()
+    assert not (arcs & ~possible).any()
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_class_is_no_further_from_the_truth_for_true_knowledge_and_has_more_directions(name: str) -> None:
+    without, with_it, directed = [], [], 0
+    for seed in SEEDS:
+        data = discrete(8, 2, 2000, seed)
+        assert data.truth is not None
+        known = true_of(data.truth, seed)
+        prior = known.prior(data.schema.variables)
+        plain, told = (
+            learned(built_whole(name), schema, data.tables)
+            for schema in (data.schema, replace(data.schema, knowledge=known))
+        )
+        truth = known_truth(data.truth, told.kind, prior.required, prior.possible)
+        without.append(compare(plain, truth)["shd"])
+        with_it.append(compare(told, truth)["shd"])
+        directed += lines(plain) - lines(told)
+    assert all(one <= other for one, other in zip(with_it, without, strict=True)), (with_it, without)
+    assert directed > 0
+
+
+def built_whole(name: str) -> Algorithm:
+    return registry.build(registry.specify(name, {}))
+
+
+def lines(structure: Structure) -> int:
+    """Return how many edges have no direction."""
+    return int((structure.adjacency & structure.adjacency.T).sum() // 2)
