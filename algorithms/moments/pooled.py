@@ -101,9 +101,9 @@ def learn_from_moments(
     if len(S) > len(variables):
         return learn_from_windows(S, rows, variables, how, noise)
     if how.learner == "pc":
-        return pc_from_moments(S, rows, noise, variables, how.alpha, known.prior if known else None)
+        return pc_from_moments(S, rows, noise, variables, how.alpha, known if known else None)
     if how.learner == "ges":
-        return ges_from_moments(S, rows, noise, variables, known.prior if known else None)
+        return ges_from_moments(S, rows, noise, variables, known if known else None)
     if how.learner == "equal-variance":
         if how.price:
             weights = equal_variance(S, how.price, how.most_parents, how.passes).weights
