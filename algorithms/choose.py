@@ -42,6 +42,11 @@ DISCRETE = (
     Choice("fed-pc", "independence tests on the same masked sums: it says which tests an edge failed"),
     Choice("fed-ges", "each silo's own search, and a fusion of the graphs: no counts leave a silo, only arcs"),
 )
+GREEDY = Choice(
+    "secure-ges",
+    "masked sums of counts, and a greedy search over classes: for so many variables a small part of what secure-boss "
+    "sends",
+)
 PRIVATE_DISCRETE = (
     Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
     Choice("fed-fci", "the same, where variables may be missing that act on several others"),
@@ -65,6 +70,10 @@ CHOICES = {
 }
 
 
+MANY = 40
+"""discrete variables above which the orders that BOSS tries take gigabytes of masked counts"""
+
+
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
     """Return the algorithm that `auto` stands for, and then its alternatives.
 
@@ -72,4 +81,6 @@ def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
     """
     if (schema.kind, private) not in CHOICES:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")
+    if schema.kind == "discrete" and not private and len(schema.variables) > MANY:
+        return (GREEDY, *DISCRETE)
     return CHOICES[schema.kind, private]

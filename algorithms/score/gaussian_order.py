@@ -8,7 +8,7 @@ to its best place, O(d²) selections.
 
 A sweep ends in an optimum of single moves, of which there are others. So the search goes on from orders of other
 members of the class found, in which other moves are possible, until several of them bring nothing; and it starts from
-several random orders, and the best score is kept. No step depends on the order of the columns.
+several random orders, and the best score is kept. No column is preferred for its place.
 """
 
 import math

@@ -42,6 +42,13 @@ def test_every_choice_learns_from_its_kind_with_the_parameters_set_for_it(kind, 
         assert one.why
 
 
+def test_many_discrete_variables_get_the_search_that_sends_little():
+    names = tuple(f"v{place}" for place in range(41))
+    few, many = (choices(Schema(names[:d], {"one": 50}, "discrete"), private=False) for d in (40, 41))
+    assert [one.name for one in many[:2]] == ["secure-ges", "secure-boss"]
+    assert few[0].name == "secure-boss"
+
+
 def test_no_other_kind_is_guessed_at():
     assert set(CHOICES) == set(CASES)
     with pytest.raises(BadInput, match="no algorithm learns from mixed data with an ε"):
