@@ -82,8 +82,12 @@ class Diagnosed:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The findings by name, and the bytes, for `metrics.json`."""
-        return {"findings": ", ".join(one.name for one in self.findings), "diagnosis_bytes": self.bytes_sent}
+        """The findings by name and in words, each with what to do, and the bytes, for `metrics.json`."""
+        return {
+            "findings": ", ".join(one.name for one in self.findings),
+            "diagnoses": " ".join(f"{one.said} {one.advice}" for one in self.findings),
+            "diagnosis_bytes": self.bytes_sent,
+        }
 
 
 @dataclass(frozen=True)
