@@ -166,7 +166,7 @@ def test_where_there_is_none_the_silos_are_not_asked(labels, given, why):
     result = run(job, Session(data.schema, connect))
     assert result.parameters.network is None
     assert why in result.parameters.how
-    assert asked == [given["algorithm"]]
+    assert asked == [given["algorithm"], "diagnosis-tables"]
 
 
 def test_a_private_run_asks_nothing_that_nobody_paid_for(example):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.diagnosis.exchange import Server
-from fedbnsl.algorithms.diagnosis.findings import of_caps, of_fit, of_scales, of_silos, same_columns
+from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
+from fedbnsl.algorithms.diagnosis.findings import RULES, of_caps, of_fit, of_scales, of_silos, same_columns
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.generators.linear import homogeneous
@@ -18,7 +18,7 @@ def server_of(S, rows=1000, means=None, silos=4, figures=None):
     d = len(S)
     schema = Schema(tuple("abcdefgh"[:d]), {f"s{k}": rows // silos for k in range(silos)})
     means = np.zeros(d) if means is None else np.array(means, float)
-    figures = np.zeros((silos, 3, 2)) if figures is None else figures
+    figures = np.zeros((silos, len(FIGURES), 2)) if figures is None else figures
     return Server(schema, np.zeros((d, d), bool), rows, means, np.array(S, float), np.ones(silos, bool), figures)
 
 
@@ -104,7 +104,7 @@ def silos_of(seed, silos=6, rows=300):
 
 def said_of(given, truth):
     server, _ = asked(federate(given, truth.variables), structure=truth)
-    return of_silos(server)
+    return of_silos(server, RULES)
 
 
 def shifted(given, truth, silo, rng):
@@ -152,20 +152,34 @@ def test_means_that_differ_everywhere_accuse_nobody_alone():
 
 
 def test_a_lost_silo_says_nothing():
-    figures = np.zeros((4, 3, 2))
+    figures = np.zeros((4, len(FIGURES), 2))
     figures[2] = np.nan
-    assert of_silos(server_of(np.eye(3), figures=figures)) == []
+    assert of_silos(server_of(np.eye(3), figures=figures), RULES) == []
     figures[1, 2] = (0.01, 1)
-    (found,) = of_silos(server_of(np.eye(3), figures=figures))
+    (found,) = of_silos(server_of(np.eye(3), figures=figures), RULES)
     assert (found.name, found.silos) == ("outliers", ("s1",))
     assert "1 % of the cells lie far out, most of them in b" in found.said
-    (found,) = of_silos(server_of(np.eye(3), silos=2, figures=figures[1:3]))
+    (found,) = of_silos(server_of(np.eye(3), silos=2, figures=figures[1:3]), RULES)
     assert found.said.startswith("s0: ")
 
 
 def test_weights_that_differ_because_of_one_silos_outliers_are_not_told_twice():
-    figures = np.zeros((4, 3, 2))
+    figures = np.zeros((4, len(FIGURES), 2))
     figures[:, 1, 0] = 0.5
-    assert names(of_silos(server_of(np.eye(3), figures=figures))) == ["weights differ"]
+    assert names(of_silos(server_of(np.eye(3), figures=figures), RULES)) == ["weights differ"]
     figures[0, 2] = (0.05, 2)
-    assert names(of_silos(server_of(np.eye(3), figures=figures))) == ["outliers"]
+    assert names(of_silos(server_of(np.eye(3), figures=figures), RULES)) == ["outliers"]
+
+
+def test_effects_that_are_not_linear_are_told_wherever_they_are():
+    rng = np.random.default_rng(3)
+    truth = Structure(("a", "b"), np.array([[0.0, 1.0], [0.0, 0.0]]))
+    straight, bent = {}, {}
+    for silo in ("s1", "s2", "s3"):
+        a = rng.exponential(size=500)
+        noise = rng.normal(size=500)
+        straight[silo], bent[silo] = np.column_stack([a, a + noise]), np.column_stack([a, a**2 + noise])
+    assert said_of(straight, truth) == []
+    (found,) = said_of(bent, truth)
+    assert (found.name, set(found.silos)) == ("not linear", set(bent))
+    assert "of what the edges leave of b bends" in found.said
