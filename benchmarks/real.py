@@ -29,6 +29,8 @@ from fedbnsl.data.generators.linear import random_dag, random_weights
 
 SEEDS = range(2, 7)
 NAMED = range(2, 12)
+FEW, MANY = 1000, range(2, 22)
+"""so few rows give figures that differ much from seed to seed: they take so many seeds"""
 DATA = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
     "normal": lambda rng, size: rng.normal(size=size),
@@ -154,7 +156,7 @@ def table(title: str, settings: Mapping[str, tuple[Setting, str]], algorithms: S
     for label, (setting, asked) in settings.items():
         for algorithm in algorithms:
             named = label if len(algorithms) == 1 else f"{label}, {algorithm}"
-            runs[named] = over_seeds(setting, algorithm)
+            runs[named] = over_seeds(setting, algorithm, SEEDS if setting.rows > FEW else MANY)
             rows.append(line(named, runs[named], asked))
     show(title, rows, runs)
 

@@ -97,8 +97,6 @@ def test_a_silo_that_was_not_counted_compares_itself_with_all_who_were(first):
         else:
             expected = by_rows({**counted, silo: given[silo]}, silo)
             np.testing.assert_allclose(server.figures[place, :3], expected, atol=1e-9)
-                server.figures[place, :3], by_rows({**counted, silo: given[silo]}, silo), atol=1e-9
-            )
 
 
 def test_one_silo_has_nobody_to_compare_itself_with():

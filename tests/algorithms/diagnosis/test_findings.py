@@ -176,7 +176,7 @@ def test_effects_that_are_not_linear_are_told_wherever_they_are():
     truth = Structure(("a", "b"), np.array([[0.0, 1.0], [0.0, 0.0]]))
     straight, bent = {}, {}
     for silo in ("s1", "s2", "s3"):
-        a = rng.exponential(size=500)
+        a = rng.uniform(0, 4, size=500)
         noise = rng.normal(size=500)
         straight[silo], bent[silo] = np.column_stack([a, a + noise]), np.column_stack([a, a**2 + noise])
     assert said_of(straight, truth) == []
