@@ -31,6 +31,8 @@ SEEDS = range(2, 7)
 NAMED = range(2, 12)
 FEW, MANY = 1000, range(2, 22)
 """so few rows give figures that differ much from seed to seed: they take so many seeds"""
+LARGE = 500
+"""from so many variables on two seeds are enough"""
 DATA = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
     "normal": lambda rng, size: rng.normal(size=size),
@@ -130,8 +132,15 @@ def ran(data: FederatedData, seed: int, algorithm: str = "auto") -> Ran:
 
 def over_seeds(setting: Setting, algorithm: str = "auto", seeds: Sequence[int] = SEEDS) -> list[Ran]:
     """Learn once a seed; compiled code is warmed up first."""
-    ran(draw(replace(setting, rows=max(10 * setting.silos, setting.rows // 20)), 1), 1, algorithm)
+    ran(draw(replace(setting, variables=20, edges=20, rows=2000), 1), 1, algorithm)
     return [ran(draw(setting, seed), seed, algorithm) for seed in seeds]
+
+
+def seeds_of(setting: Setting) -> range:
+    """Return the seeds that a line of a table takes: more where rows are few, fewer where a run takes a minute."""
+    if setting.rows <= FEW:
+        return MANY
+    return SEEDS[:2] if setting.variables >= LARGE else SEEDS
 
 
 def line(label: str, runs: Sequence[Ran], asked: str) -> dict[str, Any]:
@@ -156,7 +165,7 @@ def table(title: str, settings: Mapping[str, tuple[Setting, str]], algorithms: S
     for label, (setting, asked) in settings.items():
         for algorithm in algorithms:
             named = label if len(algorithms) == 1 else f"{label}, {algorithm}"
-            runs[named] = over_seeds(setting, algorithm, SEEDS if setting.rows > FEW else MANY)
+            runs[named] = over_seeds(setting, algorithm, seeds_of(setting))
             rows.append(line(named, runs[named], asked))
     show(title, rows, runs)
 
