@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.schema import FloatArray
-from ..errors import BadInput
 from ..score.gaussian_order import Found
-from .equal_errors import LinearFit
+from .equal_errors import LinearFit, spread_of
 
 NEAR, OF_MARGINAL = 0.05, 0.1
 
@@ -32,13 +31,6 @@ class VarianceEvidence:
     """M: the same of the variables' own variances"""
     gain: float
     """by how much the fit with equal variances scores better than that without; NaN where the second was not needed"""
-
-
-def spread_of(variances: FloatArray) -> float:
-    """Return ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
-    if (variances <= 0).any():
-        raise BadInput("a column without variance has no place in a choice by variances")
-    return float(np.log(variances.mean()) - np.log(variances).mean())
 
 
 def near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:

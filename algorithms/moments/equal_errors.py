@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from ..errors import BadInput
 from .equal_variance import equal_variance
 from .top_down import eliminated, in_turn, top_down
 
@@ -28,6 +29,9 @@ REFINEMENTS = 3
 """how often the price of a parent follows the error variance found"""
 EQUAL = 1e-9
 """scores that differ by less are equal"""
+AS_EXPECTED = 4.0
+"""equal variances, each estimated from n rows, have a spread of about 1/n: with no more than so many times that no other
+order is sought"""
 DETERMINED = 1e-12
 """no residual variance is a smaller share of the variance: less is rounding"""
 
@@ -56,9 +60,11 @@ def equal_errors(S: FloatArray, rows: int, prior: Prior | None = None) -> Linear
     def fit(order: NDArray[np.int64]) -> LinearFit:
         return _fitted(S, eliminated(S, in_turn(order, known.precedes), rows, price, known), rows)
 
-    best = fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order)
-    if rows > ENOUGH * d:
-        best = max(fit(top_down(S, known.precedes)), best, key=lambda one: one.score)
+    fits = [fit(top_down(S, known.precedes))] if rows > ENOUGH * d else []
+    if fits and spread_of(fits[0].variances) < AS_EXPECTED / rows:
+        return fits[0]
+    fits.append(fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order))
+    best = max(fits, key=lambda one: one.score)
     for _ in range(REFINEMENTS):
         # What a parent must explain, where all errors have the variance that the best fit leaves on average.
         least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
@@ -68,6 +74,13 @@ def equal_errors(S: FloatArray, rows: int, prior: Prior | None = None) -> Linear
             break
         best = better
     return best
+
+
+def spread_of(variances: FloatArray) -> float:
+    """Return ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
+    if (variances <= 0).any():
+        raise BadInput("a column without variance has no place in a choice by variances")
+    return float(np.log(variances.mean()) - np.log(variances).mean())
 
 
 def _fitted(S: FloatArray, weights: FloatArray, rows: int) -> LinearFit:

@@ -8,10 +8,12 @@ import pytest
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.moments.choice import compared, near_equal, spread_of
-from fedbnsl.algorithms.moments.equal_errors import equal_errors
+from fedbnsl.algorithms.moments import equal_errors as equal_errors_module
+from fedbnsl.algorithms.moments.choice import compared, near_equal
+from fedbnsl.algorithms.moments.equal_errors import equal_errors, spread_of
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
 from fedbnsl.algorithms.score.settings import OrderSettings
+from fedbnsl.data.generators.linear import homogeneous
 
 
 def drawn(d, n, seed, density=0.3, sd=None):
@@ -126,3 +128,14 @@ def test_equal_variances_are_claimed_for_equal_ones_and_not_for_others():
         for name, X in (("equal", equal), ("unequal", unequal), ("standardised", equal / equal.std(axis=0))):
             claimed[name] += evidence_of(X)[0].equal
     assert claimed == {"equal": 6, "unequal": 0, "standardised": 0}
+
+
+def test_where_the_first_order_leaves_no_more_spread_than_sampling_none_is_sought_further(monkeypatch):
+    data = homogeneous(6, 1, 20_000, 4)
+    (table,) = data.tables.values()
+    S = np.cov(table.T)
+    monkeypatch.setattr(equal_errors_module, "equal_variance", None)
+    found = equal_errors(S, 20_000)
+    assert ((np.abs(found.weights) > 0.3) == data.truth.adjacency).all()
+    with pytest.raises(TypeError, match="not callable"):
+        equal_errors(S * np.outer(range(1, 7), range(1, 7)), 20_000)
