@@ -30,7 +30,7 @@ REFINEMENTS = 3
 EQUAL = 1e-9
 """scores that differ by less are equal"""
 AS_EXPECTED = 4.0
-"""equal variances, each estimated from n rows, have a spread of about 1/n: with no more than so many times that no other
+"""equal variances, each estimated from n rows, have a spread of about 1/n: with less than so many times that, no other
 order is sought"""
 DETERMINED = 1e-12
 """no residual variance is a smaller share of the variance: less is rounding"""
