@@ -25,12 +25,12 @@ def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
     file = read_knowledge(Path(options.knowledge), variables) if options.knowledge else Knowledge()
     tiers = [tier.split(",") for tier in options.tiers.split("<")] if options.tiers else []
     forbidden = (
-        *_arcs("forbidden", options.forbidden),
+        *_arcs("forbidden", options.forbidden_arcs),
         *of_tiers([[name.strip() for name in tier] for tier in tiers]),
         *without_parents(_words(options.no_parents), variables),
     )
     known = Knowledge(
-        tuple(dict.fromkeys((*file.required, *_arcs("required", options.required)))),
+        tuple(dict.fromkeys((*file.required, *_arcs("required", options.required_arcs)))),
         tuple(dict.fromkeys((*file.forbidden, *forbidden))),
     )
     known.check(variables)

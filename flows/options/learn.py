@@ -78,15 +78,15 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="FILE"),
     ] = None
-    required: Annotated[
+    required_arcs: Annotated[
         str | None,
         Field(title="Required arcs", description="Arcs that are there, such as 'A->B,B->C'."),
-        OnCommandLine(value="ARCS"),
+        OnCommandLine(("--required",), "ARCS"),
     ] = None
-    forbidden: Annotated[
+    forbidden_arcs: Annotated[
         str | None,
         Field(title="Forbidden arcs", description="Arcs that cannot be, such as 'B->A'."),
-        OnCommandLine(value="ARCS"),
+        OnCommandLine(("--forbidden",), "ARCS"),
     ] = None
     tiers: Annotated[
         str | None,

@@ -83,3 +83,9 @@ def test_prefect_lists_its_runs_with_our_pins(server):
     words = [sys.executable, "-m", "prefect", "flow-run", "ls"]
     done = subprocess.run(words, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_field_is_called_like_a_keyword_of_its_form():
+    """Prefect takes a property called `required` for the keyword of JSON Schema, and then refuses every deployment."""
+    keywords = {"required", "properties", "additionalProperties", "definitions", "type", "enum", "$ref"}
+    assert not keywords & set(LearnSettings.model_fields)
