@@ -26,8 +26,8 @@ PRIVATE_SUM = (
 CONTINUOUS = (
     Choice(
         "secure-linear",
-        "one masked sum gives what all rows in one place would; it tells from the data whether variances, bent errors "
-        "or only conditional independences give edges their directions",
+        "one masked sum gives what all rows in one place would; it tells from the data whether variances, non-Gaussian "
+        "errors or only conditional independences give edges their directions",
     ),
     Choice("fed-sparse", "the papers' consensus over many rounds: no second moments leave a silo, only sparse weights"),
     Choice("secure-lingam", "directions for all edges, if you know that no error is Gaussian"),

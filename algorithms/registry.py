@@ -83,7 +83,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=lambda settings: not settings.class_only,
     ),
     "secure-linear": Entry(
-        summary="one secure sum of second moments; directions from equal variances or bent errors, where data have any",
+        summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         config=secure_linear.SecureLinear,

@@ -20,7 +20,9 @@ class FederatedData:
     """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
 
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
-    data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`.
+    data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. Those of mixed
+    data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, and −1 among codes of
+    discrete data; `schema.empty` counts them.
     `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
     Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
     empty otherwise. Those of pooled rows are of the silos that they come from. `about` says how the data were made, in
@@ -43,6 +45,8 @@ class FederatedData:
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
             if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
                 raise ValueError(f"{silo}: a table of {table.dtype}, not of level codes")
+            if self._empty(table) != self.schema.empty.get(silo, (0,) * d):
+                raise ValueError(f"{silo}: empty cells that the schema does not count")
         if self.schema.kind == "time-series":
             lengths = {silo: sum(stretches) for silo, stretches in self.schema.stretches.items()}
             if lengths != self.schema.rows:
@@ -55,6 +59,10 @@ class FederatedData:
         if self.truth is not None and self.truth.variables != self.schema.variables:
             raise ValueError("the truth's variables are not the schema's")
 
+    def _empty(self, table: NDArray[Any]) -> tuple[int, ...]:
+        gone = table < 0 if self.schema.kind == "discrete" else np.isnan(table)
+        return tuple(map(int, gone.sum(axis=0)))
+
 
 def pool(data: FederatedData) -> FederatedData:
     """Return `data` with one silo "pooled": all rows, silo after silo in sorted order.
@@ -65,9 +73,15 @@ def pool(data: FederatedData) -> FederatedData:
     """
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
-    if data.schema.kind == "continuous":
+    if data.schema.kind in ("continuous", "mixed"):
         stretches = tuple(len(data.tables[silo]) for silo in data.schema.silos)
-    schema = replace(data.schema, rows={POOLED: len(table)}, stretches={POOLED: stretches} if stretches else {})
+    counts = tuple(map(sum, zip(*data.schema.empty.values(), strict=True)))
+    schema = replace(
+        data.schema,
+        rows={POOLED: len(table)},
+        stretches={POOLED: stretches} if stretches else {},
+        empty={POOLED: counts} if counts else {},
+    )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}
     return FederatedData(schema, {POOLED: table}, data.truth, outlive_pooling(data.silo_weights), about)
@@ -102,6 +116,25 @@ def discrete(
     """Return the public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="discrete", levels={name: tuple(levels[name]) for name in variables})
+
+
+def mixed(
+    tables: Mapping[str, NDArray[np.float64]], variables: tuple[str, ...], levels: Mapping[str, tuple[str, ...]]
+) -> Schema:
+    """Return the public schema of mixed `tables` [n_rows, n_variables]: the columns without `levels` are continuous."""
+    rows = {silo: len(tables[silo]) for silo in sorted(tables)}
+    return Schema(variables, rows, kind="mixed", levels={name: tuple(levels[name]) for name in levels})
+
+
+def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
+    """Return `schema` with the empty cells of `tables` [n_rows, n_variables] counted."""
+    counts = {
+        silo: (tables[silo] < 0 if schema.kind == "discrete" else np.isnan(tables[silo])).sum(axis=0)
+        for silo in sorted(tables)
+    }
+    if not any(count.any() for count in counts.values()):
+        return replace(schema, empty={})
+    return replace(schema, empty={silo: tuple(map(int, count)) for silo, count in counts.items()})
 
 
 def silo_names(count: int) -> tuple[str, ...]:

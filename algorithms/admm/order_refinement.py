@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..statistics.moments import residual_variances
+from ..statistics.top_down import top_down
 from .consensus import FIRST_ROUNDS
 from .messages import NO_MOVES, NO_ORDER, NOTHING, Moves
-from .model_order import implied_covariance, least_squares, top_down
+from .model_order import implied_covariance, least_squares
 from .order import free_entries, settled_order
 from .order_moves import agreeing, proposals, turned
 from .settings import RefinedSettings

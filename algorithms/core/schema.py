@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .knowledge import NOTHING_KNOWN, Knowledge
 
 FloatArray = NDArray[np.float64]
-Kind = Literal["continuous", "discrete", "time-series"]
+Kind = Literal["continuous", "discrete", "mixed", "time-series"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Schema:
     """What every participant may know: the columns, and each silo's name and number of rows n_p.
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
-    `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data.
+    `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
+    data the columns without levels are continuous.
     `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
     table: between stretches lies a gap, or another series begins. Of continuous rows pooled from several silos they are
     the numbers of rows of those; otherwise empty.
@@ -31,6 +32,12 @@ class Schema:
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
     units: tuple[float, ...] = ()
+    empty: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """by silo, how many cells of each column are empty; nothing at all where no silo has any"""
+    complete_rows: bool = False
+    """whether silos leave out their rows with an empty cell: `rows` are those that remain"""
+    aside: dict[str, str] = field(default_factory=dict)
+    """columns that are in the silos' tables and not among the variables, with why"""
     knowledge: Knowledge = NOTHING_KNOWN
     """what is known of the graph beforehand"""
 
@@ -39,9 +46,24 @@ class Schema:
         """The names of the silos, sorted: the order in which anything is ever added up."""
         return tuple(sorted(self.rows))
 
+    @property
+    def discrete(self) -> NDArray[np.bool_]:
+        """Which variables have levels, `[d]`."""
+        return np.array([name in self.levels for name in self.variables], dtype=np.bool_)
+
+    @property
+    def gaps(self) -> bool:
+        """Whether any cell of any silo is empty."""
+        return any(any(counts) for counts in self.empty.values())
+
     def in_order(self) -> "Schema":
         """Return the same schema with its silos in sorted order, as a server keeps it."""
-        return replace(self, rows=dict(sorted(self.rows.items())), stretches=dict(sorted(self.stretches.items())))
+        return replace(
+            self,
+            rows=dict(sorted(self.rows.items())),
+            stretches=dict(sorted(self.stretches.items())),
+            empty=dict(sorted(self.empty.items())),
+        )
 
     def windows(self, lags: int) -> dict[str, int]:
         """Return, by silo, how many rows have `lags` rows of the same stretch before them; with 0 lags all rows."""

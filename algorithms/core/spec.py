@@ -49,6 +49,8 @@ class Entry:
     presets: Mapping[str, Any] = field(default_factory=dict)
     """named settings besides the defaults, such as the paper's own"""
     kinds: tuple[Kind, ...] = ("continuous",)
+    gaps: bool = False
+    """whether tables may have empty cells"""
     pooled: bool = False
     """a baseline that needs all rows in one place: it is run on one silo that holds them"""
     needs_truth: bool = False

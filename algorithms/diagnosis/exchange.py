@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from ..statistics.moments import products
 from ..statistics.packing import Block, Packing, packing
 from ..statistics.units import of_columns, of_moments
+from .places import by_silo, places
 
 FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
@@ -101,13 +102,13 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
     """Return the two exchanges; they start from the state that `start` gives."""
     return FederatedAlgorithm(
         open_silo=open_silo,
-        open_server=lambda schema: start(schema, _no_edges(schema)),
+        open_server=lambda schema: start(schema, no_edges(schema.variables)),
         broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
         local_solve=lambda silo, asked: (silo, answer(silo, asked)),
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: len(server.figures) > 0,
-        structure=lambda server: _no_edges(server.schema),
+        structure=lambda server: no_edges(server.schema.variables),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -125,11 +126,6 @@ def _units(schema: Schema, asked: Broadcast) -> FloatArray:
     return np.ones(1) if asked.rows else of_moments(units)
 
 
-def _no_edges(schema: Schema) -> Structure:
-    d = len(schema.variables)
-    return Structure(schema.variables, np.zeros((d, d)))
-
-
 def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with its rows."""
     return Silo(table, schema.silos.index(silo), len(schema.silos), sum(schema.rows.values()))
@@ -143,7 +139,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         packed = moments_packing(X.shape[1])
         own = products(X, center=True) / n
         return Reply(packed.pack(part=part, means=part * means, products=own))
-    figures = np.zeros((silo.silos, len(FIGURES), 2))
+    figures = places(silo.silos, len(FIGURES))
     inside = part if asked.counted[silo.place] else 0.0
     if silo.silos > 1 and inside < 1:
         own = products(X, center=True) / len(X)
@@ -220,6 +216,4 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         means = sums["means"] / part
         counted = np.array([silo in replies.silos for silo in schema.silos])
         return replace(server, rows=rows, means=means, within=sums["products"] / part, counted=counted)
-    figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
-    figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
-    return replace(server, figures=figures)
+    return replace(server, figures=by_silo(replies, schema))

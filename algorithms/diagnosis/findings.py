@@ -60,7 +60,13 @@ def of_scales(server: Server, *, equal_variances: bool, centred: bool) -> list[F
     most = int(np.argmax(far))
     if not centred and far[most] > FAR_MEAN:
         said = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0, and stayed in."
-        found.append(Finding("means", said, "Take -p center=true: means then do not pass for effects."))
+        found.append(
+            Finding(
+                "means",
+                said,
+                "Have each silo's means subtracted (parameter center or center_series): else they pass for effects.",
+            )
+        )
     return found
 
 
@@ -188,7 +194,12 @@ def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
         said = f"{who[0]} is shifted: its mean of {column} is {value:.3g} standard deviations from that of the others."
         return Finding("shifted silo", said, f"Ask its owner how it measures {column}.", who)
     said = f"Means differ between the silos, most that of {column}, by {value:.3g} standard deviations."
-    return Finding("site means", said, "Keep centring on (-p center=true): site means are then no effects.", who)
+    return Finding(
+        "site means",
+        said,
+        "Nothing, where each silo's own means are subtracted, as they are by default: they are then no effects.",
+        who,
+    )
 
 
 def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
@@ -213,7 +224,9 @@ def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silo
 
 def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
-    said = f"{at}: {100 * value:.2g} % of what the edges leave of {column} bends with what they predict: not"
+    said = (
+        f"{at}: the square of what the edges predict explains {100 * value:.2g} % of what they leave of {column}: not"
+    )
     advice = "Take logarithms of skewed columns, or notears-mlp-admm; where the model is wrong, edges may be, too."
     return Finding("not linear", f"{said} all effects are linear.", advice, who)
 

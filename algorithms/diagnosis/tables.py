@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.rows import Rows, cardinalities_of, open_rows
+from .places import by_silo, places
 
 FIGURES = ("shift", "weights")
 """what a silo says of itself: each with the number of its column"""
@@ -82,13 +83,13 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
     """Return the two exchanges; they start from the state that `start` gives."""
     return FederatedAlgorithm(
         open_silo=open_silo,
-        open_server=lambda schema: start(schema, _no_edges(schema)),
+        open_server=lambda schema: start(schema, no_edges(schema.variables)),
         broadcast=lambda server: Broadcast(server.sets, server.counts),
         local_solve=lambda silo, asked: (silo, answer(silo, asked)),
         aggregate=aggregate,
         dual_update=lambda server: server,
         converged=lambda server: len(server.figures) > 0,
-        structure=lambda server: _no_edges(server.schema),
+        structure=lambda server: no_edges(server.schema.variables),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -98,11 +99,6 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
         needs_secure_sum=settings.masked,
         bears_loss=True,
     )
-
-
-def _no_edges(schema: Schema) -> Structure:
-    d = len(schema.variables)
-    return Structure(schema.variables, np.zeros((d, d)))
 
 
 def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -115,7 +111,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
     counts = count(silo.rows.columns, silo.rows.cardinalities, asked.sets)
     if not len(asked.counts):
         return Reply(counts)
-    figures = np.zeros((silo.silos, len(FIGURES), 2))
+    figures = places(silo.silos, len(FIGURES))
     own = tables_of(counts.astype(np.float64), asked.sets, silo.rows.cardinalities)
     rest = tables_of(asked.counts - counts, asked.sets, silo.rows.cardinalities)
     if rest[0].sum() > 0 and own[0].sum() > 0:
@@ -167,6 +163,4 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     schema = server.schema
     if not len(server.counts):
         return replace(server, counts=np.rint(replies.total).astype(np.float64))
-    figures = replies.total.reshape(len(schema.silos), len(FIGURES), 2).copy()
-    figures[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
-    return replace(server, figures=figures)
+    return replace(server, figures=by_silo(replies, schema))

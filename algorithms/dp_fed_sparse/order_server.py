@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..admm.consensus_step import soft_threshold
 from ..admm.messages import change_between
+from ..admm.model_order import implied_covariance
 from ..admm.order import forward
 from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
@@ -129,16 +130,10 @@ def reordered(
 
     Where the new order turns an edge, both its variables take the model's own weights.
     """
-    model = equal_variance(covariance(W, spread), least, settings.most_parents, settings.passes)
+    model = equal_variance(implied_covariance(W, spread**2), least, settings.most_parents, settings.passes)
     place = _places(model.order)
     turned = (W != 0) & ~forward(place, len(W))
     return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place
-
-
-def covariance(W: FloatArray, spread: FloatArray) -> FloatArray:
-    """Return the covariance `[d, d]` of variables with weights `W`, acyclic, and errors of deviations `spread`."""
-    A = np.linalg.inv(np.eye(len(W)) - W)
-    return np.asarray(A.T @ np.diag(spread**2) @ A)
 
 
 def sparse(server: Server, settings: DpFedSparse) -> Sparse | None:

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..core.lags import longest_reach
 from ..core.one_exchange import Broadcast
 from ..core.protocol import FederatedAlgorithm
 from ..errors import require
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from ..moments.lag_order import information_criteria, least_bic
 from .summed_windows import Moments, Server, summed_windows
 
@@ -33,8 +31,7 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, 
 
     def structure(server: Server) -> Structure:
         """Return no edges: the lag order is all that is asked for."""
-        d = len(server.schema.variables)
-        return Structure(server.schema.variables, np.zeros((d, d)))
+        return no_edges(server.schema.variables)
 
     return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure, center=True)
 

@@ -117,6 +117,12 @@ class Structure:
         return graph
 
 
+def no_edges(variables: tuple[str, ...]) -> Structure:
+    """Return the structure without edges: what an exchange that learns none has."""
+    d = len(variables)
+    return Structure(variables, np.zeros((d, d)))
+
+
 def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDArray[np.float64]) -> Structure:
     """Return the DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W within one time, and below it A₁, A₂, ...
 

@@ -1,10 +1,10 @@
 """A linear SEM with equal error variances from exact second moments: the best of several orders (ours).
 
-One order is read from the top given all earlier variables (`top_down.py`): the best where rows are many. Others select
-few parents for each variable on the way (`equal_variance.py`), first those of large effects, then those that the
-information criterion pays for once the error variance is known: the best where rows are few. Under any order parents
-are eliminated from all earlier variables, with the price of the Bayesian information criterion for a parent, ln n, plus
-2 ln d for there being many to choose from (Chen & Chen 2008). The likelihood says which order is the best.
+One order is read from the top given all earlier variables (`statistics/top_down.py`): the best where rows are many.
+Others select few parents for each variable on the way (`equal_variance.py`), first those of large effects, then those
+that the information criterion pays for once the error variance is known: the best where rows are few. Under any order
+parents are eliminated from all earlier variables, with the price of the Bayesian information criterion for a parent, ln
+n, plus 2 ln d for there being many to choose from (Chen & Chen 2008). The likelihood says which order is the best.
 """
 
 import math
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
+from ..statistics.top_down import top_down
+from .elimination import eliminated, in_turn
 from .equal_variance import equal_variance
-from .top_down import eliminated, in_turn, top_down
 
 ENOUGH = 2
 """how many rows a variable it takes to regress each variable on all others"""
@@ -60,7 +61,7 @@ def equal_errors(S: FloatArray, rows: int, prior: Prior | None = None) -> Linear
     def fit(order: NDArray[np.int64]) -> LinearFit:
         return _fitted(S, eliminated(S, in_turn(order, known.precedes), rows, price, known), rows)
 
-    fits = [fit(top_down(S, known.precedes))] if rows > ENOUGH * d else []
+    fits = [fit(np.argsort(top_down(S, known.precedes)[0]))] if rows > ENOUGH * d else []
     if fits and spread_of(fits[0].variances) < AS_EXPECTED / rows:
         return fits[0]
     fits.append(fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order))

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from ..statistics.moments import in_own_units, products
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
+from .elimination import eliminated
 from .non_gaussian import bent
 from .secure_linear import Silo, freedom, open_silo, positive
-from .top_down import eliminated
 
 FIGURES = 2
 """means of ln cosh u and of u·e^(−u²/2), of each residual"""
@@ -195,7 +195,7 @@ def structure(server: Server, settings: SecureLingam) -> Structure:
     """Return the DAG of the order, its parents eliminated by BIC with 2 ln d; no edge before the order is whole."""
     names, d = server.schema.variables, len(server.schema.variables)
     if len(server.order) < d:
-        return Structure(names, np.zeros((d, d)))
+        return no_edges(names)
     price = math.log(server.rows) + 2 * math.log(d)
     weights = eliminated(server.S, server.order, server.rows, price, server.schema.knowledge.prior(names))
     return Structure(names, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights))

@@ -37,22 +37,23 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
 def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: str) -> None:
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
+    The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
     Discrete data are codes, which always fit. Where its summands travel in units, columns are measured in them, about
     their means.
     """
     if schema.kind == "discrete":
         return
-    in_units = bool(schema.units) and algorithm.entry_units is not None
-    if in_units:
+    X = table
+    if in_units(algorithm, schema):
         _check_means(table, schema, silo)
-    X = (table - table.mean(axis=0)) / np.array(schema.units) if in_units else table
+        X = (table - table.mean(axis=0)) / np.array(schema.units)
     squares = np.einsum("ki,ki->i", X, X) / len(X)
-    if in_units:
+    if in_units(algorithm, schema):
         squares = np.where(squares == 0, 1.0, squares)
     for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
         raise BadInput(
-            f"silo {silo}, column '{schema.variables[j]}': its mean square of {squares[j]:.3g} does not fit the fixed-"
-            f"point numbers of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
+            f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
+            f"of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
         )
 
 
@@ -61,8 +62,8 @@ def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
     greatest = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(far >= greatest):
         raise BadInput(
-            f"silo {silo}, column '{schema.variables[j]}': its mean of {table[:, j].mean():.3g} is so large beside "
-            "what it varies by that it does not fit the fixed-point numbers of a secure sum: take a constant away"
+            f"silo {silo}, column '{schema.variables[j]}': its mean is so large beside what it varies by that it "
+            "does not fit the fixed-point numbers of a secure sum: take a constant away"
         )
 
 
@@ -76,10 +77,16 @@ def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSes
     return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
+def in_units(algorithm: Algorithm, schema: Schema) -> bool:
+    """Say whether the summands of `algorithm` travel in units of the columns."""
+    return bool(schema.units) and algorithm.entry_units is not None
+
+
 def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
     """Return the public units in which the entries of this round's summands travel; None where they have none."""
-    if not schema.units or algorithm.entry_units is None:
+    if not in_units(algorithm, schema):
         return None
+    assert algorithm.entry_units is not None
     return algorithm.entry_units(schema, broadcast)
 
 

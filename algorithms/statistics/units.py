@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from .symmetric import triangle
 
 FINE = 1024
@@ -43,7 +43,7 @@ class Server:
 def build(settings: Units) -> FederatedAlgorithm[Server, Sizes, Broadcast, Sizes]:
     """Return the one exchange."""
     return replace(
-        once(open_silo, lambda schema: Server(schema.in_order(), np.empty(0)), aggregate, _no_edges, Server, Sizes),
+        once(open_silo, lambda schema: Server(schema.in_order(), np.empty(0)), aggregate, _structure, Server, Sizes),
         summand=lambda sent: sent.logs,
         whole_numbers=True,
         needs_secure_sum=True,
@@ -64,9 +64,8 @@ def aggregate(server: Server, replies: Replies[Sizes]) -> Server:
     return replace(server, units=np.exp2(np.rint(replies.total / (FINE * len(replies.silos)))))
 
 
-def _no_edges(server: Server) -> Structure:
-    d = len(server.schema.variables)
-    return Structure(server.schema.variables, np.zeros((d, d)))
+def _structure(server: Server) -> Structure:
+    return no_edges(server.schema.variables)
 
 
 def of_columns(schema: Schema, lags: int = 0) -> FloatArray:

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from .check import check_labels
 
 ABOUT = "about.json"
-KINDS = ("continuous", "discrete", "time-series")
+KINDS = ("continuous", "discrete", "mixed", "time-series")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     for key in ("levels", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
-    if declared_levels(about, str(path)) and about.get("kind", "discrete") != "discrete":
+    if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
         raise BadInput(f"{path}: levels: {about['kind']} data have none; is the kind discrete?")
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:

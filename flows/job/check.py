@@ -21,6 +21,14 @@ def check(job: Job, schema: Schema) -> None:
             f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}, for which there are "
             f"{fitting}"
         )
+    if schema.gaps and not entry.gaps:
+        fitting = ", ".join(
+            other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds and one.gaps
+        )
+        raise BadInput(
+            f"{name} needs complete tables: {job.dataset} has empty cells, which {fitting} can learn from; or leave "
+            "out the rows that have one, by --missing complete-rows"
+        )
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{name} picks by the truth, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)

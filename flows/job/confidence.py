@@ -6,7 +6,7 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.lags import AUTO
-from fedbnsl.algorithms.core.protocol import Round, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.averaging import average, inclusion_threshold, shares
@@ -19,6 +19,7 @@ from .job import Job
 from .knowledge import imposing
 from .score import against
 from .session import Session
+from .step import step
 
 Tell = Callable[[int, int], None]
 """(resamples still running, exchanges until now) -> anything"""
@@ -44,17 +45,13 @@ def confidence(job: Job, session: Session, last: Round[Any], structure: Structur
         return None
     learner = for_many(job.spec, structure.lags, job.bootstrap)
     spec = learner.wrapped("bootstrap", Bootstrap(job.bootstrap, structure.lags))
-    federation = session.connect(job, spec, f"{job.run_id}-bootstrap")
-    traffic = Traffic()
-    for one in rounds(session.wrap(registry.build(spec), federation), federation):
-        traffic += one.traffic
-        tell(len(one.server.running), one.number)
-    if one.outcome == "silo lost":
+    found = step(job, session, spec, "bootstrap", tell=lambda one: tell(len(one.server.running), one.number))
+    if found.lost:
         return None
     agreeing = imposing(registry.build(learner), job.known(session.schema))
-    strengths = strengths_of(structures(agreeing, one.server))
+    strengths = strengths_of(structures(agreeing, found.last.server))
     threshold = inclusion_threshold(shares(strengths))
-    return Confidence(strengths, threshold, average(strengths), one.number, traffic.up + traffic.down)
+    return Confidence(strengths, threshold, average(strengths), found.last.number, found.bytes_sent)
 
 
 def for_many(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import exchange, findings, table_findings, tables
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -11,6 +11,7 @@ from fedbnsl.tracking.result import Diagnosed
 
 from .job import Job
 from .session import Session
+from .step import step
 
 
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
@@ -29,14 +30,10 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     else:
         spec = AlgorithmSpec("diagnosis", exchange.Diagnosis(masked=algorithm.needs_secure_sum))
         start = exchange.start(session.schema, structure)
-    federation = session.connect(job, spec, f"{job.run_id}-diagnosis")
-    steps = session.wrap(registry.build(spec), federation)
-    traffic = Traffic()
-    for one in rounds(steps, federation, resume=(0, start)):
-        traffic, server = traffic + one.traffic, one.server
-    if one.outcome == "silo lost":
+    found = step(job, session, spec, "diagnosis", start)
+    if found.lost:
         return Diagnosed(tuple(capped))
-    return Diagnosed((*capped, *_found(job, server, structure)), traffic.up + traffic.down)
+    return Diagnosed((*capped, *_found(job, found.last.server, structure)), found.bytes_sent)
 
 
 def _found(job: Job, server: exchange.Server | tables.Server, structure: Structure) -> list[findings.Finding]:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.lags import AUTO
-from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, chosen
 from fedbnsl.algorithms.errors import BadInput
 
 from .job import Job
 from .session import Session
+from .step import step
 
 
 def with_lags(job: Job, session: Session) -> Job:
@@ -23,10 +23,9 @@ def with_lags(job: Job, session: Session) -> Job:
     if not registry.entry(job.spec.name).lags_before or settings.lags != AUTO:
         return job
     how = LagOrder()
-    spec = AlgorithmSpec("lag-order", how)
-    federation = session.connect(job, spec, f"{job.run_id}-lags")
-    (only,) = rounds(session.wrap(registry.build(spec), federation), federation)
-    if only.outcome == "silo lost":
-        raise BadInput(f"parameter lags is auto: {', '.join(only.lost)} did not answer when the lags were to be chosen")
-    lags, _ = chosen(only.server, how)
+    found = step(job, session, AlgorithmSpec("lag-order", how), "lags")
+    if found.lost:
+        lost = ", ".join(found.last.lost)
+        raise BadInput(f"parameter lags is auto: {lost} did not answer when the lags were to be chosen")
+    lags, _ = chosen(found.last.server, how)
     return replace(job, spec=replace(job.spec, settings=replace(settings, lags=lags)))

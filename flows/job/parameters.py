@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round, rounds
+from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.lagged import unrolled_names
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -20,6 +19,7 @@ from fedbnsl.tracking.result import NO_PARAMETERS, Metric, Parameters
 
 from .job import Job
 from .session import Session
+from .step import step
 
 
 def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
@@ -123,9 +123,8 @@ LOST = Parameters(None, "too few silos answered when they were asked for what th
 
 def _exchange(job: Job, session: Session, spec: AlgorithmSpec, start: Any) -> Any:
     """Run the one round of `spec` from the server's state `start` and return it; None if too many silos were lost."""
-    federation = session.connect(job, spec, f"{job.run_id}-parameters")
-    (only,) = rounds(session.wrap(registry.build(spec), federation), federation, resume=(0, start))
-    return None if only.outcome == "silo lost" else only
+    found = step(job, session, spec, "parameters", start)
+    return None if found.lost else found.last
 
 
 def _learned(network: Any, said: tuple[str, ...], last: Round[Any]) -> Parameters:

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round, rounds
+from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -15,6 +14,7 @@ from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 
 from .job import Job
 from .session import Session
+from .step import step
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
@@ -24,10 +24,8 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
     """
     if last.lost or not may_refit(algorithm, job, session.schema, structure):
         return None
-    spec = AlgorithmSpec("refit", RefitSettings(job.center))
-    federation = session.connect(job, spec, f"{job.run_id}-refit")
-    step = session.wrap(registry.build(spec), federation)
-    (only,) = rounds(step, federation, resume=(0, learned(structure, true_weights(job))))
+    spec, start = AlgorithmSpec("refit", RefitSettings(job.center)), learned(structure, true_weights(job))
+    only = step(job, session, spec, "refit", start).last
     return None if only.lost else only.server
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
@@ -11,6 +10,7 @@ from fedbnsl.algorithms.statistics.units import Units
 
 from .job import Job
 from .session import Session
+from .step import step
 
 
 def with_units(job: Job, session: Session) -> Job:
@@ -23,9 +23,7 @@ def with_units(job: Job, session: Session) -> Job:
     hidden = masked.applies(algorithm, session.schema, asked=job.secure)
     if not hidden or session.schema.kind == "discrete" or algorithm.private is not None:
         return job
-    spec = AlgorithmSpec("units", Units())
-    federation = session.connect(job, spec, f"{job.run_id}-units")
-    (only,) = rounds(session.wrap(registry.build(spec), federation), federation)
-    if only.outcome == "silo lost":
-        raise BadInput(f"{', '.join(only.lost)} did not answer when the size of the columns was asked for")
-    return replace(job, units=tuple(map(float, only.server.units)))
+    found = step(job, session, AlgorithmSpec("units", Units()), "units")
+    if found.lost:
+        raise BadInput(f"{', '.join(found.last.lost)} did not answer when the size of the columns was asked for")
+    return replace(job, units=tuple(map(float, found.last.server.units)))

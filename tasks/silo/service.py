@@ -139,7 +139,9 @@ class SiloService:
         if not algorithm.whole_numbers:
             masked.check_range(algorithm, self._table(schema), schema, self.name)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
-        units = masked.units_of(algorithm, schema, wire.decode(algorithm.broadcast_type, question.broadcast))
+        units = None
+        if masked.in_units(algorithm, schema):
+            units = masked.units_of(algorithm, schema, wire.decode(algorithm.broadcast_type, question.broadcast))
         return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows), units)
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:

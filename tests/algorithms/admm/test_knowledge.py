@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.model_order import top_down
 from fedbnsl.algorithms.admm.notears_admm import closed_form
 from fedbnsl.algorithms.admm.order import settled_order
 from fedbnsl.algorithms.admm.order_moves import agreeing, turned
@@ -16,6 +15,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.statistics.top_down import top_down
 from fedbnsl.data.generators.linear import homogeneous
 
 

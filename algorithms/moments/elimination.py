@@ -1,12 +1,9 @@
-"""The order of a linear SEM with equal error variances from the top, and its parents from all earlier variables.
+"""The parents of each variable, from all that come before it in an order: for linear SEMs with equal error variances.
 
-With equal error variances, of the variables whose parents all stand in the order already, one has the least variance
-given *all* that stand there (Chen, Drton, Wang 2019). Those conditional variances are Schur complements, which one
-pivoted elimination keeps up to date: O(d³) in all. Each variable is then regressed on everything before it, and parents
-are taken out one by one, the one that explains least first, while the criterion of `Price` is better off without it.
-
-No number of parents is too many for this, so it finds dense graphs; but regressions on everything need many more rows
-than variables. `equal_variance.py` has the search for few rows.
+Each variable is regressed on everything before it, and parents are taken out one by one, the one that explains least
+first, as long as none of those left is worth its price. No number of parents is too many for this, so it finds dense
+graphs; but regressions on everything need many more rows than variables. `equal_variance.py` has the search for few
+rows.
 """
 
 import numpy as np
@@ -18,14 +15,6 @@ from ..core.schema import FloatArray
 
 # A variable of whose variance the earlier ones leave less than this share counts as determined by them.
 DETERMINED = 1e-9
-
-
-def top_down(S: FloatArray, precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the order of the d variables, first to last, by least variance given all before, for moments `S`.
-
-    A variable waits for those that `precedes` `[d, d]` says come before it.
-    """
-    return np.asarray(_top_down(np.array(S), precedes))
 
 
 def in_turn(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -50,27 +39,6 @@ def eliminated(
     known = prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
     return np.asarray(_eliminated(np.array(S), order, rows, least, known.possible, known.required))
-
-
-@njit(cache=True)
-def _top_down(R, precedes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the order; R becomes the covariance of what is left given the variables before it."""
-    d = len(R)
-    order, left = np.empty(d, np.int64), np.ones(d, np.bool_)
-    for place in range(d):
-        best, least = -1, np.inf
-        for v in range(d):
-            if left[v] and R[v, v] < least and not (left & precedes[:, v]).any():
-                best, least = v, R[v, v]
-        order[place], left[best] = best, False
-        pivot = max(R[best, best], 1e-300)
-        for i in range(d):
-            if left[i]:
-                share = R[i, best] / pivot
-                for j in range(d):
-                    if left[j]:
-                        R[i, j] -= share * R[best, j]
-    return order
 
 
 @njit(cache=True)

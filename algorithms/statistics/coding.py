@@ -1,0 +1,65 @@
+"""Mixed tables as numbers: every discrete column as indicators of its levels but the first (Andrews et al. 2019).
+
+Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray, Schema
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How d variables become D coded columns: a continuous one by itself, a discrete one of k levels as k − 1."""
+
+    variables: tuple[str, ...]
+    widths: tuple[int, ...]
+    """coded columns of each variable: 1, or one less than it has levels"""
+    discrete: tuple[bool, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of coded columns, D."""
+        return sum(self.widths)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64]:
+        """Which variable each coded column belongs to, `[D]`."""
+        return np.repeat(np.arange(len(self.widths)), self.widths)
+
+    @cached_property
+    def blocks(self) -> tuple[NDArray[np.int64], ...]:
+        """Return the coded columns of each variable."""
+        ends = np.cumsum(self.widths)
+        return tuple(np.arange(end - width, end) for end, width in zip(ends, self.widths, strict=True))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each coded column: that of the variable, with the code of the level it indicates."""
+        return tuple(
+            f"{name}={code}" if discrete else name
+            for name, width, discrete in zip(self.variables, self.widths, self.discrete, strict=True)
+            for code in range(1, width + 1)
+        )
+
+    def coded(self, table: NDArray[np.float64]) -> FloatArray:
+        """Return the coded rows `[n_rows, D]` of `table` `[n_rows, d]`: an empty cell leaves its whole block empty."""
+        out = np.empty((len(table), self.size))
+        for j, block in enumerate(self.blocks):
+            if not self.discrete[j]:
+                out[:, block[0]] = table[:, j]
+                continue
+            out[:, block] = table[:, j, None] == np.arange(1, len(block) + 1)
+            out[np.ix_(np.isnan(table[:, j]), block)] = np.nan
+        return out
+
+
+def coding_of(schema: Schema) -> Coding:
+    """Return how the variables of `schema` are coded; of continuous data each is a column by itself."""
+    discrete = tuple(name in schema.levels for name in schema.variables)
+    widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
+    return Coding(schema.variables, widths, discrete)
