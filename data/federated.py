@@ -45,8 +45,6 @@ class FederatedData:
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
             if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
                 raise ValueError(f"{silo}: a table of {table.dtype}, not of level codes")
-            if self._empty(table) != self.schema.empty.get(silo, (0,) * d):
-                raise ValueError(f"{silo}: empty cells that the schema does not count")
         if self.schema.kind == "time-series":
             lengths = {silo: sum(stretches) for silo, stretches in self.schema.stretches.items()}
             if lengths != self.schema.rows:
@@ -58,10 +56,6 @@ class FederatedData:
                 raise ValueError(f"{silo}: true weights of {weights.shape} for a silo of {d} variables")
         if self.truth is not None and self.truth.variables != self.schema.variables:
             raise ValueError("the truth's variables are not the schema's")
-
-    def _empty(self, table: NDArray[Any]) -> tuple[int, ...]:
-        gone = table < 0 if self.schema.kind == "discrete" else np.isnan(table)
-        return tuple(map(int, gone.sum(axis=0)))
 
 
 def pool(data: FederatedData) -> FederatedData:
