@@ -26,7 +26,7 @@ from .privacy.settings import PrivateSettings
 from .resampling import bootstrap
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
-from .statistics import units
+from .statistics import em, units
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 SERIES: tuple[Kind, ...] = ("time-series",)
@@ -88,6 +88,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         config=secure_linear.SecureLinear,
         build=secure_linear.build,
+        gaps=True,
     ),
     "secure-lingam": Entry(
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
@@ -254,6 +255,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
         kinds=OWN_ROWS,
+        gaps=True,
     ),
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
@@ -262,6 +264,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
         kinds=OWN_ROWS,
+        gaps=True,
     ),
     "pc": Entry(
         summary="baseline: PC on all rows in one place",
@@ -271,6 +274,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=pooled_tests.pc,
         kinds=OWN_ROWS,
         pooled=True,
+        gaps=True,
     ),
     "fci": Entry(
         summary="baseline: FCI on all rows in one place",
@@ -280,6 +284,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=pooled_tests.fci,
         kinds=OWN_ROWS,
         pooled=True,
+        gaps=True,
     ),
     "rfcd": Entry(
         summary="baseline: one graph that the worst-off silo regrets least, by each silo's own GES (RFCD)",
@@ -338,6 +343,8 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_search.SecureSearch,
         build=secure_search.secure_ges,
         kinds=OWN_ROWS,
+        gaps=True,
+        fills=True,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
@@ -346,6 +353,8 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_search.SecureSearch,
         build=secure_search.secure_boss,
         kinds=OWN_ROWS,
+        gaps=True,
+        fills=True,
     ),
     "ges": Entry(
         summary="baseline: GES on all rows in one place",
@@ -355,6 +364,8 @@ ALGORITHMS: dict[str, Entry] = {
         build=pooled_search.pooled_ges,
         kinds=OWN_ROWS,
         pooled=True,
+        gaps=True,
+        fills=True,
     ),
     "boss": Entry(
         summary="baseline: best order score search on all rows in one place",
@@ -364,6 +375,8 @@ ALGORITHMS: dict[str, Entry] = {
         build=pooled_search.pooled_boss,
         kinds=OWN_ROWS,
         pooled=True,
+        gaps=True,
+        fills=True,
     ),
     "ges-union": Entry(
         summary="baseline: GES to the end in every silo, and one fusion",
@@ -393,6 +406,17 @@ STEPS: dict[str, Entry] = {
         config=units.Units,
         build=units.build,
         kinds=("continuous", *SERIES),
+        gaps=True,
+    ),
+    "em": Entry(
+        summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
+        source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
+        leaves="products of pairs of cells and how many there are, once; expected second moments, some ten times; "
+        "masked if the run is",
+        config=em.ExpectationMaximisation,
+        build=em.build,
+        kinds=("continuous", "mixed"),
+        gaps=True,
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
@@ -402,6 +426,7 @@ STEPS: dict[str, Entry] = {
         config=exchange.Diagnosis,
         build=exchange.build,
         kinds=("continuous", *SERIES),
+        gaps=True,
     ),
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
@@ -411,6 +436,7 @@ STEPS: dict[str, Entry] = {
         config=diagnosis_tables.TableDiagnosis,
         build=diagnosis_tables.build,
         kinds=("discrete",),
+        gaps=True,
     ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
@@ -426,6 +452,7 @@ STEPS: dict[str, Entry] = {
         config=tables.FamilyTables,
         build=tables.build,
         kinds=("discrete",),
+        gaps=True,
     ),
     "regressions": Entry(
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
@@ -433,6 +460,7 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+        gaps=True,
     ),
     "lagged-regressions": Entry(
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",

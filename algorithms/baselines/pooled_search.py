@@ -54,7 +54,7 @@ def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Br
 
 def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        rows, d = open_rows(table, schema, silo), len(schema.variables)
+        rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
         if rows.kind == "continuous":
             return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
@@ -75,7 +75,7 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Broadcast,
     """Return the fusion of what GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        scores = scores_of(open_rows(table, schema, silo), settings)
+        scores = scores_of(open_rows(table, schema, silo, rng), settings)
         prior = schema.knowledge.prior(schema.variables)
         begin = search_from(prior.required, WARY if settings.insertion == "wary" else CHICKERING, prior=prior)
         dag = agreeing_member(finish(begin, no_families(), scores)[0], prior)

@@ -101,7 +101,7 @@ def federated_search(
         return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows, server.prior))
 
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: choose(server.kind).question(server),
         local_solve=lambda silo, query: (silo, choose(silo.kind).answer(silo, query)),

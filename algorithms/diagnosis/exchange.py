@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
+from ..statistics.coding import coding_of
+from ..statistics.expectation import expected
 from ..statistics.moments import products
 from ..statistics.packing import Block, Packing, packing
 from ..statistics.units import of_columns, of_moments
@@ -39,9 +41,13 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, d]`, its name, and the public schema's numbers of rows."""
+    """A silo's rows `[n_rows, d]`, what they give, its place among the silos, and how many these and all rows are."""
 
     table: FloatArray
+    """NaN where a cell is empty"""
+    means: FloatArray
+    products: FloatArray
+    """second moments about the means, summed, `[d, d]`: expected ones where cells are empty"""
     place: int
     silos: int
     all_rows: int
@@ -127,22 +133,26 @@ def _units(schema: Schema, asked: Broadcast) -> FloatArray:
 
 
 def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with its rows."""
-    return Silo(table, schema.silos.index(silo), len(schema.silos), sum(schema.rows.values()))
+    """Return the silo with its rows, and their moments: where cells are empty, those expected."""
+    if schema.gaps:
+        expects = expected(table, coding_of(schema), schema.filling.covariance)
+        means, own = expects.mean, expects.products
+    else:
+        means, own = table.mean(axis=0), products(table, center=True)
+    return Silo(table, means, own, schema.silos.index(silo), len(schema.silos), sum(schema.rows.values()))
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of the moments, or what it finds when it compares itself with the others."""
     X, n = silo.table, asked.rows or silo.all_rows
-    means, part = X.mean(axis=0), len(X) / n
+    means, part = silo.means, len(X) / n
     if not asked.rows:
         packed = moments_packing(X.shape[1])
-        own = products(X, center=True) / n
-        return Reply(packed.pack(part=part, means=part * means, products=own))
+        return Reply(packed.pack(part=part, means=part * means, products=silo.products / n))
     figures = places(silo.silos, len(FIGURES))
     inside = part if asked.counted[silo.place] else 0.0
     if silo.silos > 1 and inside < 1:
-        own = products(X, center=True) / len(X)
+        own = silo.products / len(X)
         rest_means = (asked.means - inside * means) / (1 - inside)
         rest = (asked.within - inside * own) / (1 - inside)
         figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
@@ -182,14 +192,17 @@ def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_]
 def _bent(X: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArray:
     """Return, by variable, how much of its residual the square of its prediction explains, `[d]`: 0 to 1.
 
-    Where effects are linear it explains nothing (Ramsey's RESET, 1969). `X` are centred rows; predictions are those of
-    regressions on all silos' moments `S`.
+    Where effects are linear it explains nothing (Ramsey's RESET, 1969). `X` are centred rows, of which those without a
+    cell that is needed are left out; predictions are those of regressions on all silos' moments `S`.
     """
     found = np.zeros(len(S))
     for j in np.flatnonzero(parents.any(axis=0)):
         of = np.flatnonzero(parents[:, j])
-        predicted = X[:, of] @ np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
-        residual = X[:, j] - predicted
+        there = ~np.isnan(X[:, [*of, j]]).any(axis=1)
+        if not there.any():
+            continue
+        predicted = X[there][:, of] @ np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
+        residual = X[there, j] - predicted
         residual = residual - residual.mean()
         squared = predicted**2 - (predicted**2).mean()
         both = float(residual @ residual) * float(squared @ squared)
@@ -199,8 +212,9 @@ def _bent(X: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArra
 
 def _outlying(X: FloatArray) -> tuple[float, float]:
     """Return the share of all cells that lie far out, and the column with most of them."""
-    centre = np.median(X, axis=0)
-    spread = MAD * np.median(np.abs(X - centre), axis=0)
+    X = np.where(np.isnan(X).all(axis=0), 0.0, X)
+    centre = np.nanmedian(X, axis=0)
+    spread = MAD * np.nanmedian(np.abs(X - centre), axis=0)
     far = (np.abs(X - centre) > FAR_OUT * spread) & (spread > 0)
     return float(far.mean()), float(np.argmax(far.sum(axis=0)))
 

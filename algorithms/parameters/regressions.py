@@ -15,6 +15,8 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
+from ..statistics.coding import coding_of
+from ..statistics.expectation import expected
 from ..statistics.moments import products, residual_variances
 from ..statistics.packing import Packing, packing
 from ..statistics.units import of_columns
@@ -75,6 +77,11 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows = sum(schema.rows.values())
+        if schema.gaps:
+            expects = expected(table, coding_of(schema), schema.filling.covariance)
+            n, mean = len(table), expects.mean
+            about = 0.0 if settings.center else n * np.outer(mean, mean)
+            return Silo(n / rows, n * mean / rows, (expects.products + about) / rows)
         return Silo(len(table) / rows, table.sum(axis=0) / rows, products(table, center=settings.center) / rows)
 
     def open_server(schema: Schema) -> Server:

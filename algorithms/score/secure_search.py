@@ -38,7 +38,7 @@ from ..statistics.rows import (
     open_rows,
     summand,
 )
-from .discrete import TOO_WIDE
+from .discrete import TOO_WIDE, criterion
 from .families import Batch, Families, no_families
 from .ges import EquivalenceSearch
 from .known import considered, priced
@@ -76,6 +76,10 @@ class Server(Generic[State]):
     kind: str
     cardinalities: NDArray[np.int64]
     rows: int
+    worth: int
+    """to how many complete rows they amount, if cells are empty; else 0"""
+    filled: bool
+    """whether the silos have filled their empty cells"""
     prior: Prior
     """what is known of the graph beforehand"""
     families: Families
@@ -114,7 +118,7 @@ def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_silo=open_rows,
         open_server=lambda schema: _begun(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
@@ -147,6 +151,8 @@ def _begun(
         kind=schema.kind,
         cardinalities=cardinalities,
         rows=sum(schema.rows.values()),
+        worth=schema.pairs_together if schema.gaps else 0,
+        filled=bool(len(schema.filling.dag)),
         prior=prior,
         families=no_families(),
         state=procedure.begin(prior.reordered(shuffled(d, settings).variables), settings),
@@ -167,7 +173,8 @@ def _learned(
         return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
     batch = asked(server, settings, procedure)
     put = considered(batch, server.prior) if procedure.orders else batch
-    scores = score_tables(replies.total, put, server.cardinalities, server.rows, settings)
+    by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
+    scores = score_tables(replies.total, put, server.cardinalities, by, settings)
     scores = priced(scores, batch, server.prior) if procedure.orders else scores
     families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
     return _advanced(replace(server, families=families, state=state), procedure, settings)

@@ -10,6 +10,7 @@ from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
+from ..statistics.gaps import known_mean_squares, known_means
 from . import ring
 from .exchange import Transport, secure_sum
 from .masks import Ring
@@ -46,8 +47,8 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     X = table
     if in_units(algorithm, schema):
         _check_means(table, schema, silo)
-        X = (table - table.mean(axis=0)) / np.array(schema.units)
-    squares = np.einsum("ki,ki->i", X, X) / len(X)
+        X = (table - known_means(table)) / np.array(schema.units)
+    squares = known_mean_squares(X)
     if in_units(algorithm, schema):
         squares = np.where(squares == 0, 1.0, squares)
     for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
@@ -58,7 +59,7 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
 
 
 def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
-    far = np.abs(table.mean(axis=0) / np.array(schema.units))
+    far = np.abs(known_means(table) / np.array(schema.units))
     greatest = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(far >= greatest):
         raise BadInput(

@@ -6,8 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.schema import FloatArray
-
 
 @runtime_checkable
 class Chunked(Protocol):
@@ -30,13 +28,3 @@ def chunks(table: Table) -> Iterator[NDArray[Any]]:
         yield table
     else:
         yield from table
-
-
-def column_means(table: Table) -> FloatArray:
-    """Return the mean of each column's cells that are not NaN, `[n_variables]`; 0 for a column without any."""
-    sums, counts = np.zeros(table.shape[1]), np.zeros(table.shape[1])
-    for rows in chunks(table):
-        known = ~np.isnan(rows)
-        sums += np.where(known, rows, 0.0).sum(axis=0)
-        counts += known.sum(axis=0)
-    return np.asarray(sums / np.maximum(counts, 1))

@@ -48,6 +48,8 @@ class Coding:
 
     def coded(self, table: NDArray[np.float64]) -> FloatArray:
         """Return the coded rows `[n_rows, D]` of `table` `[n_rows, d]`: an empty cell leaves its whole block empty."""
+        if not any(self.discrete):
+            return table
         out = np.empty((len(table), self.size))
         for j, block in enumerate(self.blocks):
             if not self.discrete[j]:

@@ -56,6 +56,7 @@ def count(
 ) -> NDArray[np.unsignedinteger]:
     """Return the tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
+    A row is left out of the tables of those sets of which a cell is empty, -1.
     The numbers are of the smallest type that holds the number of rows, which is public.
     """
     begins = offsets(sets, cardinalities)
@@ -103,12 +104,14 @@ def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-unt
         last, begin = sets[s, size - 1], begins[s]
         radix = np.int32(cardinalities[last])
         for r in range(n):
-            counts[begin + prefix[r] * radix + columns[last, r]] += 1
+            if prefix[r] >= 0 and columns[last, r] >= 0:
+                counts[begin + prefix[r] * radix + columns[last, r]] += 1
 
 
 @njit(cache=True)
 def _append(prefix, columns, v, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make variable v the last digit of each row's number in `prefix`."""
+    """Make variable v the last digit of each row's number in `prefix`, which is -1 once a cell is empty."""
     radix = np.int32(cardinalities[v])
     for r in range(len(prefix)):
-        prefix[r] = prefix[r] * radix + columns[v, r]
+        there = prefix[r] >= 0 and columns[v, r] >= 0
+        prefix[r] = prefix[r] * radix + columns[v, r] if there else -1

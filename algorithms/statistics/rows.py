@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .count_tables import count
-from .moments import centred_moments, per_row
+from .expectation import own_moments
+from .gibbs import filled
+from .moments import per_row
 from .units import of_columns, of_moments
 
 NOTHING: FloatArray = np.empty(0)
@@ -48,21 +50,26 @@ class Numbers:
     numbers: NDArray[Any]
 
 
-def open_rows(table: NDArray[Any], schema: Schema, silo: str) -> Rows:
+def open_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
     """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
 
-    Raises `BadInput` for a code outside the levels of its variable, and for time series.
+    Where all silos have found out how to reckon with empty cells, moments are those expected, and codes are drawn from
+    `rng`; else empty cells stay as they are. Raises `BadInput` for a code outside the levels of its variable, and for
+    time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        moments = centred_moments(table, schema.stretches.get(silo, (len(table),)))
+        moments = own_moments(table, schema, silo)
         return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
-    wrong = np.argwhere((table < 0) | (table >= cardinalities))
+    wrong = np.argwhere((table < (-1 if schema.gaps else 0)) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]
         name, last = schema.variables[v], cardinalities[v] - 1
         raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
-    return Rows(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING, all_rows)
+    columns = np.ascontiguousarray(table.T, np.int16)
+    if len(schema.filling.dag):
+        columns = filled(columns, cardinalities, schema.filling, rng)
+    return Rows(schema.kind, columns, cardinalities, NOTHING, all_rows)
 
 
 def cardinalities_of(schema: Schema) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from fedbnsl.tracking.result import RunResult
 from .check import check
 from .confidence import confidence, figures_of
 from .diagnosis import diagnose
+from .filling import with_filling
 from .job import Job
 from .knowledge import comparing, imposing
 from .lag_order import with_lags
@@ -69,7 +70,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
     """
     check(job, session.schema)
-    job = with_lags(with_units(job, session), session)
+    job = with_filling(with_lags(with_units(job, session), session), session)
     algorithm = imposing(registry.build(job.spec), job.known(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
