@@ -29,14 +29,13 @@ from .score.settings import SearchSettings
 from .statistics import units
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
-TABLES = (
-    "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
-)
+TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
-COUNTS = "masked: counts over sets of variables that the search asks about; of continuous data centred moments, once"
+COUNTS = "masked: counts over sets of variables that the search asks about; of other data centred moments, once"
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
@@ -253,7 +252,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
     ),
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
@@ -261,7 +260,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
     ),
     "pc": Entry(
         summary="baseline: PC on all rows in one place",
@@ -269,7 +268,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
     ),
     "fci": Entry(
@@ -278,7 +277,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
     ),
     "rfcd": Entry(
@@ -337,7 +336,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
@@ -345,7 +344,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
     ),
     "ges": Entry(
         summary="baseline: GES on all rows in one place",
@@ -353,7 +352,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
     ),
     "boss": Entry(
@@ -362,7 +361,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
     ),
     "ges-union": Entry(
@@ -392,7 +391,7 @@ STEPS: dict[str, Entry] = {
         leaves="masked: log2 of the standard deviation of each column, once",
         config=units.Units,
         build=units.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
