@@ -29,14 +29,13 @@ from .score.settings import SearchSettings
 from .statistics import em, units
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
-TABLES = (
-    "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
-)
+TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
-COUNTS = "masked: counts over sets of variables that the search asks about; of continuous data centred moments, once"
+COUNTS = "masked: counts over sets of variables that the search asks about; of other data centred moments, once"
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
@@ -254,7 +253,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         gaps=True,
     ),
     "fed-fci": Entry(
@@ -263,7 +262,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         gaps=True,
     ),
     "pc": Entry(
@@ -272,7 +271,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
     ),
@@ -282,7 +281,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
     ),
@@ -342,7 +341,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         gaps=True,
         fills=True,
     ),
@@ -352,7 +351,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         gaps=True,
         fills=True,
     ),
@@ -362,7 +361,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
         fills=True,
@@ -373,7 +372,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
         fills=True,
@@ -405,7 +404,7 @@ STEPS: dict[str, Entry] = {
         leaves="masked: log2 of the standard deviation of each column, once",
         config=units.Units,
         build=units.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         gaps=True,
     ),
     "em": Entry(

@@ -21,9 +21,11 @@ from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.known import agreeing_member
-from ..score.procedures import BOSS, GES, ScoreSearch, search, search_moments
+from ..score.procedures import BOSS, GES, ScoreSearch, search, search_blocks, search_moments
 from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
+from ..statistics.blocks import blocks_of
+from ..statistics.coding import coding_of
 from ..statistics.rows import cardinalities_of, open_rows
 
 
@@ -58,6 +60,9 @@ def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedA
         prior = schema.knowledge.prior(schema.variables)
         if rows.kind == "continuous":
             return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
+        if rows.kind == "mixed":
+            found = search_blocks(procedure, blocks_of(rows.moments, coding_of(schema)), settings, prior)
+            return arcs_of(member_of(found))
         scores = scores_of(rows, settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
 

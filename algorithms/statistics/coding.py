@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from .units import of_columns
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,9 @@ def coding_of(schema: Schema) -> Coding:
     discrete = tuple(name in schema.levels for name in schema.variables)
     widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
     return Coding(schema.variables, widths, discrete)
+
+
+def coded_units(schema: Schema) -> FloatArray:
+    """Return the units of the coded columns, `[D]`: indicators are 0 and 1, whatever the unit of a column of codes."""
+    coding, units = coding_of(schema), of_columns(schema)
+    return np.where(np.array(coding.discrete), 1.0, units)[coding.owners] if len(units) else units

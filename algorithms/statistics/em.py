@@ -23,10 +23,10 @@ from ..errors import BadInput, require
 from ..graphs.structure import Structure, no_edges
 from .acceleration import Iteration, stepped
 from .chunks import Table, chunks
-from .coding import Coding, coding_of
+from .coding import Coding, coded_units, coding_of
 from .expectation import expected
 from .symmetric import from_triangle, triangle
-from .units import of_columns, of_products
+from .units import of_products
 
 LEAST_EIGENVALUE = 1e-3
 """of the correlations that EM begins with: those of different rows may not fit together"""
@@ -192,7 +192,7 @@ def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
 
 
 def _units(schema: Schema, asked: Broadcast) -> FloatArray:
-    products = of_products(of_columns(schema))
+    products = of_products(coded_units(schema))
     return products if len(asked.S) else np.concatenate([np.ones(len(products)), products])
 
 
