@@ -21,7 +21,7 @@ from .graphs.structure import Structure
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
 from .moments import dp_covariance, secure_linear, secure_lingam, secure_sum
-from .parameters import lagged_regressions, refit, regressions, tables
+from .parameters import lagged_regressions, mixed_families, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .resampling import bootstrap
 from .score import fed_ges, rfcd, secure_search
@@ -459,6 +459,16 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+        gaps=True,
+    ),
+    "mixed-families": Entry(
+        summary="after a run on mixed data: regressions, tables and logistic regressions of the learned graph",
+        source="ours",
+        leaves="means, second moments, count tables of families, once; sums for logistic regressions, some five times; "
+        "masked if the run is",
+        config=mixed_families.MixedFamilies,
+        build=mixed_families.build,
+        kinds=("mixed",),
         gaps=True,
     ),
     "lagged-regressions": Entry(

@@ -3,6 +3,7 @@
 Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +47,11 @@ class Coding:
             for name, width, discrete in zip(self.variables, self.widths, self.discrete, strict=True)
             for code in range(1, width + 1)
         )
+
+    def of(self, variables: Sequence[int]) -> "Coding":
+        """Return how these `variables` alone, by their numbers, are coded."""
+        chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
+        return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
     def coded(self, table: NDArray[np.float64]) -> FloatArray:
         """Return the coded rows `[n_rows, D]` of `table` `[n_rows, d]`: an empty cell leaves its whole block empty."""
