@@ -54,7 +54,8 @@ def _tells(data: FederatedData, mechanism: Mechanism, rng: np.random.Generator) 
     d = len(data.schema.variables)
     if mechanism != "mar":
         return {j: j if mechanism == "mnar" else None for j in range(d)}
-    complete = np.flatnonzero(np.sum([np.zeros(d), *data.schema.empty.values()], axis=0) == 0)
+    empty = np.array([*data.schema.empty.values(), (0,) * d])
+    complete = np.flatnonzero(~empty.any(axis=0))
     if d < 2 or not len(complete):
         raise BadInput("mechanism: mar needs a column without empty cells beside another one; there is none")
     telling = rng.permutation(complete)[: (d + 1) // 2]
