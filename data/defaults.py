@@ -9,6 +9,8 @@ Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
+Effects = Literal["additive", "slopes"]
+"""how the parents of a mixed variable act together: each by itself, or with slopes that differ by level"""
 Version = Literal["0", "1", "2"]
 """of LUCAS: as observed, with four or with six variables set"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]
@@ -23,6 +25,11 @@ GRAPH: Graph = "ER"
 NOISE: Noise = "gaussian"
 DEGREE = 2.0
 """mean number of neighbours in the graph of a random discrete network"""
+EFFECTS: Effects = "additive"
+MIXED_LEVELS = (2, 4)
+"""fewest and most levels of a discrete variable of mixed data"""
+SITE_MEANS = 1.0
+"""standard deviation of the silos' means of mixed data, in standard deviations of a column"""
 LEVELS = (2, 5)
 """fewest and most levels of a variable of a random discrete network"""
 TRUTH: Truth = "20"
