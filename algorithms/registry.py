@@ -81,6 +81,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=secure_sum.build,
         kinds=("continuous", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "secure-linear": Entry(
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
@@ -88,6 +89,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         config=secure_linear.SecureLinear,
         build=secure_linear.build,
+        streams=True,
     ),
     "secure-lingam": Entry(
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
@@ -95,6 +97,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the second moments, once; of 2m² means for m variables left, in d − 1 exchanges",
         config=secure_lingam.SecureLingam,
         build=secure_lingam.build,
+        streams=True,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -113,6 +116,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=dp_covariance.build,
         kinds=("continuous", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "fdbnl": Entry(
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
@@ -254,6 +258,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
         kinds=OWN_ROWS,
+        streams=True,
     ),
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
@@ -262,6 +267,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
         kinds=OWN_ROWS,
+        streams=True,
     ),
     "pc": Entry(
         summary="baseline: PC on all rows in one place",
@@ -338,6 +344,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_search.SecureSearch,
         build=secure_search.secure_ges,
         kinds=OWN_ROWS,
+        streams=True,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
@@ -346,6 +353,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_search.SecureSearch,
         build=secure_search.secure_boss,
         kinds=OWN_ROWS,
+        streams=True,
     ),
     "ges": Entry(
         summary="baseline: GES on all rows in one place",
@@ -393,6 +401,7 @@ STEPS: dict[str, Entry] = {
         config=units.Units,
         build=units.build,
         kinds=("continuous", *SERIES),
+        streams=True,
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
@@ -402,6 +411,7 @@ STEPS: dict[str, Entry] = {
         config=exchange.Diagnosis,
         build=exchange.build,
         kinds=("continuous", *SERIES),
+        streams=True,
     ),
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
@@ -411,6 +421,7 @@ STEPS: dict[str, Entry] = {
         config=diagnosis_tables.TableDiagnosis,
         build=diagnosis_tables.build,
         kinds=("discrete",),
+        streams=True,
     ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
@@ -418,6 +429,7 @@ STEPS: dict[str, Entry] = {
         leaves="where the truth is known and nothing is masked, two errors; its weights stay",
         config=refit.Refit,
         build=refit.build,
+        streams=True,
     ),
     "family-tables": Entry(
         summary="after a run on discrete data: the probability tables of the learned structure",
@@ -426,6 +438,7 @@ STEPS: dict[str, Entry] = {
         config=tables.FamilyTables,
         build=tables.build,
         kinds=("discrete",),
+        streams=True,
     ),
     "regressions": Entry(
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
@@ -433,6 +446,7 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+        streams=True,
     ),
     "lagged-regressions": Entry(
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",

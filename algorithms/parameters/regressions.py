@@ -15,6 +15,7 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
+from ..statistics.chunks import Table, summed
 from ..statistics.moments import products, residual_variances
 from ..statistics.packing import Packing, packing
 from ..statistics.units import of_columns
@@ -73,9 +74,9 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
 def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the one exchange; it starts from the state that `start` gives."""
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows = sum(schema.rows.values())
-        return Silo(len(table) / rows, table.sum(axis=0) / rows, products(table, center=settings.center) / rows)
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows, sums = sum(schema.rows.values()), summed(table, lambda part: part.sum(axis=0))
+        return Silo(table.shape[0] / rows, sums / rows, products(table, center=settings.center) / rows)
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))

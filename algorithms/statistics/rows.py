@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
-from .count_tables import count
+from .chunks import Table
+from .count_tables import CodePasses, Codes, count
 from .moments import centred_moments, per_row
 from .units import of_columns, of_moments
 
@@ -20,7 +21,7 @@ class Rows:
     """A silo's rows: of discrete data the level codes `[d, n_rows]`, of continuous data only their centred moments."""
 
     kind: Kind
-    columns: NDArray[np.int16]
+    columns: Codes
     cardinalities: NDArray[np.int64]
     """how many levels each variable has, `[d]`; ones for continuous data"""
     moments: FloatArray
@@ -48,15 +49,17 @@ class Numbers:
     numbers: NDArray[Any]
 
 
-def open_rows(table: NDArray[Any], schema: Schema, silo: str) -> Rows:
+def open_rows(table: Table, schema: Schema, silo: str) -> Rows:
     """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
 
     Raises `BadInput` for a code outside the levels of its variable, and for time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if schema.kind == "continuous":
-        moments = centred_moments(table, schema.stretches.get(silo, (len(table),)))
+        moments = centred_moments(table, schema.stretches.get(silo, (table.shape[0],)))
         return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
+    if not isinstance(table, np.ndarray):
+        return Rows(schema.kind, CodePasses(table), cardinalities, NOTHING, all_rows)
     wrong = np.argwhere((table < 0) | (table >= cardinalities))
     if len(wrong):
         row, v = wrong[0]
