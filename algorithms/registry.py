@@ -80,6 +80,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=secure_sum.build,
         kinds=("continuous", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "secure-linear": Entry(
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
@@ -88,6 +89,7 @@ ALGORITHMS: dict[str, Entry] = {
         config=secure_linear.SecureLinear,
         build=secure_linear.build,
         gaps=True,
+        streams=True,
     ),
     "secure-lingam": Entry(
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
@@ -95,6 +97,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the second moments, once; of 2m² means for m variables left, in d − 1 exchanges",
         config=secure_lingam.SecureLingam,
         build=secure_lingam.build,
+        streams=True,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -113,6 +116,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=dp_covariance.build,
         kinds=("continuous", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "fdbnl": Entry(
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
@@ -255,6 +259,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=fed_pc.fed_pc,
         kinds=ANY_ROWS,
         gaps=True,
+        streams=True,
     ),
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
@@ -264,6 +269,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=fed_pc.fed_fci,
         kinds=ANY_ROWS,
         gaps=True,
+        streams=True,
     ),
     "pc": Entry(
         summary="baseline: PC on all rows in one place",
@@ -343,6 +349,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=secure_search.secure_ges,
         kinds=ANY_ROWS,
         gaps=True,
+        streams=True,
         fills=True,
     ),
     "secure-boss": Entry(
@@ -353,6 +360,7 @@ ALGORITHMS: dict[str, Entry] = {
         build=secure_search.secure_boss,
         kinds=ANY_ROWS,
         gaps=True,
+        streams=True,
         fills=True,
     ),
     "ges": Entry(
@@ -406,6 +414,7 @@ STEPS: dict[str, Entry] = {
         build=units.build,
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
+        streams=True,
     ),
     "em": Entry(
         summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
@@ -426,6 +435,7 @@ STEPS: dict[str, Entry] = {
         build=exchange.build,
         kinds=("continuous", *SERIES),
         gaps=True,
+        streams=True,
     ),
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
@@ -436,6 +446,7 @@ STEPS: dict[str, Entry] = {
         build=diagnosis_tables.build,
         kinds=("discrete",),
         gaps=True,
+        streams=True,
     ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
@@ -443,6 +454,7 @@ STEPS: dict[str, Entry] = {
         leaves="where the truth is known and nothing is masked, two errors; its weights stay",
         config=refit.Refit,
         build=refit.build,
+        streams=True,
     ),
     "family-tables": Entry(
         summary="after a run on discrete data: the probability tables of the learned structure",
@@ -452,6 +464,7 @@ STEPS: dict[str, Entry] = {
         build=tables.build,
         kinds=("discrete",),
         gaps=True,
+        streams=True,
     ),
     "regressions": Entry(
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
@@ -460,6 +473,7 @@ STEPS: dict[str, Entry] = {
         config=regressions.Regressions,
         build=regressions.build,
         gaps=True,
+        streams=True,
     ),
     "mixed-families": Entry(
         summary="after a run on mixed data: regressions, tables and logistic regressions of the learned graph",

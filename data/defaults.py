@@ -17,6 +17,9 @@ Truth = Literal["20", "18", "17", "17-fedc2sl"]
 """the graphs that people compare with on the Sachs data"""
 Transform = Literal["none", "log"]
 """of the Sachs data"""
+Mechanism = Literal["mcar", "mar", "mnar"]
+"""what tells where cells are empty (Rubin 1976): nothing, other cells, or what stood there"""
+MECHANISMS: tuple[Mechanism, ...] = ("mcar", "mar", "mnar")
 
 GRAPH: Graph = "ER"
 NOISE: Noise = "gaussian"

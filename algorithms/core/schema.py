@@ -37,6 +37,8 @@ class Schema:
     """by silo, how many cells of each column are empty; nothing at all where no silo has any"""
     complete_rows: bool = False
     """whether silos leave out their rows with an empty cell: `rows` are those that remain"""
+    streamed: tuple[str, ...] = ()
+    """silos that read their rows in passes, as they are more than their memory is to hold"""
     aside: dict[str, str] = field(default_factory=dict)
     """columns that are in the silos' tables and not among the variables, with why"""
     filling: Filling = field(default=NOTHING_FILLED, compare=False)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
+from ..statistics.chunks import Table
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .places import by_silo, places
@@ -101,7 +102,7 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
     )
 
 
-def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with its rows."""
     return Silo(open_rows(table, schema, silo, rng), schema.silos.index(silo), len(schema.silos))
 

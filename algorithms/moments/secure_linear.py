@@ -26,9 +26,9 @@ from ..parameters.refit import refit
 from ..score.equivalence import class_of
 from ..score.gaussian_order import gaussian_boss
 from ..score.settings import OrderSettings
-from ..statistics.coding import coding_of
-from ..statistics.expectation import expected
-from ..statistics.moments import in_own_units, products
+from ..statistics.chunks import Table, summed
+from ..statistics.expectation import about_own_means
+from ..statistics.moments import in_own_units
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .choice import VarianceEvidence, compared, near_equal
@@ -65,12 +65,13 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows about their means, `[n_rows, d]`, and the number of rows of all silos."""
+    """A silo's rows `[n_rows, d]`, their means, second moments about these, summed, and the number of all rows."""
 
-    centred: FloatArray
+    table: Table
     """NaN where a cell is empty"""
+    means: FloatArray
     products: FloatArray
-    """their second moments, expected ones where cells are empty, summed, `[d, d]`"""
+    """`[d, d]`; expected ones where cells are empty"""
     all_rows: int
 
 
@@ -137,13 +138,13 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
     )
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with the rows of `table` `[n_rows, d]` about their means: where a site stands says nothing."""
-    if schema.gaps:
-        expects = expected(table, coding_of(schema), schema.filling.covariance)
-        return Silo(table - expects.mean, expects.products, sum(schema.rows.values()))
-    centred = table - table.mean(axis=0)
-    return Silo(centred, products(centred), sum(schema.rows.values()))
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """Return the silo with the rows of `table` `[n_rows, d]`.
+
+    All is about its own means: where a site stands says nothing.
+    """
+    own = about_own_means(table, schema)
+    return Silo(table, own.mean, own.products, sum(schema.rows.values()))
 
 
 def open_server(schema: Schema) -> Server:
@@ -166,7 +167,11 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of what is asked for, as a part of means over all rows."""
     if not len(asked.standard):
         return Reply(triangle(silo.products / silo.all_rows))
-    return Reply(sums(silo.centred, asked.standard, asked.edges, asked.correlations).ravel() / silo.all_rows)
+
+    def of(rows: FloatArray) -> FloatArray:
+        return sums(rows - silo.means, asked.standard, asked.edges, asked.correlations)
+
+    return Reply(summed(silo.table, of).ravel() / silo.all_rows)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:

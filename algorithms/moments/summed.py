@@ -27,6 +27,7 @@ from ..privacy import gram, scales
 from ..privacy.settings import PrivateSettings
 from ..privacy.shares import Shares, noise_shares
 from ..privacy.zcdp import Accounting
+from ..statistics.chunks import Table
 from ..statistics.lagged import silo_windows, windowed
 from ..statistics.moments import residual_variances
 from ..statistics.symmetric import from_triangle
@@ -175,14 +176,13 @@ def summed_moments(
     )
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
+def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
     """Return the silo with what is to be summed: its rows `[n_rows, d]`, or of time series its windows."""
     reach = settings.reach(schema)
-    if reach:
-        summed = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
-    else:
-        summed = table - table.mean(axis=0) if settings.center and plan is None else table
-    return Silo(summed, sum(settings.columns(schema).rows.values()), plan(schema) if plan else None)
+    rows, shares = sum(settings.columns(schema).rows.values()), plan(schema) if plan else None
+    if reach and isinstance(table, np.ndarray):
+        table = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
+    return Silo(table, rows, shares, centred=settings.center and plan is None and not reach)
 
 
 def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) -> Server:

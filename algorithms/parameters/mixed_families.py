@@ -22,9 +22,10 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
+from ..statistics.chunks import Table, summed
 from ..statistics.coding import Coding, coded_units, coding_of
-from ..statistics.expectation import expected
-from ..statistics.moments import pooled_packing, products
+from ..statistics.expectation import about_own_means
+from ..statistics.moments import pooled_packing
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_moments
 from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
@@ -57,7 +58,7 @@ class MixedFamilies:
 class Silo:
     """A silo's rows `[n_rows, d]`, its means and summed second moments about them, and the number of all rows."""
 
-    table: FloatArray
+    table: Table
     coding: Coding
     means: FloatArray
     products: FloatArray
@@ -152,14 +153,10 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
     )
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with its rows and their moments: where cells are empty, those expected."""
-    coding, n = coding_of(schema), sum(schema.rows.values())
-    if schema.gaps:
-        expects = expected(table, coding, schema.filling.covariance)
-        return Silo(table, coding, expects.mean, expects.products, n)
-    coded = coding.coded(table)
-    return Silo(table, coding, coded.mean(axis=0), products(coded, center=True), n)
+    own = about_own_means(table, schema)
+    return Silo(table, coding_of(schema), own.mean, own.products, sum(schema.rows.values()))
 
 
 def question(server: Server) -> Broadcast:
@@ -174,20 +171,19 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of the sums."""
     coding, n = silo.coding, silo.all_rows
     if not len(asked.scales):
-        part = len(silo.table) / n
+        part = silo.table.shape[0] / n
         packed = pooled_packing(coding.size).pack(rows=part, sums=part * silo.means, products=silo.products / n)
-        tables = [_counts(silo, asked.dag, v) for v in _tables(coding, asked.dag)]
-        return Reply(np.concatenate([packed, *(table.ravel() / n for table in tables)]))
+        tables = [_counts(silo, asked.dag, v) / n for v in _tables(coding, asked.dag)]
+        return Reply(np.concatenate([packed, *tables]))
     shifts = np.where(np.array(coding.discrete)[coding.owners], asked.shifts, silo.means)
     found, begin = [], 0
     for v, shape in sizes(coding, asked.dag).items():
         weights = asked.weights[begin : begin + prod(shape)].reshape(shape)
         begin += prod(shape)
         own = np.flatnonzero(asked.dag[:, v])
-        rows = silo.table[~np.isnan(silo.table[:, [v, *own]]).any(axis=1)]
         block = np.concatenate([coding.blocks[u] for u in own])
-        columns = (coding.of(own.tolist()).coded(rows[:, own]) - shifts[block]) / asked.scales[block]
-        found.append(_fit(np.column_stack([np.ones(len(rows)), columns]), rows[:, v].astype(np.int64), weights) / n)
+        family = _Family(v, own, coding.of(own.tolist()), shifts[block], asked.scales[block], weights)
+        found.append(summed(silo.table, family.fit) / n)
     return Reply(np.concatenate(found))
 
 
@@ -270,6 +266,25 @@ def _unscaled(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Lo
     return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
 
 
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """A discrete variable, its parents, how these are standardised, and the weights of its regression so far."""
+
+    child: int
+    parents: NDArray[np.intp]
+    coding: Coding
+    shifts: FloatArray
+    scales: FloatArray
+    weights: FloatArray
+
+    def fit(self, rows: FloatArray) -> FloatArray:
+        """Return what those of `rows` add that have all cells of the family."""
+        there = rows[~np.isnan(rows[:, [self.child, *self.parents]]).any(axis=1)]
+        columns = (self.coding.rows(there[:, self.parents]) - self.shifts) / self.scales
+        design = np.column_stack([np.ones(len(there)), columns])
+        return _fit(design, there[:, self.child].astype(np.int64), self.weights)
+
+
 def _fit(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
     """Return the log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
     levels, p = weights.shape
@@ -292,11 +307,14 @@ def _tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
     """Return the counts of variable `v` with its parents, ascending, before it, of rows without an empty cell there."""
     family = [*np.flatnonzero(dag[:, v]), v]
-    rows = silo.table[:, family]
-    codes = rows[~np.isnan(rows).any(axis=1)].astype(np.int64)
     shape = [silo.coding.widths[u] + 1 for u in family]
-    counts = np.bincount(np.ravel_multi_index(tuple(codes.T), shape), minlength=prod(shape))
-    return counts.reshape(shape).astype(np.float64)
+
+    def counted(rows: FloatArray) -> FloatArray:
+        own = rows[:, family]
+        codes = own[~np.isnan(own).any(axis=1)].astype(np.int64)
+        return np.bincount(np.ravel_multi_index(tuple(codes.T), shape), minlength=prod(shape)).astype(np.float64)
+
+    return summed(silo.table, counted)
 
 
 def _moments(server: Server) -> Mapping[str, FloatArray]:

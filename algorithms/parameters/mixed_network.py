@@ -81,7 +81,7 @@ class MixedNetwork:
         if isinstance(local, Tabular):
             found = local.table[tuple(table[:, own].astype(np.int64).T)] if own else local.table
             return np.broadcast_to(found, (len(table), local.table.shape[-1]))
-        columns = self.coding.of(own).coded(table[:, own])
+        columns = self.coding.of(own).rows(table[:, own])
         if isinstance(local, Linear):
             return np.asarray(local.intercept + columns @ local.weights)
         return softmax(local.intercepts + columns @ local.weights.T)

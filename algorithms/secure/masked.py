@@ -10,7 +10,8 @@ from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..statistics.gaps import known_mean_squares, known_means
+from ..statistics.chunks import Table
+from ..statistics.columns import columns_of
 from . import ring
 from .exchange import Transport, secure_sum
 from .masks import Ring
@@ -35,7 +36,7 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
     return asked or (algorithm.needs_secure_sum and len(schema.rows) > 1)
 
 
-def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: str) -> None:
+def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
@@ -44,12 +45,11 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     """
     if schema.kind == "discrete":
         return
-    X = table
+    columns = columns_of(table)
+    squares = columns.variances + columns.means**2
     if in_units(algorithm, schema):
-        _check_means(table, schema, silo)
-        X = (table - known_means(table)) / np.array(schema.units)
-    squares = known_mean_squares(X)
-    if in_units(algorithm, schema):
+        _check_means(columns.means, schema, silo)
+        squares = columns.variances / np.array(schema.units) ** 2
         squares = np.where(squares == 0, 1.0, squares)
     for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
         raise BadInput(
@@ -58,8 +58,8 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
         )
 
 
-def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
-    far = np.abs(known_means(table) / np.array(schema.units))
+def _check_means(means: FloatArray, schema: Schema, silo: str) -> None:
+    far = np.abs(means / np.array(schema.units))
     greatest = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(far >= greatest):
         raise BadInput(

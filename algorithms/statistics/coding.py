@@ -3,7 +3,7 @@
 Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from .chunks import Chunked, Table
 from .units import of_columns
 
 
@@ -53,18 +54,39 @@ class Coding:
         chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
         return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
-    def coded(self, table: NDArray[np.float64]) -> FloatArray:
-        """Return the coded rows `[n_rows, D]` of `table` `[n_rows, d]`: an empty cell leaves its whole block empty."""
+    def coded(self, table: Table) -> Table:
+        """Return the coded `table` `[n_rows, D]`: read in passes, if `table` `[n_rows, d]` is."""
+        return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
+
+    def rows(self, rows: NDArray[np.float64]) -> FloatArray:
+        """Return the coded `rows` `[n, D]` of `[n, d]`: an empty cell leaves its whole block empty."""
         if not any(self.discrete):
-            return table
-        out = np.empty((len(table), self.size))
+            return rows
+        out = np.empty((len(rows), self.size))
         for j, block in enumerate(self.blocks):
             if not self.discrete[j]:
-                out[:, block[0]] = table[:, j]
+                out[:, block[0]] = rows[:, j]
                 continue
-            out[:, block] = table[:, j, None] == np.arange(1, len(block) + 1)
-            out[np.ix_(np.isnan(table[:, j]), block)] = np.nan
+            out[:, block] = rows[:, j, None] == np.arange(1, len(block) + 1)
+            out[np.ix_(np.isnan(rows[:, j]), block)] = np.nan
         return out
+
+
+@dataclass(frozen=True)
+class CodedPasses:
+    """A table that is read in passes, coded part by part."""
+
+    table: Chunked
+    coding: Coding
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and coded columns."""
+        return self.table.shape[0], self.coding.size
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Read and code the rows once more."""
+        return map(self.coding.rows, self.table)
 
 
 def coding_of(schema: Schema) -> Coding:

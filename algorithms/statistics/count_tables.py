@@ -5,6 +5,7 @@ each set once. Tables are dense, in mixed radix over the cardinalities (which ar
 fastest: every silo's numbers stand in the same places, and their sum is the table of all rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,21 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from .chunks import Chunked
 
 PAD = -1
 """fills up a set of variables to the size of the largest"""
+
+
+@dataclass(frozen=True)
+class CodePasses:
+    """The level codes of a table that is read in passes, `[n_rows, n_variables]`."""
+
+    table: Chunked
+
+
+Codes = NDArray[np.int16] | CodePasses
+"""level codes `[n_variables, n_rows]`, in memory or read in passes"""
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,7 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def count(
-    columns: NDArray[np.int16], cardinalities: NDArray[np.int64], sets: NDArray[np.int16]
-) -> NDArray[np.unsignedinteger]:
+def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int16]) -> NDArray[np.unsignedinteger]:
     """Return the tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
     A row is left out of the tables of those sets of which a cell is empty, -1.
@@ -61,8 +72,20 @@ def count(
     """
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
-    _count(np.ascontiguousarray(columns), cardinalities, np.ascontiguousarray(sets), begins, counts)
-    return counts.astype(np.min_scalar_type(max(columns.shape[1], 256)))
+    rows, wanted = 0, np.ascontiguousarray(sets)
+    for part in _parts(columns):
+        _count(part, cardinalities, wanted, begins, counts)
+        rows += part.shape[1]
+    return counts.astype(np.min_scalar_type(max(rows, 256)))
+
+
+def _parts(columns: Codes) -> Iterator[NDArray[np.int16]]:
+    """Yield the codes `[n_variables, n]`, all at once if they are in memory."""
+    if isinstance(columns, CodePasses):
+        for rows in columns.table:
+            yield np.ascontiguousarray(rows.T, np.int16)
+    else:
+        yield np.ascontiguousarray(columns)
 
 
 class ReadTables:

@@ -136,7 +136,7 @@ def together(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
     means = _means(table, coding)
     products, pairs = np.zeros((coding.size, coding.size)), np.zeros((coding.size, coding.size))
     for rows in chunks(table):
-        coded = coding.coded(rows)
+        coded = coding.rows(rows)
         known = ~np.isnan(coded)
         deviations = np.where(known, coded - means, 0.0)
         products += deviations.T @ deviations
@@ -164,7 +164,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 def _means(table: Table, coding: Coding) -> FloatArray:
     sums, counts = np.zeros(coding.size), np.zeros(coding.size)
     for rows in chunks(table):
-        coded = coding.coded(rows)
+        coded = coding.rows(rows)
         sums += np.nansum(coded, axis=0)
         counts += (~np.isnan(coded)).sum(axis=0)
     return np.asarray(sums / np.maximum(counts, 1))

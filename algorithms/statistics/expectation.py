@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Schema
 from .chunks import Table, chunks
 from .coding import Coding, coding_of
-from .moments import centred_moments, pooled_packing
+from .moments import about_means, centred_moments, pooled_packing
 
 
 @dataclass(frozen=True)
@@ -53,36 +53,53 @@ def patterns(coded: FloatArray) -> Patterns:
     return Patterns(rows, np.append(begins, len(rows)), known[order[begins]])
 
 
-def own_moments(table: FloatArray, schema: Schema, silo: str) -> FloatArray:
+def about_own_means(table: Table, schema: Schema) -> Expected:
+    """Return the means of the coded `table` `[n_rows, d]` and its second moments about them: expected ones if need be.
+
+    So they are where cells are empty; all silos must have found out `schema.filling` then.
+    """
+    coding = coding_of(schema)
+    if schema.gaps:
+        return expected(table, coding, schema.filling.covariance)
+    return Expected(*about_means(coding.coded(table)))
+
+
+def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
     """Return `centred_moments` of the coded `table` `[n_rows, d]`, or those expected where cells are empty.
 
     Rows then count for as much as they are worth together: `schema.filling` says so.
     """
-    lengths, coding = schema.stretches.get(silo, (len(table),)), coding_of(schema)
+    n, coding = table.shape[0], coding_of(schema)
+    lengths = schema.stretches.get(silo, (n,))
     if not schema.gaps:
         return centred_moments(coding.coded(table), lengths)
     total = np.zeros((coding.size, coding.size))
-    for part in np.split(table, np.cumsum(lengths)[:-1]):
+    for part in np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,):
         total += expected(part, coding, schema.filling.covariance).products
     share = schema.filling.rows / sum(schema.rows.values())
-    rows = share * (len(table) - len(lengths))
+    rows = share * (n - len(lengths))
     return pooled_packing(coding.size).pack(rows=rows, sums=np.zeros(coding.size), products=share * total)
 
 
 def expected(table: Table, coding: Coding, S: FloatArray) -> Expected:
-    """Return what the rows of `table` `[n_rows, d]` are expected to give if they have covariance `S` `[D, D]`."""
-    D = len(S)
+    """Return what the rows of `table` `[n_rows, d]` are expected to give if they have covariance `S` `[D, D]`.
+
+    Raises `ValueError` if that is not known: a mistake of the program, not of the user.
+    """
+    D = coding.size
+    if len(S) != D:
+        raise ValueError("rows with empty cells have no moments before all silos have found out their covariance")
     scale = np.sqrt(np.diag(S))
     R = S / np.outer(scale, scale)
     precision, weighted, n = np.zeros((D, D)), np.zeros(D), 0
     for rows in chunks(table):
-        part = patterns(coding.coded(rows) / scale)
+        part = patterns(coding.rows(rows) / scale)
         _weigh(part.rows, part.first, part.known, R, precision, weighted)
         n += len(rows)
     mean = np.linalg.lstsq(precision, weighted)[0]
     excess = np.zeros((D, D))
     for rows in chunks(table):
-        part = patterns(coding.coded(rows) / scale)
+        part = patterns(coding.rows(rows) / scale)
         _exceed(part.rows, part.first, part.known, R, mean, excess)
     return Expected(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
 

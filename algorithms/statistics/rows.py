@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
+from .chunks import Table, chunks
 from .coding import coded_units
-from .count_tables import count
+from .count_tables import CodePasses, Codes, count
 from .expectation import own_moments
 from .gibbs import filled
 from .moments import per_row
@@ -28,7 +29,7 @@ class Rows:
     """
 
     kind: Kind
-    columns: NDArray[np.int16]
+    columns: Codes
     cardinalities: NDArray[np.int64]
     """how many levels each variable has, `[d]`; ones where nothing is counted"""
     moments: FloatArray
@@ -56,7 +57,7 @@ class Numbers:
     numbers: NDArray[Any]
 
 
-def open_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
+def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
     """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
 
     Where all silos have found out how to reckon with empty cells, moments are those expected, and codes are drawn from
@@ -64,14 +65,21 @@ def open_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Gen
     time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
-    require_codes(table, schema, silo)
     if schema.kind != "discrete":
         moments = own_moments(table, schema, silo)
         return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
-    columns = np.ascontiguousarray(table.T, np.int16)
-    if len(schema.filling.dag):
-        columns = filled(columns, cardinalities, schema.filling, rng)
-    return Rows(schema.kind, columns, cardinalities, NOTHING, all_rows)
+    return Rows(schema.kind, _codes(table, schema, silo, rng), cardinalities, NOTHING, all_rows)
+
+
+def _codes(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Codes:
+    """Return the codes of discrete rows, their empty cells filled if all silos have found out how."""
+    if isinstance(table, np.ndarray):
+        require_codes(table, schema, silo)
+    if not len(schema.filling.dag):
+        return np.ascontiguousarray(table.T, np.int16) if isinstance(table, np.ndarray) else CodePasses(table)
+    sizes = cardinalities_of(schema)
+    parts = [filled(np.ascontiguousarray(rows.T, np.int16), sizes, schema.filling, rng) for rows in chunks(table)]
+    return np.concatenate(parts, axis=1)
 
 
 def require_codes(table: NDArray[Any], schema: Schema, silo: str) -> None:

@@ -1,8 +1,8 @@
-"""Read the columns of one file as text, quickly: each distinct cell once, and which row holds which."""
+"""Read the columns of one file, quickly: as numbers, or as text, each distinct cell once and which row holds which."""
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,18 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, shown
 
+from .cells import is_empty, number_of
+from .check import MISSING
+from .form import DECIMAL_COMMA, LOOKED_AT, Form, Text
 from .parquet import read_frame
-from .scan import find_fault, first_rows, read_bytes, read_header
+from .scan import NO_FORM, find_fault, first_rows, read_header, read_text
 
-HEADER = re.compile(rb"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
+HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK = 1 << 26
 """bytes parsed at once"""
+EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
+EMPTY += ["NaN", "-NaN", "+NaN"]
+"""the ways in which marks of missing values are mostly written"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,83 +38,186 @@ class Column:
     codes: NDArray[np.integer[Any]]
     cells: list[str]
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.codes)
 
-def read_columns(path: Path) -> list[Column]:
-    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then cells of any text; a missing one is "".
 
-    Names lose the spaces around them, cells keep them. Raises `BadInput` naming file and line: no such file, empty, not
-    UTF-8, columns without or with the same name, a row of another length.
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of numbers [n_rows], NaN where a cell is empty."""
+
+    name: str
+    values: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+
+AsNumbers = Callable[[str], bool | None]
+"""whether a column is to be read as numbers; None: if it has fractions"""
+
+
+def read_columns(path: Path, form: Form = NO_FORM) -> list[Column]:
+    """Read `path` (.csv, .csv.gz, .tsv or .parquet): a header of names, then cells of any text; a missing one is "".
+
+    Names lose the spaces around them, cells keep them. Raises `BadInput` naming file and line: no such file, empty, no
+    text, columns without or with the same name, a row of another length.
+    """
+    read, _ = read_typed(path, form, lambda name: False)
+    return [column for column in read if isinstance(column, Column)]
+
+
+def read_typed(
+    path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[str], bool] = lambda name: True
+) -> tuple[list[Column | Numbers], tuple[str, ...]]:
+    """Read those columns of `path` that are to be kept, and say how it was read where that is not beyond doubt.
+
+    Columns of numbers are read as such `as_numbers` says, unless a cell is neither a number nor a mark of a missing
+    value: then they are text, and so are all others. Raises `BadInput` as `read_columns` does.
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
-        return _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
+        if path.suffix.lower() == ".parquet":
+            return _parquet_columns(path, as_numbers, keep), ()
+        text = read_text(path, form)
+        return _text_columns(path, text, as_numbers, keep), ("it is read as cp1252",) * text.legacy
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def check_cells(path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]]) -> None:
+def check_cells(
+    path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
+) -> None:
     """Raise `BadInput` for the first cell, row by row, that is among the `faults` of its column."""
-    if not any(faults.values()):
-        return
-    found: str | None = None
-    if path.suffix.lower() != ".parquet":
-        found = find_fault(path, [column.name for column in columns], lambda name, cell: faults[name].get(cell))
-    if found is None:
-        row, v = min((_first(column, faults[column.name]), v) for v, column in enumerate(columns))
-        name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
-        found = f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
-    raise BadInput(found)
-
-
-def _csv_columns(path: Path) -> list[Column]:
-    import pyarrow  # type: ignore[import-untyped]
-
-    header = read_header(path)
-    try:
-        return _arrow_columns(read_bytes(path), header)
-    except pyarrow.ArrowInvalid as error:
-        fault = str(error).splitlines()[0]
-    found = find_fault(path, header, lambda name, cell: None)
+    found = first_fault(path, columns, faults, form)
     if found is not None:
         raise BadInput(found)
-    rows = first_rows(path, None)[1:]  # unusual but allowed, such as a line of spaces
+
+
+def first_fault(
+    path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
+) -> str | None:
+    """Return where the first cell stands that is among the `faults` of its column, and what is wrong; None if none."""
+    if not any(faults.values()):
+        return None
+    if path.suffix.lower() != ".parquet":
+        text = read_text(path, form)
+        found = find_fault(path, text, read_header(path, text), lambda name, cell: faults.get(name, {}).get(cell))
+        if found is not None:
+            return found
+    row, v = min((_first(column, faults.get(column.name, {})), v) for v, column in enumerate(columns))
+    name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
+    return f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
+
+
+def _text_columns(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> list[Column | Numbers]:
+    import pyarrow  # type: ignore[import-untyped]
+
+    header = read_header(path, text)
+    kept = [name for name in header if keep(name)]
+    numeric = _numeric(text, header, kept, as_numbers)
+    for attempt in [numeric, set[str]()] if numeric else [numeric]:
+        try:
+            return _arrow_columns(text, header, kept, attempt)
+        except (pyarrow.ArrowInvalid, OverflowError) as error:
+            fault = str(error).splitlines()[0]
+    found = find_fault(path, text, header, lambda name, cell: None)
+    if found is not None:
+        raise BadInput(found)
+    rows = first_rows(text, None)[1:]  # unusual but allowed, such as a line of spaces
     if not rows:
         raise BadInput(f"{path}: not a table: {fault}")
-    return [
-        _factorized(name, np.array(cells, dtype=object))
-        for name, cells in zip(header, zip(*rows, strict=True), strict=True)
-    ]
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    return [_in_point(text, _factorized(name, np.array(columns[name], dtype=object))) for name in kept]
 
 
-def _arrow_columns(content: bytes, header: Sequence[str]) -> list[Column]:
-    """Parse what is below the header of a well-formed CSV file; raise ArrowInvalid on most others."""
+def _numeric(text: Text, header: Sequence[str], kept: Sequence[str], as_numbers: AsNumbers) -> set[str]:
+    """Return the columns to read as numbers: those that are said to be, and those that have fractions and no words."""
+    asked = {name: as_numbers(name) for name in kept}
+    numeric = {name for name, yes in asked.items() if yes}
+    if None not in asked.values():
+        return numeric
+    rows = first_rows(text, LOOKED_AT)[1:]
+    for name, cells in zip(header, zip(*rows, strict=True), strict=bool(rows)):
+        if name in asked and asked[name] is None:
+            filled = [cell.strip() for cell in cells if not is_empty(cell.strip())]
+            values = np.array([number_of(_pointed(cell, text.decimal)) for cell in filled])
+            if len(values) and not np.isnan(values).any() and (values != np.rint(values)).any():
+                numeric.add(name)
+    return numeric
+
+
+def _arrow_columns(text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]) -> list[Column | Numbers]:
+    """Parse what is below the header of a well-formed file; raise ArrowInvalid on most others."""
     import pyarrow
     import pyarrow.csv  # type: ignore[import-untyped]
 
-    below = HEADER.sub(b"", content, count=1)
+    below = HEADER.sub("", text.content, count=1)
     if not below.strip():
-        return [Column(name, np.zeros(0, dtype=np.int64), []) for name in header]
-    text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        return [Column(name, np.zeros(0, dtype=np.int64), []) for name in kept]
+    words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     table = pyarrow.csv.read_csv(
-        pyarrow.BufferReader(below),
+        pyarrow.BufferReader(below.encode()),
         read_options=pyarrow.csv.ReadOptions(column_names=list(header), use_threads=False, block_size=BLOCK),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=text.separator),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(header, text), strings_can_be_null=False, quoted_strings_can_be_null=False
+            column_types={name: pyarrow.float64() if name in numeric else words for name in header},
+            strings_can_be_null=False,
+            quoted_strings_can_be_null=False,
+            null_values=EMPTY,
+            decimal_point=text.decimal,
+            include_columns=list(kept),
         ),
     ).unify_dictionaries()
-    columns = []
-    for name in header:
+    columns: list[Column | Numbers] = []
+    for name in kept:
+        if name in numeric:
+            values = np.asarray(table[name].to_numpy(), dtype=np.float64)
+            if np.isinf(values).any():
+                raise OverflowError(f"{name} is not finite")
+            columns.append(Numbers(name, np.ascontiguousarray(values)))
+            continue
         chunks = table[name].chunks
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
-        columns.append(Column(name, codes, chunks[0].dictionary.to_pylist()))
+        columns.append(_in_point(text, Column(name, codes, chunks[0].dictionary.to_pylist())))
     return columns
 
 
-def _parquet_columns(path: Path) -> list[Column]:
+def _in_point(text: Text, column: Column) -> Column:
+    """Return `column` with a point before decimals."""
+    if text.decimal == ".":
+        return column
+    return Column(column.name, column.codes, [_pointed(cell, text.decimal) for cell in column.cells])
+
+
+def _pointed(cell: str, decimal: str) -> str:
+    return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+
+
+def _parquet_columns(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> list[Column | Numbers]:
     frame, header = read_frame(path)
-    return [_factorized(name, frame.iloc[:, v]) for v, name in enumerate(header)]
+    columns: list[Column | Numbers] = []
+    for v, name in enumerate(header):
+        if not keep(name):
+            continue
+        series, numeric = frame.iloc[:, v], as_numbers(name)
+        is_number = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+        if is_number and numeric is not False and series.dtype.kind != "c":
+            columns.append(Numbers(name, _finite(path, name, series.to_numpy(dtype=np.float64, na_value=np.nan))))
+        else:
+            columns.append(_factorized(name, series))
+    return columns
+
+
+def _finite(path: Path, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    infinite = np.flatnonzero(np.isinf(values))
+    if infinite.size:
+        value = values[infinite[0]]
+        raise BadInput(f"{path}: row {infinite[0] + 1}, column {shown(name)}: {value} is not finite")
+    return np.ascontiguousarray(values)
 
 
 def _factorized(name: str, values: Any) -> Column:
