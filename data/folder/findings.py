@@ -17,6 +17,8 @@ MANY_VALUES = 20
 """distinct values above which a zero apart from all of them is worth a word"""
 DECADES = 0.9
 """powers of ten by which the medians of silos may differ in the same unit"""
+LARGE = 6
+"""powers of ten that are written as such"""
 
 Columns = Mapping[str, JointColumn]
 
@@ -39,7 +41,7 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
     codes = [name for name in numeric if name in schema.levels]
     if codes:
         yield (
-            f"codes: {_listed(codes)} hold few whole numbers, which are read as labels; for one that holds quantities "
+            f"codes: {_listed(codes, 12)} hold few whole numbers, which are read as labels; for one that holds quantities "
             f'say {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
         )
     few = [name for name in numeric if name not in schema.levels and _few(columns[name])]
@@ -83,13 +85,14 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
     for name in schema.variables:
         parts = columns[name].parts
         empty = [silo for silo, part in parts.items() if not part.filled]
-        same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1]
+        zero = _zeros_apart(columns[name]) if name not in schema.levels else {}
+        same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
         if empty:
             yield f"{name}: empty in every row of {_listed(empty)}"
         if same:
             value = parts[same[0]].labels
             what = shown(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
-            yield f"{name}: {what} in every row of {_listed(same)}, where nothing can be learned of it"
+            yield f"{name}: always {what} where it is given, at {_listed(same)}"
 
 
 def _units(schema: Schema, columns: Columns) -> Iterator[str]:
@@ -104,30 +107,34 @@ def _units(schema: Schema, columns: Columns) -> Iterator[str]:
             small, large = sorted(sizes, key=lambda silo: sizes[silo])
             far = {large: sizes[large] - sizes[small]}
         for silo, decades in far.items():
-            times = f"about {10**decades:.2g} times that of the others"
+            factor = f"{10**decades:.2g}" if abs(decades) < LARGE else f"10^{decades:.0f}"
+            times = f"about {factor} times that of the others"
             yield f"{name}: the median at {silo} is {times}: is it in another unit there?"
 
 
 def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
     """Say where 0 may mark a missing value: all other values lie far from it."""
     for name in schema.variables:
-        parts = columns[name].parts.values()
-        sized = [part for part in parts if part.size is not None]
-        few = all(part.distinct <= MANY_VALUES for part in sized)
-        if name in schema.levels or few or not all(part.apart for part in sized):
-            continue
-        zeros = {
-            silo: part.zeros or part.filled * (part.labels == ("0",)) for silo, part in columns[name].parts.items()
-        }
-        if any(zeros.values()):
-            where = _listed([f"{count} at {silo}" for silo, count in zeros.items() if count])
+        zeros = _zeros_apart(columns[name]) if name not in schema.levels else {}
+        if zeros:
+            filled = {silo: columns[name].parts[silo].filled for silo in zeros}
+            where = _listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
             yield (
-                f"{name}: {sum(zeros.values())} cells are 0 ({where}), far from all others; if 0 stands for a missing "
-                f'value, say {{"missing": {{"{name}": ["0"]}}}} in about.json'
+                f"{name}: 0 stands far from all other values ({where}); if it marks a missing value, say "
+                f'{{"missing": {{"{name}": ["0"]}}}} in about.json'
             )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _zeros_apart(column: JointColumn) -> dict[str, int]:
+    """Return how many cells are 0, by silo, in a column all of whose other values lie far from it; else nothing."""
+    sized = [part for part in column.parts.values() if part.size is not None]
+    if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
+        return {}
+    zeros = {silo: part.zeros or part.filled * (part.labels == ("0",)) for silo, part in column.parts.items()}
+    return {silo: count for silo, count in zeros.items() if count}
+
+
+def _listed(names: Iterable[str], most: int = SHOWN) -> str:
     every = list(names)
-    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
-    return ", ".join(every[:SHOWN]) + more
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

@@ -47,6 +47,8 @@ def joint_schema(
     names = names or {silo: f"silo {silo}" for silo in profiles}
     silos = sorted(profiles)
     _check_columns(place, {silo: profiles[silo] for silo in silos}, declared, names)
+    for silo in silos:
+        _check_rows(names[silo], profiles[silo].rows, complete=bool(declared.complete))
     columns = joint_columns({silo: profiles[silo] for silo in silos})
     kinds = _kinds(place, columns, declared)
     aside, notes = dict[str, str](), list[str]()
@@ -75,8 +77,6 @@ def joint_schema(
         if kinds[name] == "discrete":
             levels[name], joined[name] = _levels(place, name, columns[name], declared)
     rows = {silo: profiles[silo].rows for silo in silos}
-    for silo in silos:
-        _check_rows(names[silo], rows[silo], complete=bool(declared.complete))
     counts = {silo: tuple(profiles[silo].columns[name].empty for name in columns) for silo in silos}
     schema = Schema(
         tuple(columns),

@@ -15,7 +15,7 @@ from .cells import NUMBER_LIKE, Cells, understood
 from .check import cell_fault, check_same_columns
 from .columns import Column, Numbers, check_cells, read_typed
 from .declared import NOTHING_DECLARED, Declared
-from .levels import MOST_LEVELS, codes_of, fraction_faults, label_faults, level_faults
+from .levels import MOST_LEVELS, codes_of, empty_cells, fraction_faults, label_faults, labels_of, level_faults
 from .profile import ColumnProfile, Profile, of_cells, of_numbers
 from .scan import place_of_row
 
@@ -82,9 +82,9 @@ class Table:
 
     def labels(self, name: str) -> list[str]:
         """Return the label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
-        self._refuse_empty((name,), "")
         column = self._text(name)
-        labels = self._cells(column).labels
+        self._check({name: empty_cells(column.cells)})
+        labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
 
     def _check_declared(self) -> None:
@@ -158,7 +158,7 @@ class Table:
         if found:
             row, v = min(found)
             place = place_of_row(self.path, row, self.declared.form)
-            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty{', ' * bool(why)}{why}")
+            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty, {why}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
         """Return the profile of a column; of a part of the table no place is said, as its rows are others."""
