@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .cells import is_empty, number_of
+from .cells import DECIMAL_COMMA, is_empty, number_of
 from .check import MISSING
-from .form import DECIMAL_COMMA, LOOKED_AT, Form, Text
-from .parquet import read_frame
-from .scan import NO_FORM, find_fault, first_rows, read_header, read_text
+from .form import LOOKED_AT, NO_FORM, Form, Text
+from .parquet import read_frame, read_parquet_names
+from .scan import find_fault, first_rows, read_header, read_text
 
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK = 1 << 26
@@ -86,6 +86,13 @@ def read_typed(
         return _text_columns(path, text, as_numbers, keep), ("it is read as cp1252",) * text.legacy
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def read_names(path: Path, form: Form = NO_FORM) -> list[str]:
+    """Return the names of the columns of `path`; raises `BadInput` as `read_columns` does."""
+    if path.suffix.lower() == ".parquet":
+        return read_parquet_names(path)
+    return read_header(path, read_text(path, form))
 
 
 def check_cells(

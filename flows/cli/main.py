@@ -16,6 +16,7 @@ from fedbnsl.algorithms.errors import BadInput
 COMMANDS = {
     "prepare": "Make a federated data set: a folder with one file a silo.",
     "learn": "Learn a structure from the silos of a federated data set.",
+    "inspect": "Say how the tables of a federated data set are read.",
     "choose": "Say which algorithm suits a federated data set, and why.",
     "features": "Learn the features that predict a variable: its Markov blanket.",
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the parameters of one.",

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.tracking.report.data import worth_showing
 
 from ..engines.resuming import settings_of
 from ..job.finished import Finished
 from ..options.learn import LearnOptions, LearnSettings
 from ..servers.environment import prepare_environment
 from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
+from .inspect import show_data
 from .progress import progress_bar
 from .summary import show_result
 
@@ -44,6 +46,8 @@ def learned(
         check_out(Path(str(settings.out)))
         data = precheck(settings)
         check(settings, data)
+        if data is not None and worth_showing(data.schema, data.notes):
+            show_data(data.schema, data.notes)
     with progress_bar(str(settings.name)) as bar:
         if engine == "inline" and data is not None:
             return learn_inline(settings, data, bar)

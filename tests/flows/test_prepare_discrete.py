@@ -10,6 +10,7 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.one_exchange import Broadcast, once
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.declared import Reading, declared
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
 from fedbnsl.flows.cli.main import main
@@ -198,7 +199,7 @@ def hosted(tmp_path):
 def test_silos_agree_on_the_schema_of_their_folder(hosted):
     folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="y,x\n3,red\n1,green\n", three="x,y\nred,2\nred,2\n")
     data = read_folder(folder)
-    schema = federated_schema(silos, silos.present(), {})
+    schema = federated_schema(silos, silos.present(), declared({})).schema
     assert (schema.kind, schema.levels, schema.rows) == ("discrete", data.schema.levels, data.schema.rows)
     assert schema.levels == {"x": ("blue", "green", "red"), "y": ("1", "2", "3")}
     for silo, path in silo_files(folder).items():
@@ -209,27 +210,24 @@ def test_silos_agree_on_the_schema_of_their_folder(hosted):
 
 def test_one_silo_of_words_makes_all_discrete(hosted):
     _, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,high\n2,low\n")
-    schema = federated_schema(silos, ("one", "two"), {})
+    schema = federated_schema(silos, ("one", "two"), declared({})).schema
     assert (schema.kind, schema.levels) == ("discrete", {"x": ("1", "2"), "y": ("1", "2", "high", "low")})
 
 
 def test_what_the_coordinator_declares_is_the_schema(hosted):
     folder, silos = hosted(one="x,y\n1,None\n2,a\n", two="x,y\n1,a\n1,a\n")
     about = {"kind": "discrete", "levels": {"y": ["a", "None"]}, "checksums": {}}
-    schema = federated_schema(silos, ("one", "two"), about)
+    schema = federated_schema(silos, ("one", "two"), declared(about)).schema
     assert schema.levels == {"x": ("1", "2"), "y": ("a", "None")}
     assert read_rows("one", folder / "one.csv", schema).tolist() == [[0, 1], [1, 0]]
-    described = describe_rows(
-        "two", folder / "two.csv", {"kind": "discrete", "levels": {"x": ["1", "2"], "y": ["a", "None"]}}
-    )
-    assert vars(described)["levels"] == {"x": ("1", "2"), "y": ("a", "None")}, "nothing that the rows alone would tell"
+    private = describe_rows("two", folder / "two.csv", declared(about, Reading(private=True)))
+    assert {column.labels for column in private.profile.columns.values()} == {None}, "no label that occurs"
 
 
 def test_numbers_are_described_without_any_level(hosted):
-    folder, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,4\n2,5\n")
-    schema = federated_schema(silos, ("one", "two"), {})
+    _, silos = hosted(one="x,y\n1,2\n2,1\n", two="x,y\n1,4\n2,5\n")
+    schema = federated_schema(silos, ("one", "two"), declared({})).schema
     assert (schema.kind, schema.levels) == ("continuous", {})
-    assert set(vars(describe_rows("one", folder / "one.csv"))) == {"silo", "variables", "rows"}
 
 
 @pytest.mark.parametrize(
@@ -241,19 +239,19 @@ def test_numbers_are_described_without_any_level(hosted):
         ),
         ({"kind": "continuous"}, "one.csv: line 2, column 'x': 'red' is not a number"),
         ({"levels": {"z": ["a"]}}, "'z' is not a column of the data"),
-        ({}, "column 'y': constant, every row of every silo is '1'"),
+        ({"columns": {"z": "discrete"}}, "'z' is not a column of the data"),
     ],
 )
 def test_silos_that_cannot_agree(hosted, about, said):
     _, silos = hosted(one="x,y\nred,1\nblue,1\n", two="x,y\nred,1\nblue,1\n")
     with pytest.raises(BadInput) as caught:
-        federated_schema(silos, ("one", "two"), about)
+        federated_schema(silos, ("one", "two"), declared(about))
     assert said in str(caught.value)
 
 
 def test_a_level_that_came_after_the_schema_is_refused(hosted):
     folder, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = federated_schema(silos, ("one", "two"), {})
+    schema = federated_schema(silos, ("one", "two"), declared({})).schema
     (folder / "one.csv").write_text("x,y\nred,1\ngreen,2\n")
     with pytest.raises(BadInput, match=r"one\.csv: line 3, column 'x': 'green' is not one of the levels blue, red"):
         read_rows("one", folder / "one.csv", schema)
@@ -262,7 +260,7 @@ def test_a_level_that_came_after_the_schema_is_refused(hosted):
 def test_a_folder_hosted_as_one_pooled_silo_has_its_levels(hosted):
     folder, _ = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\ngreen,2\n")
     pooled = InProcessTransport({"pooled": SiloService("pooled", folder)})
-    schema = federated_schema(pooled, ("pooled",), {})
+    schema = federated_schema(pooled, ("pooled",), declared({})).schema
     assert schema.rows == {"pooled": 4}
     assert read_rows("pooled", folder, schema).tolist() == [[2, 0], [0, 1], [2, 0], [1, 1]]
 
@@ -276,7 +274,7 @@ class Sent:
 
 def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     _, silos = hosted(one="x,y\nred,1\nblue,2\n", two="x,y\nred,1\nblue,2\n")
-    schema = federated_schema(silos, ("one", "two"), {})
+    schema = federated_schema(silos, ("one", "two"), declared({})).schema
     sends_its_rows = once(lambda table, *rest: Sent(table), None, None, None, None, Sent)
     monkeypatch.setattr(RunTerms, "algorithm", lambda terms: sends_its_rows)
     tables = []

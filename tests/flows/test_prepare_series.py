@@ -7,6 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.make import make
@@ -86,14 +87,14 @@ def test_an_algorithm_that_takes_no_time_series_says_so(capsys, long):
 
 def described(folder, about=None):
     services = {silo: SiloService(silo, path) for silo, path in silo_files(folder).items()}
-    return federated_schema(InProcessTransport(services), tuple(services), about or {})
+    return federated_schema(InProcessTransport(services), tuple(services), declared(about or {})).schema
 
 
 def test_silos_describe_what_the_folder_holds(capsys, long):
     run(capsys, "prepare", "dynamic", "made", "--variables", 4, "--silos", 2, "--rows", 20, "--series", 3)
     assert described(Path("made")) == read_schema(Path("made"))
     assert described(Path("made"), {"kind": "time-series"}) == read_schema(Path("made"))
-    one = DescribedSeries("a", ("x",), 5, (3, 2), 0.5)
+    one = DescribedSeries("a", ("x",), (3, 2), 0.5)
     assert wire.decode(DescribedSeries, wire.encode(one)) == one
 
 

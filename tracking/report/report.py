@@ -11,6 +11,7 @@ from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
 from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
 from .confidence import confidence_section
+from .data import data_section
 from .edges import edge_sections
 from .knowledge import knowledge_section
 from .over_time import dynamic_structure, forecast_sections
@@ -25,6 +26,7 @@ def report_html(result: RunResult) -> str:
     body = [
         _headline(result),
         *trust_sections(result),
+        *data_section(result),
         *knowledge_section(result),
         _structure(result),
         _scores(result),

@@ -14,8 +14,6 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, discrete, pool
 from fedbnsl.data.folder.about import declared_levels, read_about
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
-from fedbnsl.data.folder.kind import looks_discrete
-from fedbnsl.data.folder.labels import read_labels
 from fedbnsl.data.folder.levels import in_order, label_of
 
 ODD = ["<5", "12+", "Asy/Patch", "None", "NA", "?", "1.0", "1", "007", "-1", "a,b", 'q"q', "5 pm", "ü", "TRUE", "-"]
@@ -134,31 +132,25 @@ def test_a_declared_variable_may_be_constant_and_may_have_many_levels(tmp_path):
     assert data.tables["a"].tolist() == [[code, 0] for code in range(63)]
 
 
-WORDS = {
-    "words": ("x,y\na,b\nc,d\n", True),
-    "words and whole numbers": ("x,y\na,1\nc,2.0\n", True),
-    "words and fractions": ("x,y\na,0.5\nc,2\n", False),
-    "whole numbers alone": ("x,y\n0,1\n1,0\n", False),
-    "a word among numbers": ("x,y\n1,2\n3,abc\n", False),
-    "a number among words": ("x,y\na,b\n3,d\n", True),
-    "numbers and what is missing": ("x,y\n1,NA\n3,?\n", False),
-    "truth values": ("x,y\nTrue,1\nFalse,0\n", True),
-    "decimal commas": ('x,y\n"1,5","2,5"\n"2,5","1,5"\n', False),
-    "no rows": ("x,y\n", False),
-    "no file of text": ("\x00", False),
+KINDS = {
+    "words": ("x,y\na,b\nc,d\n", "discrete"),
+    "words and whole numbers": ("x,y\na,1\nc,2.0\n", "discrete"),
+    "words and fractions": ("x,y\na,0.5\nc,2\n", "mixed"),
+    "whole numbers alone": ("x,y\n0,1\n1,0\n", "continuous"),
+    "a number among words": ("x,y\na,b\n3,d\n", "discrete"),
+    "truth values": ("x,y\nTrue,1\nFalse,0\n", "discrete"),
 }
 
 
-@pytest.mark.parametrize("case", WORDS)
+@pytest.mark.parametrize("case", KINDS)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_what_looks_discrete(tmp_path, case, form):
-    content, expected = WORDS[case]
-    path = tmp_path / "a.csv"
-    path.write_text(content)
-    if form == "parquet" and len(content) > 4:
-        pd.read_csv(path).to_parquet(tmp_path / "a.parquet")
-        path = tmp_path / "a.parquet"
-    assert looks_discrete(path) is expected
+def test_the_kind_of_data_that_nothing_is_said_of(tmp_path, case, form):
+    content, expected = KINDS[case]
+    (tmp_path / "a.csv").write_text(content)
+    if form == "parquet":
+        pd.read_csv(tmp_path / "a.csv").to_parquet(tmp_path / "a.parquet")
+        (tmp_path / "a.csv").unlink()
+    assert read_folder(tmp_path).schema.kind == expected == read_schema(tmp_path).kind
 
 
 def test_one_silo_of_words_makes_the_folder_discrete_and_about_has_the_last_word(tmp_path):
@@ -196,7 +188,7 @@ def test_any_value_of_a_parquet_column_is_a_label(tmp_path):
 
 def test_a_line_of_spaces_is_no_row(tmp_path):
     (tmp_path / "a.csv").write_text("\nx,y\n\na,b\n  \nc,d\n\n")
-    assert read_labels(tmp_path / "a.csv", {}).codes.tolist() == [[0, 0], [1, 1]]
+    assert read_folder(tmp_path).tables["a"].tolist() == [[0, 0], [1, 1]]
 
 
 def test_a_table_of_other_codes_is_a_mistake_of_the_program():

@@ -13,6 +13,7 @@ from fedbnsl.algorithms.core.lags import check_lags
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, pool, time_series
+from fedbnsl.data.folder.declared import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.series import read_series
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
@@ -20,7 +21,7 @@ from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 
 def read(tmp_path, text, step=None):
     (tmp_path / "a.csv").write_text(text)
-    return read_series(tmp_path / "a.csv", step)
+    return read_series(tmp_path / "a.csv", Declared(step=step))
 
 
 def complaint(tmp_path, text, step=None):
@@ -36,7 +37,7 @@ def test_interleaved_series_of_unequal_lengths_are_put_in_order(tmp_path):
     assert table.variables == ("x", "y")
     assert table.values.tolist() == [[1, 9], [2, 7], [3, 5], [4, 6], [5, 8]]
     assert (table.stretches, table.step) == ((3, 2), 1)
-    assert table.schema("s") == Schema(("x", "y"), {"s": 5}, "time-series", stretches={"s": (3, 2)})
+    assert table.rows(Schema(("y", "x"), {"s": 5}, "time-series", stretches={"s": (3, 2)})).tolist()[0] == [9, 1]
 
 
 def test_a_jump_of_several_steps_begins_a_stretch(tmp_path):
@@ -223,7 +224,7 @@ def test_a_silo_describes_its_stretches_and_reads_the_same_rows(tmp_path):
     path.write_text("time,x,y\n4,5,1\n0,1,2\n2,3,4\n6,,1\n8,3,3\n10,4,4\n")
     described = describe_rows("a", path)
     assert (described.stretches, described.step) == ((3, 2), 2)
-    assert describe_rows("a", path, {"kind": "time-series", "step": 2.0}) == described
+    assert describe_rows("a", path, Declared("time-series", step=2.0)) == described
     schema = Schema(("y", "x"), {"a": 5}, "time-series", stretches={"a": (3, 2)})
     assert read_rows("a", path, schema).tolist() == [[2, 1], [4, 3], [1, 5], [3, 3], [4, 4]]
     path.write_text(path.read_text() + "12,1,1\n")

@@ -94,7 +94,7 @@ def test_a_challenge_file_has_blank_lines_between_its_series(tmp_path, text):
         ("T\tG1\n0\t1\n", "line 1: column 'Time' is missing; there are T, G1"),
         ("Time\tG1\n\n", "no rows"),
         ("\n", "the file is empty"),
-        ("Time\tG1\n0\t1\n50\t2\n120\t3\n", "row 3, series '1', column 'Time': '120' is 70 after the time before"),
+        ("Time\tG1\n0\t1\n50\t2\n120\t3\n", "line 4, series '1', column 'Time': '120' is 70 after the time before"),
     ],
 )
 def test_a_fault_of_a_challenge_file(tmp_path, text, message):

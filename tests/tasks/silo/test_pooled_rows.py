@@ -9,6 +9,6 @@ from fedbnsl.tasks.silo.rows import describe_rows
 def test_the_rows_of_each_silo_are_told_apart(tmp_path):
     folder = tmp_path / "set"
     write_folder(folder, homogeneous(4, 3, 20, 1))
-    described = describe_rows("pooled", folder).schema()
+    described = describe_rows("pooled", folder).schema
     assert described.stretches == {"pooled": (20, 20, 20)}
     assert described == pool(read_folder(folder)).schema

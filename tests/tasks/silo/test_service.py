@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,8 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.data.folder.declared import Declared, Reading
+from fedbnsl.data.folder.profile import ColumnProfile, Profile
 from fedbnsl.tasks.silo.method_call import MethodCall
 from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 from fedbnsl.tasks.transport.federation import SiloFederation
@@ -76,8 +79,7 @@ def test_what_goes_wrong_in_a_silo_names_it(owners, terms):
 def test_bad_rows_stay_bad_input(owners, terms, broadcast):
     silo, path = owners.services["silo-1"], owners.files["silo-1"]
     path.write_text(path.read_text().replace("\n", "\nfive,1,1,1,1\n", 1))
-    with pytest.raises(BadInput, match=r"silo-1.csv.*'five' is not a number"):
-        silo.describe()
+    assert re.search(r"silo-1.csv.*'five' is not a number", silo.describe().profile.columns["x1"].odd)
     with pytest.raises(BadInput, match=r"silo-1.csv.*'five' is not a number"):
         silo.solve(terms, 1, broadcast)
 
@@ -86,7 +88,10 @@ def test_a_silo_describes_its_public_part_only_and_leaves_no_file_behind(owners)
     described = owners.services["silo-2"].describe()
     assert described.variables == owners.data.schema.variables
     assert described.rows == 100
-    assert set(vars(described)) == {"silo", "variables", "rows"}
+    assert set(vars(described)) == {"silo", "profile"}
+    private = owners.services["silo-2"].describe(Declared(reading=Reading(private=True)))
+    public = ColumnProfile(0, 100, 0, whole=False)
+    assert private.profile == Profile(100, dict.fromkeys(described.variables, public))
     assert not (owners.files["silo-2"].parent / ".fedbnsl").exists()
 
 

@@ -1,0 +1,67 @@
+"""`fedbnsl inspect`: how the tables of a folder are read, column by column, before anything is learned."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.table import Table
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.data.folder.declared import Reading
+from fedbnsl.data.folder.folder import profiles_of, read_folder
+from fedbnsl.data.folder.profile import Profile
+from fedbnsl.tracking.report.data import data_header, data_rows, rows_line
+
+from ..job.reading import reading_of
+from ..options.learn import LearnOptions
+from .listing import console
+
+LARGE = 6
+"""powers of ten that are written as such"""
+
+
+def show_folder(folder: Path, options: LearnOptions) -> None:
+    """Print what `folder` holds and how it is read; raises `BadInput` as reading it does."""
+    reading = reading_of(options)
+    data = read_folder(folder, reading)
+    show_data(data.schema, data.notes, _holds(folder, data.schema, reading))
+
+
+def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
+    """Print a table of the columns, the rows by silo, what was set aside and why, and every note."""
+    out = console()
+    out.print(f"{schema.kind} data, {len(schema.variables)} variables; {rows_line(schema)}", soft_wrap=True)
+    if schema.complete_rows:
+        out.print("rows with an empty cell are left out: these are the rows that remain")
+    if schema.kind == "time-series":
+        breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
+        out.print(f"{breaks} gaps in the series, where cells are empty or times are missing")
+    table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
+    for row in data_rows(schema, holds):
+        table.add_row(*row)
+    out.print(table)
+    for name, why in schema.aside.items():
+        out.print(f"set aside: {name}: {why}", soft_wrap=True)
+    for note in notes:
+        out.print(f"note: {note}", soft_wrap=True)
+
+
+def _ends(sizes: list[float]) -> tuple[float, float]:
+    return min(sizes), max(sizes)
+
+
+def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
+    """Return in words what columns of numbers hold; nothing of time series."""
+    if schema.kind == "time-series":
+        return {}
+    profiles = profiles_of(folder, reading)
+    return {name: _summary(name, profiles) for name in schema.variables if name not in schema.levels}
+
+
+def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
+    parts = [profile.columns[name] for profile in profiles.values()]
+    what = "whole numbers" if all(part.whole for part in parts) else "numbers"
+    sizes = [part.size for part in parts if part.size is not None]
+    if not sizes:
+        return what
+    low, high = (f"{float(f'{10**size:.2g}'):g}" if abs(size) < LARGE else f"1e{size:.0f}" for size in _ends(sizes))
+    return f"{what}, about {low}" + (f" to {high}" if low != high else "")
