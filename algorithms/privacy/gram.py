@@ -7,7 +7,8 @@ stands for two.
 
 The units decide where the noise goes. With t_i = √s_i for a variable of scale s_i, the noise of variance i is
 proportional to s_i and the bound R² = c·Σ s_i: of all powers of s_i this makes the largest noise least (t = s leaves
-the small variables too clear and the large ones in the dark; t = 1 drowns the small).
+the small variables too clear and the large ones in the dark; t = 1 drowns the small). For who looks at correlations
+alone there is `alike`.
 """
 
 import math
@@ -35,6 +36,11 @@ def units(scales: FloatArray) -> FloatArray:
 def radius(scales: FloatArray, clip: float) -> float:
     """Return R, the norm to which rows in these units are clipped: R² = clip·Σ s_i."""
     return math.sqrt(clip * float(scales.sum()))
+
+
+def alike(scales: FloatArray, clip: float) -> tuple[FloatArray, float]:
+    """Return units and norm that spread the noise alike over all correlations: t_i = s_i, and R² = c·d."""
+    return scales, radius(np.ones_like(scales), clip)
 
 
 def bits_for(rows: int) -> int:

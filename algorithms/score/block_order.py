@@ -55,7 +55,7 @@ def _trees(d: int) -> tuple[FloatArray, ...]:
         np.empty((nodes, d), np.bool_),
         np.empty((entries, 2), np.int32),
         np.zeros(2, np.int64),
-    )  # type: ignore[return-value]
+    )
 
 
 @njit(cache=True)
