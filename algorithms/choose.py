@@ -60,7 +60,10 @@ MIXED = (
     Choice("fed-pc", "independence tests on the same masked sum: it says which tests an edge failed"),
     Choice("fed-fci", "the same tests, where variables may be missing that act on several others"),
 )
-PRIVATE_MIXED = (Choice("secure-sum", PRIVATE_SUM),)
+PRIVATE_MIXED = (
+    Choice("secure-sum", PRIVATE_SUM),
+    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+)
 SERIES = (
     Choice("secure-sum", "one masked sum of all windows; BIC chooses how far back edges reach", {"lags": "auto"}),
     Choice("pfdbnl", "a network of each silo's own, as near to the others' as helps it"),

@@ -78,7 +78,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
         config=secure_sum.SecureSum,
         build=secure_sum.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         streams=True,
     ),
@@ -114,7 +114,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
         config=dp_covariance.DpCovariance,
         build=dp_covariance.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         streams=True,
     ),
@@ -548,7 +548,7 @@ def specify(
 def rests_on(spec: AlgorithmSpec, structure: Structure) -> tuple[str, ...]:
     """Return what the directions in a `structure` that `spec` learned rest on, where the data decided nothing."""
     across = ("Edges across time have theirs from time.",) if structure.lags else ()
-    if entry(spec.name).equal_variances(spec.settings):
+    if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
     if structure.kind == "dag" and structure.lags and not structure.adjacency.any():
         return across

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -53,8 +53,12 @@ def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior
 
 
 def boss_of_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
-    """Return the CPDAG of the best order by the degenerate Gaussian score."""
-    return class_of(block_boss(blocks, price_of(blocks.rows), starting(settings), prior).dag)
+    """Return the CPDAG of the best order by the degenerate Gaussian score.
+
+    All starts are made, whether they agree or not: they share what they have computed, and cost little.
+    """
+    how = starting(settings)
+    return class_of(block_boss(blocks, price_of(blocks.rows), replace(how, agreeing=how.starts), prior).dag)
 
 
 def starting(settings: SearchSettings) -> OrderSettings:

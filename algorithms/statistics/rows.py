@@ -65,16 +65,16 @@ def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
+    if isinstance(table, np.ndarray):
+        require_codes(table, schema, silo)
     if schema.kind != "discrete":
         moments = own_moments(table, schema, silo)
         return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
-    return Rows(schema.kind, _codes(table, schema, silo, rng), cardinalities, NOTHING, all_rows)
+    return Rows(schema.kind, _codes(table, schema, rng), cardinalities, NOTHING, all_rows)
 
 
-def _codes(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Codes:
+def _codes(table: Table, schema: Schema, rng: np.random.Generator) -> Codes:
     """Return the codes of discrete rows, their empty cells filled if all silos have found out how."""
-    if isinstance(table, np.ndarray):
-        require_codes(table, schema, silo)
     if not len(schema.filling.dag):
         return np.ascontiguousarray(table.T, np.int16) if isinstance(table, np.ndarray) else CodePasses(table)
     sizes = cardinalities_of(schema)

@@ -41,7 +41,7 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
     codes = [name for name in numeric if name in schema.levels]
     if codes:
         yield (
-            f"codes: {_listed(codes, 12)} hold few whole numbers, which are read as labels; for one that holds quantities "
+            f"codes: {_listed(codes, 12)} hold few whole numbers, which are read as labels; for one of quantities "
             f'say {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
         )
     few = [name for name in numeric if name not in schema.levels and _few(columns[name])]

@@ -48,7 +48,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
     """Return the model that follows from what a private run has released already."""
-    if algorithm.residual_variances is None:
+    if algorithm.residual_variances is None or structure.kind != "dag":
         return Parameters(None, "they would be one more release, which the run's ε does not pay for")
     variances = np.asarray(algorithm.residual_variances(server))
     nothing = np.zeros(len(variances))
