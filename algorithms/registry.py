@@ -12,7 +12,7 @@ from .core import wire
 from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
-from .diagnosis import exchange
+from .diagnosis import exchange, missingness
 from .diagnosis import tables as diagnosis_tables
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
@@ -425,6 +425,17 @@ STEPS: dict[str, Entry] = {
         build=em.build,
         kinds=("continuous", "mixed"),
         gaps=True,
+        streams=True,
+    ),
+    "missingness": Entry(
+        summary="after a run on data with empty cells: whether they are empty by chance",
+        source="ours; Little 1988",
+        leaves="how other columns' means differ where a column is empty, once; masked if the run is",
+        config=missingness.Missingness,
+        build=missingness.build,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
@@ -433,7 +444,7 @@ STEPS: dict[str, Entry] = {
         "four figures with the columns they are greatest in",
         config=exchange.Diagnosis,
         build=exchange.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         gaps=True,
         streams=True,
     ),
@@ -484,6 +495,7 @@ STEPS: dict[str, Entry] = {
         build=mixed_families.build,
         kinds=("mixed",),
         gaps=True,
+        streams=True,
     ),
     "lagged-regressions": Entry(
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",

@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.filling import NOTHING_FILLED
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
 from ..parameters.refit import refit
 from ..statistics.chunks import Table, summed, thinned
+from ..statistics.coding import coded_names, coded_units, coding_of
+from ..statistics.columns import columns_of
 from ..statistics.expectation import about_own_means
 from ..statistics.packing import Block, Packing, packing
-from ..statistics.units import of_columns, of_moments
+from ..statistics.units import of_moments
 from .places import by_silo, places
 
 FAR_OUT = 6.0
@@ -29,6 +32,8 @@ MAD = 1.4826
 """standard deviations in the median absolute deviation of a Gaussian"""
 LOOKED_AT = 100_000
 """rows from which medians are taken, of a table that is read in passes"""
+LEAST_ROWS = 30
+"""with all cells that a residual needs, for it to be looked at"""
 FIGURES = ("shift", "weights", "outliers", "bend")
 """what a silo says of itself: each with the number of its column"""
 
@@ -50,6 +55,10 @@ class Silo:
     means: FloatArray
     products: FloatArray
     """second moments about the means, summed, `[d, d]`: expected ones where cells are empty"""
+    numbers: NDArray[np.bool_]
+    """which columns are those of continuous variables, and not indicators of levels"""
+    there: NDArray[np.bool_]
+    """which columns have any cell here"""
     place: int
     silos: int
     all_rows: int
@@ -95,10 +104,15 @@ class Server:
 
 
 def start(schema: Schema, structure: Structure) -> Server:
-    """Return the server's state before the exchange, for a learned `structure`."""
+    """Return the server's state before the exchange, for a learned `structure`.
+
+    Of mixed data its columns are the coded ones: an edge joins all those of its ends.
+    """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
-    figures = np.empty((0, len(FIGURES), 2))
-    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), nobody, figures)
+    figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
+    coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, filling=NOTHING_FILLED)
+    joined = structure.adjacency[np.ix_(owners, owners)]
+    return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures)
 
 
 def moments_packing(d: int) -> Packing:
@@ -130,15 +144,25 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def _units(schema: Schema, asked: Broadcast) -> FloatArray:
-    units = of_columns(schema)
-    return np.ones(1) if asked.rows else of_moments(units)
+    return np.ones(1) if asked.rows else of_moments(coded_units(schema))
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with its rows, and their moments: where cells are empty, those expected."""
     own = about_own_means(table, schema)
-    place, silos, rows = schema.silos.index(silo), len(schema.silos), sum(schema.rows.values())
-    return Silo(table, own.mean, own.products, place, silos, rows)
+    coding, place = coding_of(schema), schema.silos.index(silo)
+    coded = coding.coded(table)
+    there = columns_of(coded).known > 0 if schema.gaps else np.ones(coding.size, np.bool_)
+    return Silo(
+        table=coded,
+        there=there,
+        means=own.mean,
+        products=own.products,
+        numbers=~np.array(coding.discrete, np.bool_)[coding.owners],
+        place=place,
+        silos=len(schema.silos),
+        all_rows=sum(schema.rows.values()),
+    )
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
@@ -153,10 +177,11 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         own = silo.products / rows
         rest_means = (asked.means - inside * means) / (1 - inside)
         rest = (asked.within - inside * own) / (1 - inside)
-        figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
-        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents, rows))
+        apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
+        figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0))
+        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents & silo.numbers, rows))
     figures[silo.place, 2] = _outlying(silo.table)
-    figures[silo.place, 3] = _greatest(_bent(silo.table, means, asked.within, asked.parents))
+    figures[silo.place, 3] = _greatest(_bent(silo.table, means, asked.within, asked.parents & silo.numbers))
     return Reply(figures.ravel())
 
 
@@ -199,6 +224,7 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
         return _predicted(rows - means, weights, fitted)
 
     counted, *sums = summed(table, lambda rows: of(rows).sum(axis=1))
+    enough = counted >= LEAST_ROWS
     middle = np.array(sums) / np.maximum(counted, 1)
 
     def products_of(rows: FloatArray) -> FloatArray:
@@ -208,7 +234,7 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
 
     left, bent, together = summed(table, products_of)
     found = np.zeros(len(S))
-    found[fitted] = np.divide(together**2, left * bent, out=np.zeros(len(fitted)), where=left * bent > 0)
+    found[fitted] = np.divide(together**2, left * bent, out=np.zeros(len(fitted)), where=enough & (left * bent > 0))
     return found
 
 

@@ -25,7 +25,7 @@ from ..core.schema import FloatArray, Schema
 from ..score.procedures import BOSS, search_blocks
 from ..score.settings import SearchSettings
 from ..statistics.blocks import FEW, blocks_of_covariance
-from ..statistics.coding import coding_of
+from ..statistics.coding import coded_names, coding_of
 from ..statistics.moments import ROUNDING
 from ..statistics.rows import require_codes
 
@@ -42,7 +42,7 @@ Summed = Literal["centred", "pairs", "means"]
 
 def summed_columns(schema: Schema, how: Summed) -> Schema:
     """Return the public schema of what is summed: coded columns, and of each silo the number of rows or pairs."""
-    names = coding_of(schema).names
+    names = coded_names(schema)
     rows = {silo: count // 2 for silo, count in schema.rows.items()} if how == "pairs" else schema.rows
     return Schema((*names, CONSTANT) if how == "means" else names, rows)
 

@@ -101,9 +101,7 @@ def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, 
     measured = np.ones(len(columns.variables), np.bool_)
     if schema.kind == "mixed":
         if not isinstance(table, np.ndarray):
-            raise BadInput(
-                f"silo {silo}: secure-sum holds mixed rows in memory, and these are too many: try secure-boss"
-            )
+            raise BadInput(f"silo {silo}: secure-sum holds mixed rows in memory, these are too many: try secure-boss")
         table = mixed.coded_rows(table, schema, silo, settings.summed)
         measured = mixed.measured(schema, settings.summed)
     elif reach and isinstance(table, np.ndarray):

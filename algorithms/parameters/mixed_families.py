@@ -34,7 +34,7 @@ from .tables import smoothed
 MOST_CELLS = 1 << 15
 """of a table; a discrete variable whose table had more is regressed on the indicators of its parents"""
 TINY = 1e-12
-NEWTON = 12
+NEWTON = 30
 """steps, at most"""
 SETTLED = 1e-7
 """gain in mean log-likelihood below which the regressions are fitted"""

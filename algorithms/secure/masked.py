@@ -51,7 +51,8 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
         _check_means(columns.means, schema, silo)
         squares = columns.variances / np.array(schema.units) ** 2
         squares = np.where(squares == 0, 1.0, squares)
-    for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
+    outside = (squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)
+    for j in np.flatnonzero(outside & ~schema.discrete):
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
             f"of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"

@@ -40,15 +40,6 @@ class Coding:
         ends = np.cumsum(self.widths)
         return tuple(np.arange(end - width, end) for end, width in zip(ends, self.widths, strict=True))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each coded column: that of the variable, with the code of the level it indicates."""
-        return tuple(
-            f"{name}={code}" if discrete else name
-            for name, width, discrete in zip(self.variables, self.widths, self.discrete, strict=True)
-            for code in range(1, width + 1)
-        )
-
     def of(self, variables: Sequence[int]) -> "Coding":
         """Return how these `variables` alone, by their numbers, are coded."""
         chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
@@ -59,7 +50,7 @@ class Coding:
         return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
 
     def rows(self, rows: NDArray[np.float64]) -> FloatArray:
-        """Return the coded `rows` `[n, D]` of `[n, d]`: an empty cell leaves its whole block empty."""
+        """Return the coded `rows` `[n, D]` of `[n, d]`: an empty cell (NaN, or the code −1) leaves its block empty."""
         if not any(self.discrete):
             return rows
         out = np.empty((len(rows), self.size))
@@ -68,7 +59,7 @@ class Coding:
                 out[:, block[0]] = rows[:, j]
                 continue
             out[:, block] = rows[:, j, None] == np.arange(1, len(block) + 1)
-            out[np.ix_(np.isnan(rows[:, j]), block)] = np.nan
+            out[np.ix_(np.isnan(rows[:, j]) | (rows[:, j] < 0), block)] = np.nan
         return out
 
 
@@ -94,6 +85,15 @@ def coding_of(schema: Schema) -> Coding:
     discrete = tuple(name in schema.levels for name in schema.variables)
     widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
     return Coding(schema.variables, widths, discrete)
+
+
+def coded_names(schema: Schema) -> tuple[str, ...]:
+    """Return a name for each coded column, `[D]`: that of a continuous variable, or with the level it indicates."""
+    return tuple(
+        f"{name}={level}" if level else name
+        for name in schema.variables
+        for level in (schema.levels[name][1:] if name in schema.levels else ("",))
+    )
 
 
 def coded_units(schema: Schema) -> FloatArray:

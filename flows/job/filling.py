@@ -16,7 +16,7 @@ from fedbnsl.algorithms.score.secure_search import SecureSearch
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 
-from .job import Job
+from .job import Filled, Job
 from .session import Session
 from .step import Stepped, step
 
@@ -40,26 +40,39 @@ def with_filling(job: Job, session: Session) -> Job:
     if schema.kind != "discrete":
         settings = ExpectationMaximisation(masked=hidden)
         found = _answered(step(job, session, AlgorithmSpec("em", settings), "em"))
-        return replace(job, filling=found.last.server.filling, filled=found.traffic)
-    return _stochastic_em(job, session, masked=hidden) if entry.fills else job
+        filling, exchanges = found.last.server.filling, found.last.number
+        said = f"second moments are those expected, by EM in {exchanges} exchanges"
+        return replace(job, filling=filling, filled=Filled(_said(schema, said), exchanges, found.bytes_sent))
+    if entry.fills:
+        return _stochastic_em(job, session, masked=hidden)
+    return replace(job, filled=Filled(_said(schema, "each test leaves out the rows without a cell that it needs")))
+
+
+def _said(schema: Schema, how: str) -> str:
+    """Return how many cells are empty and what was done about it, as a sentence."""
+    empty = sum(sum(counts) for counts in schema.empty.values())
+    share = empty / (sum(schema.rows.values()) * len(schema.variables))
+    return f"{100 * share:.2g} % of the cells are empty: {how}. That is right if what is there tells which are empty."
 
 
 def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:
     """Return `job` with the network that the last search gave: its graph, and tables of the silos' filled rows."""
     search = AlgorithmSpec(SEARCH, SecureSearch(score="bic", seed=job.seed))
-    graphs: list[NDArray[np.bool_]] = []
+    schema, graphs, exchanges, sent = session.schema, list[NDArray[np.bool_]](), 0, 0
     for number in range(1, MOST + 1):
         found = _answered(step(job, session, search, f"filling-{number}-search"))
+        exchanges, sent = exchanges + found.last.number, sent + found.bytes_sent
         graph = registry.build(search).structure(found.last.server)
-        dag = extension(graph).dag
-        assert dag is not None
         if any((graph.adjacency == before).all() for before in graphs):
             break
         graphs.append(graph.adjacency)
+        dag = extension(graph).dag
+        assert dag is not None
         counts = _answered(_tables(job, session, dag, f"filling-{number}-tables", masked=masked))
-        filling = Filling(dag=dag, tables=_flat(counts, session.schema), rows=session.schema.pairs_together)
-        job = replace(job, filling=filling, filled=job.filled + found.traffic + counts.traffic)
-    return job
+        exchanges, sent = exchanges + 1, sent + counts.bytes_sent
+        job = replace(job, filling=Filling(dag=dag, tables=_flat(counts, schema), rows=schema.pairs_together))
+    said = f"they are drawn from a network that was learned {len(graphs)} times, in {exchanges} exchanges"
+    return replace(job, filled=Filled(_said(schema, said), exchanges, sent))
 
 
 def _tables(job: Job, session: Session, dag: NDArray[np.bool_], name: str, *, masked: bool) -> Stepped:

@@ -5,12 +5,21 @@ from typing import Any
 
 from fedbnsl.algorithms.core.filling import NOTHING_FILLED, Filling
 from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
-from fedbnsl.algorithms.core.protocol import Traffic
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 
-NO_TRAFFIC = Traffic()
+
+@dataclass(frozen=True)
+class Filled:
+    """How silos came to know of their empty cells: in words, in how many exchanges, and the bytes these sent."""
+
+    said: str = ""
+    exchanges: int = 0
+    bytes_sent: int = 0
+
+
+NOT_FILLED = Filled()
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,8 @@ class Job:
     """of each column, for masked sums; empty where none were asked for"""
     filling: Filling = NOTHING_FILLED
     """what silos are to know of their empty cells"""
-    filled: Traffic = NO_TRAFFIC
-    """what the exchanges about empty cells sent"""
+    filled: Filled = NOT_FILLED
+    """how that was found out"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
 

@@ -100,6 +100,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | diagnosed.metrics)
+        | {"filling_exchanges": job.filled.exchanges, "filling_bytes": job.filled.bytes_sent}
         | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -107,7 +108,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         refit=fitted.refit if fitted else {},
         parameters=model,
         diagnosed=diagnosed,
-        basis=algorithm.basis(last.server) or registry.rests_on(job.spec, scored.structure),
+        basis=_basis(job, algorithm, last.server, scored.structure),
         asked=job.asked,
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
@@ -115,6 +116,12 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         confidence=sure,
         notes=session.notes,
     )
+
+
+def _basis(job: Job, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
+    """Return what the directions rest on, and what was done about empty cells."""
+    rests = algorithm.basis(server) or registry.rests_on(job.spec, structure)
+    return (*rests, job.filled.said) if job.filled.said else rests
 
 
 def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
