@@ -41,7 +41,7 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
     codes = [name for name in numeric if name in schema.levels]
     if codes:
         yield (
-            f"codes: {_listed(codes, 12)} hold few whole numbers, which are read as labels; for one that holds quantities "
+            f"codes: {_listed(codes, 12)} hold few whole numbers, which are read as labels; for one of quantities "
             f'say {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
         )
     few = [name for name in numeric if name not in schema.levels and _few(columns[name])]
@@ -130,8 +130,7 @@ def _zeros_apart(column: JointColumn) -> dict[str, int]:
     sized = [part for part in column.parts.values() if part.size is not None]
     if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
         return {}
-    zeros = {silo: part.zeros or part.filled * (part.labels == ("0",)) for silo, part in column.parts.items()}
-    return {silo: count for silo, count in zeros.items() if count}
+    return {silo: part.zeros for silo, part in column.parts.items() if part.zeros}
 
 
 def _listed(names: Iterable[str], most: int = SHOWN) -> str:
