@@ -131,8 +131,10 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
         owners = read_table(path, Declared(form=said.form, reading=Reading(only=(by,)))).labels(by)
     table = read_table(path, by_itself)
     found = agreed(str(path), lambda asked: {WHOLE: table.profile()}, by_itself, {WHOLE: str(path)})
-    whole = FederatedData(found.schema, {WHOLE: table.rows(found.schema)}, None, {}, {"kind": found.schema.kind})
-    return replace(whole, notes=found.notes), owners
+    schema = replace(found.schema, aside={})
+    aside = {name: why for name, why in found.schema.aside.items() if name != by}
+    notes = (*(f"{name} was left out: {why}" for name, why in aside.items()), *found.notes)
+    return FederatedData(schema, {WHOLE: table.rows(found.schema)}, None, {}, {"kind": schema.kind}, notes), owners
 
 
 def _give(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:

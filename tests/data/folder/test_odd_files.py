@@ -62,7 +62,7 @@ CASES = {
     "bars": Case({"a.csv": b"x|y\n1.5|2\n3.25|-4\n0.5|6\n"}, NUMBERS),
     "two separators": Case(
         {"a.csv": b"x;u,y;v\n1;2,3;4\n5;6,7;8\n"},
-        refused='a.csv: its columns may be separated by commas or semicolons; say which in about.json',
+        refused="a.csv: its columns may be separated by commas or semicolons; say which in about.json",
     ),
     "the same, declared to be one": Case(
         {"a.csv": b"x;u,y;v\nr;2,s;4\nq;6,t;8\nr;2,s;4\n"},
