@@ -1,7 +1,7 @@
 """The Python API: `from fedbnsl import learn, prepare`."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from .engines.inline import job_inline, run_inline
 from .job.check import check
 from .job.reading import reading_of
 from .make import form_of, make
-from .options.learn import LearnOptions, LearnSettings, Missing
+from .options.learn import Columns, LearnOptions, LearnSettings, Missing
 from .options.model import one_line
 from .options.prepare import recipe
 from .servers.environment import prepare_environment
@@ -115,8 +115,8 @@ def learn(
     delta: float | None = DEFAULTS.delta,
     budget: float | None = DEFAULTS.budget,
     secure: bool = DEFAULTS.secure,
-    ignore: Sequence[str] = (),
-    only: Sequence[str] = (),
+    ignore: Columns = DEFAULTS.ignore,
+    only: Columns = DEFAULTS.only,
     missing: Missing = DEFAULTS.missing,
     knowledge: str | None = DEFAULTS.knowledge,
     required_arcs: str | None = DEFAULTS.required_arcs,
@@ -140,7 +140,6 @@ def learn(
     """
     given = locals()
     told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
-    told |= {name: value if isinstance(value := told[name], str) else list(value) for name in ("ignore", "only")}
     told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
     with one_line():
         settings = LearnSettings.model_validate(told)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.bif import format_bif, why_no_bif
+from fedbnsl.algorithms.parameters.bif import format_bif
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Network
@@ -61,14 +61,14 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 def model_file(result: RunResult) -> dict[str, str]:
     """Return the file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
 
-    Empty if there is no network, or BIF has no words for its labels.
+    Empty if there is no network.
     """
     network = result.parameters.network
     if network is None:
         return {}
     if not isinstance(network, DiscreteNetwork):
         return {"model.json": json.dumps(as_json(network), indent=1, ensure_ascii=False) + "\n"}
-    return {} if why_no_bif(network) else {"model.bif": format_bif(network)}
+    return {"model.bif": format_bif(network)}
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:

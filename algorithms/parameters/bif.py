@@ -1,8 +1,9 @@
 """Discrete networks as text in the Bayesian Interchange Format (BIF 0.15), as the bnlearn repository writes them.
 
 Reading is one pass of three patterns over the text, and each table's numbers at once, so that the largest published
-networks take a second. Labels may be anything without commas and brackets: `<5`, `12+`, `Asy/Patch`. Numbers are
-written so that reading them gives the same bits; pgmpy reads what is written here, whatever the labels are.
+networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; those with commas, quotes or brackets are written with
+the codes of these letters, as `a%2Cb`. Numbers are written so that reading them gives the same bits; pgmpy reads what
+is written here, whatever the labels are, and leaves such codes as they are.
 """
 
 import math
@@ -17,8 +18,9 @@ from ..core.schema import FloatArray
 from ..errors import BadInput, shown
 from .networks import DiscreteNetwork
 
-UNWRITABLE = re.compile(r'[,;(){}|"\r\n]|//|/\*')
-"""what ends a name in BIF, even in quotes"""
+RESERVED = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
+"""what ends a name in BIF, even in quotes, and a % that would be taken for such a letter written"""
+WRITTEN = re.compile("%(2[2589CF]|3B|7[BCD])")
 NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
 PROPERTIES = r"(?:property[^;]*;\s*)*"
 SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|network\s[^{]*\{[^}]*\})+", re.DOTALL)
@@ -35,21 +37,19 @@ MOST_NUMBERS = 10**8
 """in one table: more would not fit into memory"""
 
 
-def why_no_bif(network: DiscreteNetwork) -> str | None:
-    """Return in words why `network` cannot be written as BIF, None if it can."""
-    for name in network.variables:
-        for kind, word in (("variable", name), *((f"label of {name}", label) for label in network.levels[name])):
-            if UNWRITABLE.search(word):
-                return f"BIF cannot say the {kind} '{word}'"
-    return None
-
-
 def format_bif(network: DiscreteNetwork) -> str:
-    """Return `network` as the text of a BIF file. Raises `ValueError` for a name or label that BIF cannot say."""
-    reason = why_no_bif(network)
-    if reason:
-        raise ValueError(reason)
+    """Return `network` as the text of a BIF file; letters that end a name in BIF are written as in `written_name`."""
     return "".join(_blocks(network))
+
+
+def written_name(name: str) -> str:
+    """Return a name or label as BIF and pgmpy can read it: `a%2Cb` for `a,b`, as in an address of the web."""
+    return RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def read_name(name: str) -> str:
+    """Return the name or label that `written_name` has written."""
+    return WRITTEN.sub(lambda found: chr(int(found[1], 16)), name)
 
 
 def _blocks(network: DiscreteNetwork) -> Iterator[str]:
@@ -74,7 +74,8 @@ def _quoted_all(names: Iterable[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return f'"{name}"' if re.search(r"\s", name) else name
+    written = written_name(name)
+    return f'"{written}"' if re.search(r"\s", written) else written
 
 
 def _joined_numbers(row: list[float]) -> str:
@@ -208,7 +209,7 @@ def _parsed_names(text: str) -> tuple[str, ...]:
 
 
 def _unquoted(name: str) -> str:
-    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name
+    return read_name(name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name)
 
 
 def _skip(text: str, position: int) -> int:

@@ -59,20 +59,29 @@ AsNumbers = Callable[[str], bool | None]
 """whether a column is to be read as numbers; None: if it has fractions"""
 
 
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What was read of a file."""
+
+    columns: list[Column | Numbers]
+    left_out: tuple[str, ...] = ()
+    """the columns that were not to be kept"""
+    notes: tuple[str, ...] = ()
+    """how it was read where that is not beyond doubt"""
+
+
 def read_columns(path: Path, form: Form = NO_FORM) -> list[Column]:
     """Read `path` (.csv, .csv.gz, .tsv or .parquet): a header of names, then cells of any text; a missing one is "".
 
     Names lose the spaces around them, cells keep them. Raises `BadInput` naming file and line: no such file, empty, no
     text, columns without or with the same name, a row of another length.
     """
-    read, _ = read_typed(path, form, lambda name: False)
-    return [column for column in read if isinstance(column, Column)]
+    read = read_typed(path, form, lambda name: False)
+    return [column for column in read.columns if isinstance(column, Column)]
 
 
-def read_typed(
-    path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[str], bool] = lambda name: True
-) -> tuple[list[Column | Numbers], tuple[str, ...]]:
-    """Read those columns of `path` that are to be kept, and say how it was read where that is not beyond doubt.
+def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[str], bool] = lambda name: True) -> Read:
+    """Read those columns of `path` that are to be kept.
 
     Columns of numbers are read as such `as_numbers` says, unless a cell is neither a number nor a mark of a missing
     value: then they are text, and so are all others. Raises `BadInput` as `read_columns` does.
@@ -81,9 +90,8 @@ def read_typed(
         raise BadInput(f"{path}: no such file")
     try:
         if path.suffix.lower() == ".parquet":
-            return _parquet_columns(path, as_numbers, keep), ()
-        text = read_text(path, form)
-        return _text_columns(path, text, as_numbers, keep), ("it is read as cp1252",) * text.legacy
+            return _read_parquet(path, as_numbers, keep)
+        return _read_text(path, read_text(path, form), as_numbers, keep)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
@@ -120,12 +128,19 @@ def first_fault(
     return f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
 
 
-def _text_columns(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> list[Column | Numbers]:
-    import pyarrow  # type: ignore[import-untyped]
-
+def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
     header = read_header(path, text)
     kept = [name for name in header if keep(name)]
-    numeric = _numeric(text, header, kept, as_numbers)
+    left_out = tuple(name for name in header if name not in kept)
+    columns = _text_columns(path, text, header, kept, _numeric(text, header, kept, as_numbers))
+    return Read(columns, left_out, ("it is read as cp1252",) * text.legacy)
+
+
+def _text_columns(
+    path: Path, text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
+) -> list[Column | Numbers]:
+    import pyarrow  # type: ignore[import-untyped]
+
     for attempt in [numeric, set[str]()] if numeric else [numeric]:
         try:
             return _arrow_columns(text, header, kept, attempt)
@@ -204,7 +219,7 @@ def _pointed(cell: str, decimal: str) -> str:
     return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
-def _parquet_columns(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> list[Column | Numbers]:
+def _read_parquet(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
     frame, header = read_frame(path)
     columns: list[Column | Numbers] = []
     for v, name in enumerate(header):
@@ -216,7 +231,7 @@ def _parquet_columns(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bo
             columns.append(Numbers(name, _finite(path, name, series.to_numpy(dtype=np.float64, na_value=np.nan))))
         else:
             columns.append(_factorized(name, series))
-    return columns
+    return Read(columns, tuple(name for name in header if not keep(name)))
 
 
 def _finite(path: Path, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

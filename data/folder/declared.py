@@ -74,9 +74,9 @@ class Declared:
         """Whether a column of times would make the data time series."""
         return self.kind is None and not self.levels and not self.columns
 
-    def of_complete(self, variables: tuple[str, ...]) -> "Declared":
-        """Return the same for rows that have all `variables`."""
-        return replace(self, complete=variables)
+    def of_complete(self, kinds: Mapping[str, ColumnKind]) -> "Declared":
+        """Return the same for rows that have all variables, whose `kinds` are known by now."""
+        return replace(self, complete=tuple(kinds), columns=kinds)
 
 
 NOTHING_DECLARED = Declared()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from .declared import Declared
+from .declared import ColumnKind, Declared
 from .joint import Joint, joint_schema
 from .profile import Profile
 
@@ -21,12 +21,14 @@ def agreed(place: str, ask: Ask, declared: Declared, names: Mapping[str, str] | 
     if declared.reading.missing == "model" or not found.schema.gaps:
         return found
     while True:
-        variables = found.schema.variables
-        asked = declared.of_complete(variables)
-        again = joint_schema(place, _among(ask(asked), variables), asked, names)
-        schema = replace(again.schema, aside=found.schema.aside | again.schema.aside)
-        found = replace(found, schema=schema, notes=again.notes)
-        if schema.variables == variables:
+        schema = found.schema
+        kinds: dict[str, ColumnKind] = {
+            name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
+        }
+        asked = declared.of_complete(kinds)
+        again = joint_schema(place, _among(ask(asked), schema.variables), asked, names).schema
+        found = replace(found, schema=replace(again, kind=schema.kind, aside=schema.aside | again.aside))
+        if again.variables == schema.variables:
             return found
 
 

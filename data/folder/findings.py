@@ -130,8 +130,7 @@ def _zeros_apart(column: JointColumn) -> dict[str, int]:
     sized = [part for part in column.parts.values() if part.size is not None]
     if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
         return {}
-    zeros = {silo: part.zeros or part.filled * (part.labels == ("0",)) for silo, part in column.parts.items()}
-    return {silo: count for silo, count in zeros.items() if count}
+    return {silo: part.zeros for silo, part in column.parts.items() if part.zeros}
 
 
 def _listed(names: Iterable[str], most: int = SHOWN) -> str:

@@ -51,9 +51,9 @@ def joint_schema(
         _check_rows(names[silo], profiles[silo].rows, complete=bool(declared.complete))
     columns = joint_columns({silo: profiles[silo] for silo in silos})
     kinds = _kinds(place, columns, declared)
-    aside, notes = dict[str, str](), list[str]()
+    aside, notes = _left_out(place, profiles, declared), list[str]()
     if not declared.reading.private:
-        aside = {
+        aside |= {
             name: why
             for name, column in columns.items()
             if (
@@ -67,11 +67,13 @@ def joint_schema(
             )
         }
     for name in aside:
-        del columns[name]
+        columns.pop(name, None)
     if not columns:
         why = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(aside.items())[:3])
         raise BadInput(f"{place}: no column is left to learn from: {why or 'all are left out'}")
     kind = _kind_of_table(declared, {kinds[name] for name in columns})
+    if declared.reading.private:
+        _check_levels_public(place, {name for name in columns if kinds[name] == "discrete"} - set(declared.levels))
     levels, joined = dict[str, tuple[str, ...]](), dict[str, tuple[str, ...]]()
     for name in columns:
         if kinds[name] == "discrete":
@@ -91,6 +93,15 @@ def joint_schema(
         notes += [f"{silo}: {note}" for silo in silos for note in profiles[silo].notes]
         notes += findings(schema, columns, declared, {name: twins for name, twins in joined.items() if twins})
     return Joint(schema, tuple(notes))
+
+
+def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -> dict[str, str]:
+    """Return the columns that were to be left out, with why; raises `BadInput` for one that no silo has."""
+    there = dict.fromkeys(name for profile in profiles.values() for name in profile.left_out)
+    for name in declared.reading.ignore:
+        if name not in there:
+            raise BadInput(f"{place}: --ignore: {shown(name)} is not a column of any silo")
+    return {name: declared.reading.leaves_out(name) or "" for name in there}
 
 
 def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str]) -> None:
@@ -188,15 +199,19 @@ def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> t
     """Return the levels of a discrete column, and which spellings were joined to make them."""
     if name in declared.levels:
         return tuple(declared.levels[name]), ()
-    if declared.reading.private:
-        raise BadInput(
-            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
-            "declare them in about.json for a private run"
-        )
     levels, joined = joined_levels(column.labels or ())
     if len(levels) > MOST_LEVELS and name not in declared.columns:
         raise BadInput(f"{place}: column {shown(name)}: {len(levels)} levels over all silos, more than {MOST_LEVELS}")
     return levels, joined
+
+
+def _check_levels_public(place: str, undeclared: set[str]) -> None:
+    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
+    for name in sorted(undeclared):
+        raise BadInput(
+            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            "declare them in about.json for a private run"
+        )
 
 
 def _check_rows(place: str, rows: int, *, complete: bool) -> None:

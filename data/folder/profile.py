@@ -73,6 +73,8 @@ class Profile:
     columns: dict[str, ColumnProfile]
     notes: tuple[str, ...] = ()
     """how the file was read where that is not beyond doubt"""
+    left_out: tuple[str, ...] = ()
+    """the columns that were to be left out"""
 
     @property
     def variables(self) -> tuple[str, ...]:

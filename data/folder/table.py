@@ -28,6 +28,7 @@ class Table:
     columns: dict[str, Column | Numbers]
     declared: Declared
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -47,9 +48,9 @@ class Table:
             self._refuse_empty(complete, "and --missing refuse takes no such table")
         table = self
         if complete and reading.missing == "complete-rows":
-            table = self.part(np.flatnonzero(~np.any([self._empty(name) for name in complete], axis=0)))
-        notes = () if reading.private else self.notes
-        return Profile(len(table), {name: table._profile(name, whole=table is self) for name in table.columns}, notes)
+            table = self._complete(complete)
+        columns = {name: table._profile(name, whole=table is self) for name in table.columns}
+        return Profile(len(table), columns, () if reading.private else self.notes, self.left_out)
 
     def rows(self, schema: Schema) -> NDArray[Any]:
         """Return the table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
@@ -58,6 +59,8 @@ class Table:
         """
         there = [name for name in self.columns if name not in schema.aside]
         check_same_columns(self.path, there, schema.variables, "the schema")
+        if schema.complete_rows:
+            return self._complete(schema.variables).rows(replace(schema, complete_rows=False))
         texts = {name: self._text(name) for name in schema.variables if self._is_text(name, schema)}
         self._check({name: self._misfits(column, schema.levels.get(name)) for name, column in texts.items()})
         columns = []
@@ -66,19 +69,11 @@ class Table:
                 columns.append(self._codes(texts[name], schema))
             else:
                 columns.append(self._numbers(name))
-        table = np.ascontiguousarray(np.column_stack(columns))
-        if schema.complete_rows:
-            empty = table < 0 if schema.kind == "discrete" else np.isnan(table)
-            table = np.ascontiguousarray(table[~empty.any(axis=1)])
-        return table
+        return np.ascontiguousarray(np.column_stack(columns))
 
     def part(self, rows: NDArray[np.intp]) -> "Table":
         """Return the table of these `rows`, by number."""
         return replace(self, columns={name: _part(column, rows) for name, column in self.columns.items()})
-
-    def without(self, name: str) -> "Table":
-        """Return the table without one of its columns."""
-        return replace(self, columns={other: column for other, column in self.columns.items() if other != name})
 
     def labels(self, name: str) -> list[str]:
         """Return the label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
@@ -86,6 +81,10 @@ class Table:
         self._check({name: empty_cells(column.cells)})
         labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
+
+    def _complete(self, names: Sequence[str]) -> "Table":
+        """Return the table of those rows that have a cell in each of these columns."""
+        return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
 
     def _check_declared(self) -> None:
         """Raise `BadInput` for the first cell that is not what is declared of its column."""
@@ -211,19 +210,19 @@ def read_table(path: Path, declared: Declared = NOTHING_DECLARED) -> Table:
         kind = declared.kind_of(name)
         return False if kind == "discrete" or name in declared.marks else True if kind == "continuous" else None
 
-    columns, notes = read_typed(path, declared.form, as_numbers, declared.keeps)
-    return Table(path, {column.name: column for column in columns}, declared, notes)
+    read = read_typed(path, declared.form, as_numbers, declared.keeps)
+    return Table(path, {column.name: column for column in read.columns}, declared, read.notes, read.left_out)
 
 
 def read_variables(path: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> Table:
     """Read those columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
-    columns, _ = read_typed(
+    read = read_typed(
         path,
         declared.form,
         lambda name: name not in schema.levels and name not in declared.marks,
         lambda name: name in schema.variables,
     )
-    return Table(path, {column.name: column for column in columns}, declared)
+    return Table(path, {column.name: column for column in read.columns}, declared)
 
 
 def _part(column: Column | Numbers, rows: NDArray[np.intp]) -> Column | Numbers:

@@ -131,14 +131,16 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
         owners = read_table(path, Declared(form=said.form, reading=Reading(only=(by,)))).labels(by)
     table = read_table(path, by_itself)
     found = agreed(str(path), lambda asked: {WHOLE: table.profile()}, by_itself, {WHOLE: str(path)})
-    whole = FederatedData(found.schema, {WHOLE: table.rows(found.schema)}, None, {}, {"kind": found.schema.kind})
-    return replace(whole, notes=found.notes), owners
+    schema, rows = found.schema, table.rows(found.schema)
+    aside = {name: why for name, why in found.schema.aside.items() if name != by}
+    notes = (*(f"{name} was left out: {why}" for name, why in aside.items()), *found.notes)
+    return FederatedData(schema, {WHOLE: rows}, None, {}, {"kind": schema.kind}, notes), owners
 
 
 def _give(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:
-    """Give every silo its rows. Raises `BadInput` for a column that would be set aside, as no silo has two values."""
+    """Give every silo its rows; columns that were set aside are no longer in its table."""
     made = dealt(whole, parts, {})
-    return replace(made, notes=whole.notes)
+    return replace(made, schema=replace(made.schema, aside={}), notes=whole.notes)
 
 
 def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:

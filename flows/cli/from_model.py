@@ -81,7 +81,7 @@ def plain(annotation: Any) -> Any:
 
 def repeated(field: FieldInfo) -> bool:
     """Say whether the option may be given again and again: that of a dictionary, as `-p KEY=VALUE`, or of names."""
-    return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == list[str]
+    return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == tuple[str, ...]
 
 
 def value_of(field: FieldInfo, word: Any) -> Any:

@@ -25,9 +25,10 @@ def check(job: Job, schema: Schema) -> None:
         fitting = ", ".join(
             other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds and one.gaps
         )
+        others = f"take {fitting}, or " if fitting else ""
         raise BadInput(
-            f"{name} needs complete tables: {job.dataset} has empty cells, which {fitting} can learn from; or leave "
-            "out the rows that have one, by --missing complete-rows"
+            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}leave out the rows that have "
+            "one, by --missing complete-rows"
         )
     _check_streams(job, schema)
     if entry.needs_truth and job.truth is None:

@@ -12,5 +12,5 @@ def reading_of(options: LearnOptions) -> Reading:
     )
 
 
-def _stripped(names: list[str]) -> tuple[str, ...]:
+def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip())

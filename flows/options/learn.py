@@ -34,7 +34,8 @@ Algorithm = Annotated[
 ]
 
 
-Columns = Annotated[list[str], BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)]
+Columns = tuple[str, ...]
+Listed = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
 
 
 class LearnOptions(Options):
@@ -78,13 +79,15 @@ class LearnOptions(Options):
     ignore: Annotated[
         Columns,
         Field(title="Ignore", description="Columns to leave out, as if they were not there; commas between them."),
+        Listed,
         OnCommandLine(value="COLUMNS"),
-    ] = Field(default_factory=list)
+    ] = ()
     only: Annotated[
         Columns,
         Field(title="Only", description="The columns to learn from, all others left out; commas between them."),
+        Listed,
         OnCommandLine(value="COLUMNS"),
-    ] = Field(default_factory=list)
+    ] = ()
     missing: Annotated[
         Missing,
         Field(

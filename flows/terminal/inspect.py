@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import profiles_of, read_folder
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.tracking.report.data import data_header, data_rows, rows_line
+from fedbnsl.tracking.report.data import aside_by_reason, data_header, data_rows, rows_line
 
 from ..job.reading import reading_of
 from ..options.learn import LearnOptions
@@ -39,8 +39,8 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     for row in data_rows(schema, holds):
         table.add_row(*row)
     out.print(table)
-    for name, why in schema.aside.items():
-        out.print(f"set aside: {name}: {why}", soft_wrap=True)
+    for why, names in aside_by_reason(schema).items():
+        out.print(f"set aside: {', '.join(names)}: {why}", soft_wrap=True)
     for note in notes:
         out.print(f"note: {note}", soft_wrap=True)
 

@@ -35,8 +35,11 @@ def test_frames_of_labels_are_discrete_data_and_their_model_can_be_asked():
     assert found.model.check_model()
     assert set(found.model.simulate(5, seed=1, show_progress=False)["grass"]) <= {"dry", "wet"}
     frames["b"].loc[3, "grass"] = ""
-    with pytest.raises(BadInput, match=r"^b\.csv: line 5, column 'grass': the cell is empty$"):
-        learn(frames, "fed-pc")
+    with pytest.raises(BadInput, match=r"^b: row 4, column 'grass': the cell is empty, and --missing refuse takes"):
+        learn(frames, "fed-pc", missing="refuse")
+    complete = learn(frames, "fed-pc", missing="complete-rows")
+    assert complete.result.schema.rows == {"a": 300, "b": 299}
+    assert learn(frames, "fed-pc", ignore=["grass"], missing="refuse").result.schema.variables == ("rain",)
 
 
 def test_prepare_returns_the_data_and_writes_them(tmp_path):

@@ -29,9 +29,9 @@ def folder(tmp_path):
 BAD = {
     "missing column": ("a,b\n1,2\n2,1\n", ["two.csv", "'c'", "missing"]),
     "non-numeric cell": (ROWS.replace("5,1", "x,1"), ["two.csv", "line 4", "'b'", "'x'", "not a number"]),
-    "NaN": (ROWS.replace("5,1", "nan,1"), ["two.csv", "line 4", "'b'", "'nan'"]),
+    "NaN": (ROWS.replace("5,1", "nan,1"), ["two.csv", "line 4", "'b'", "empty", "--missing refuse"]),
     "empty cell": (ROWS.replace("5,1", ",1"), ["two.csv", "line 4", "'b'", "empty"]),
-    "constant column": ("a,b,c\n1,2,7\n2,1,7\n3,5,7\n", ["two.csv", "'c'", "constant", "7"]),
+    "infinite cell": (ROWS.replace("5,1", "inf,1"), ["two.csv", "line 4", "'b'", "'inf' is not finite"]),
     "one row": ("a,b,c\n1,2,3\n", ["two.csv", "one row"]),
     "silos that disagree": (ROWS.replace("c", "d"), ["two.csv", "'c'"]),
 }
@@ -41,7 +41,7 @@ BAD = {
 @pytest.mark.parametrize(("content", "said"), BAD.values(), ids=BAD)
 def test_bad_data_is_one_line_and_nothing_is_written(capsys, folder, tmp_path, content, said, engine):
     (folder / "two.csv").write_text(content)
-    code, out, err = run(capsys, "learn", folder, "--engine", engine, "--out", tmp_path / "out")
+    code, out, err = run(capsys, "learn", folder, "--engine", engine, "--out", tmp_path / "out", "--missing", "refuse")
     assert code == 2
     assert out == ""
     assert err.startswith("error: ")

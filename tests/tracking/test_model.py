@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.bif import format_bif, why_no_bif
+from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, read_name
 from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
@@ -107,9 +107,11 @@ def random_small():
 
 
 @pytest.mark.parametrize("word", ["a,b", "(x)", "x;", "{", 'say "x"', "a//b", "p|q"])
-def test_what_bif_cannot_say_is_not_written(chain, word):
+def test_labels_that_bif_cannot_say_are_in_the_file_of_the_model_all_the_same(chain, word):
+    from pgmpy.readwrite import BIFReader
+
     network = discrete(("no", word))
-    assert str(why_no_bif(network)) == f"BIF cannot say the label of smoke '{word}'"
-    assert model_file(of(chain, network)) == {}
-    with pytest.raises(ValueError, match="BIF cannot say"):
-        format_bif(network)
+    text = model_file(of(chain, network))["model.bif"]
+    assert parse_bif(text).levels["smoke"] == ("no", word)
+    theirs = BIFReader(string=text).get_model().get_cpds("smoke")
+    assert [read_name(label) for label in theirs.state_names["smoke"]] == ["no", word]

@@ -49,6 +49,14 @@ def rows_line(schema: Schema) -> str:
     return f"{sum(rows.values()):,} rows in {len(rows)} silo{'s' * (len(rows) != 1)}: {each}{more}"
 
 
+def aside_by_reason(schema: Schema) -> dict[str, list[str]]:
+    """Return the columns that were set aside, by the reason why."""
+    found: dict[str, list[str]] = {}
+    for name, why in schema.aside.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
 def data_section(result: RunResult) -> list[str]:
     """Return the section on the data: none where there is nothing to say of them."""
     schema = result.schema
@@ -57,7 +65,8 @@ def data_section(result: RunResult) -> list[str]:
     parts = [paragraph(f"{rows_line(schema)}. {LEFT_OUT if schema.complete_rows else MISSING_AT * schema.gaps}")]
     parts += [table(data_header(schema), data_rows(schema), scrolling=len(schema.variables) > 12)]
     if schema.aside:
-        parts += [paragraph("Columns that were set aside:"), table(("column", "why"), list(schema.aside.items()))]
+        rows = [(", ".join(names), why) for why, names in aside_by_reason(schema).items()]
+        parts += [table(("set aside", "why"), rows)]
     return [section("The data", *parts, *(paragraph(f"{note}.") for note in result.notes))]
 
 

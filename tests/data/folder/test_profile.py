@@ -1,0 +1,52 @@
+"""What a silo tells of a column is the same whether it was read as numbers or as text, and nothing of rows if private."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbnsl.data.folder.cells import understood
+from fedbnsl.data.folder.profile import ColumnProfile, of_cells, of_numbers
+
+CELLS = st.lists(
+    st.sampled_from(["1", "2", "0", "-3", "40", "0.5", "250", ""]) | st.integers(-99, 99).map(str),
+    min_size=1,
+    max_size=80,
+)
+
+
+def of_text(texts, **options):
+    distinct, counts = np.unique(texts, return_counts=True)
+    return of_cells(understood([str(text) for text in distinct]), counts, **options)
+
+
+@given(CELLS)
+def test_numbers_and_the_cells_they_stand_in_have_the_same_profile(texts):
+    values = np.array([float(text) if text else np.nan for text in texts])
+    assert of_numbers(values) == of_text(texts)
+    assert of_numbers(values, private=True) == of_text(texts, private=True)
+
+
+def test_a_profile_counts_cells():
+    found = of_text(["1", "2", "2", "x", "NA", "", "1,5"])
+    assert (found.empty, found.numbers, found.words, found.number_like) == (2, 3, 2, 1)
+    assert (found.labels, found.distinct, found.kinds_of_words) == (("1", "1,5", "2", "x"), 4, 2)
+
+
+def test_a_private_profile_has_no_labels_sizes_or_empty_cells():
+    assert of_text(["a", "b", "b", ""], private=True) == ColumnProfile(0, 0, 3, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "size", "apart", "unique", "consecutive"),
+    [
+        ([100.0, 120, 0, 90, 300], 2.0, True, True, False),
+        ([100.0, 120, 0, 1, 300], 2.0, False, True, False),
+        ([3.0, 5, 4, 6], 0.6, True, True, True),
+        ([0.0, 0, 0], None, False, False, False),
+        ([1.5, 2.5, 2.5], 0.4, True, False, False),
+    ],
+)
+def test_what_is_said_of_the_values(values, size, apart, unique, consecutive):
+    found = of_numbers(np.array(values))
+    assert (found.size, found.apart, found.unique, found.consecutive) == (size, apart, unique, consecutive)
