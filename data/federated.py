@@ -34,6 +34,8 @@ class FederatedData:
     truth: Structure | None = None
     silo_weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """what a reader should know about how the tables were read, one line for each finding"""
 
     def __post_init__(self) -> None:
         """Refuse tables, weights or a truth that do not fit the schema: a mistake of the program, not of the user."""
@@ -78,7 +80,7 @@ def pool(data: FederatedData) -> FederatedData:
     )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}
-    return FederatedData(schema, {POOLED: table}, data.truth, outlive_pooling(data.silo_weights), about)
+    return FederatedData(schema, {POOLED: table}, data.truth, outlive_pooling(data.silo_weights), about, data.notes)
 
 
 def outlive_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
@@ -140,5 +142,7 @@ def dealt(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Ma
     """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
     together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
     tables = {silo: together[rows] for silo, rows in parts.items()}
-    schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()})
+    schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})
+    if whole.schema.gaps:
+        schema = with_gaps(schema, tables)
     return FederatedData(schema, tables, whole.truth, {}, {**whole.about, **about})

@@ -1,7 +1,7 @@
 """The Python API: `from fedbnsl import learn, prepare`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,21 +10,22 @@ from typing import Any
 from uuid import uuid4
 
 import networkx as nx
-import numpy as np
 import pandas as pd
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
-from fedbnsl.data.federated import FederatedData, continuous
-from fedbnsl.data.folder.check import check_same_columns, check_table
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.check import check_silo_name
+from fedbnsl.data.folder.declared import READ_ALL, Reading
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
 from .engines.inline import job_inline, run_inline
 from .job.check import check
+from .job.reading import reading_of
 from .make import form_of, make
-from .options.learn import LearnOptions, LearnSettings
+from .options.learn import LearnOptions, LearnSettings, Missing
 from .options.model import one_line
 from .options.prepare import recipe
 from .servers.environment import prepare_environment
@@ -114,6 +115,9 @@ def learn(
     delta: float | None = DEFAULTS.delta,
     budget: float | None = DEFAULTS.budget,
     secure: bool = DEFAULTS.secure,
+    ignore: Sequence[str] = (),
+    only: Sequence[str] = (),
+    missing: Missing = DEFAULTS.missing,
     knowledge: str | None = DEFAULTS.knowledge,
     required_arcs: str | None = DEFAULTS.required_arcs,
     forbidden_arcs: str | None = DEFAULTS.forbidden_arcs,
@@ -136,6 +140,7 @@ def learn(
     """
     given = locals()
     told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
+    told |= {name: value if isinstance(value := told[name], str) else list(value) for name in ("ignore", "only")}
     told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
     with one_line():
         settings = LearnSettings.model_validate(told)
@@ -155,39 +160,26 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
     return data
 
 
-def in_memory(data: Any) -> FederatedData:
+def in_memory(data: Any, reading: Reading = READ_ALL) -> FederatedData:
     """Return `data`, or the data set of one DataFrame a silo; raises `BadInput` as reading a folder does."""
     if isinstance(data, FederatedData):
+        if reading.ignore or reading.only or reading.missing != "model":
+            raise BadInput("ignore, only and missing are for data that are read: this FederatedData has been already")
         return data
     if not isinstance(data, Mapping) or not data:
         raise BadInput(f"data is a {type(data).__name__}: give a folder, a FederatedData, or a dict of DataFrames")
-    if any(not pd.api.types.is_numeric_dtype(kind) for frame in data.values() for kind in frame.dtypes):
-        return _labelled(data)
-    silos = sorted(data)
-    variables = tuple(str(column) for column in data[silos[0]].columns)
-    tables = {}
-    for silo in silos:
-        frame = data[silo].rename(columns=str)
-        check_same_columns(silo, list(frame.columns), variables, silos[0])
-        try:
-            tables[silo] = np.ascontiguousarray(frame[list(variables)].to_numpy(dtype=np.float64))
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"{silo}: {error}") from None
-        check_table(silo, variables, tables[silo])
-    return FederatedData(continuous(tables, variables), tables)
-
-
-def _labelled(frames: Mapping[str, pd.DataFrame]) -> FederatedData:
-    """Return the data set of frames of labels. It is written and read, so that the rules of a folder apply to it."""
+    # The frames are written and read, so that the rules of a folder apply to them.
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
-        for silo, frame in frames.items():
-            frame.to_csv(folder / f"{silo}.csv", index=False)
+        for silo, frame in data.items():
+            check_silo_name(IN_MEMORY, silo)
+            frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
         try:
-            return read_folder(folder)
+            return read_folder(folder, reading)
         except BadInput as error:
-            raise BadInput(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)) from None
+            said = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
+            raise BadInput(said.replace(".parquet", "")) from None
 
 
 def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
@@ -199,12 +191,12 @@ def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
     check_inline(settings)
-    return _learn_inline(settings, data if folder is None else read_folder(folder), folder)
+    read = in_memory(data, reading_of(settings)) if folder is None else read_folder(folder, reading_of(settings))
+    return _learn_inline(settings, read, folder)
 
 
-def _learn_inline(settings: LearnSettings, data: Any, folder: Path | None) -> Learned:
-    """Learn from `data`, which came from `folder` if that is given: then the ledgers beside its files are charged."""
-    tables = in_memory(data)
+def _learn_inline(settings: LearnSettings, tables: FederatedData, folder: Path | None) -> Learned:
+    """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)

@@ -11,6 +11,7 @@ from fedbnsl.tracking.outputs import write_outputs
 from .engines.inline import job_inline, run_inline
 from .job.check import check
 from .job.finished import Finished
+from .job.reading import reading_of
 from .job.run import Listener
 from .job.spec import check_words
 from .options.learn import LearnSettings
@@ -21,7 +22,7 @@ def precheck(settings: LearnSettings) -> FederatedData | None:
     check_words(settings)
     if settings.dask_address is not None:
         return None
-    data = read_folder(Path(settings.data))
+    data = read_folder(Path(settings.data), reading_of(settings))
     check(job_inline(settings, "", data), data.schema)
     return data
 

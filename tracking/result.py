@@ -150,6 +150,8 @@ class RunResult:
     """how many resamples were asked for"""
     confidence: Confidence | None = None
     """how sure the edges are, where that was asked for"""
+    notes: tuple[str, ...] = ()
+    """what is to be known about how the silos' tables were read"""
 
     @property
     def knowledge(self) -> Knowledge:

@@ -1,5 +1,6 @@
 """`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files."""
 
+import codecs
 import hashlib
 import json
 import math
@@ -10,9 +11,11 @@ from typing import Any
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
+from .form import SEPARATORS
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series")
+COLUMN_KINDS = ("continuous", "discrete")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -32,7 +35,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
     if "kind" in about and about["kind"] not in KINDS:
         raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
-    for key in ("levels", "checksums"):
+    for key in ("levels", "columns", "missing", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
     if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
@@ -40,7 +43,41 @@ def read_about(folder: Path) -> dict[str, Any]:
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
         raise BadInput(f"{path}: step: {shown(str(step))} is not the positive number that lies between two times")
+    _check_columns(path, about)
+    _check_form(path, about)
     return about
+
+
+def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for kinds of columns, or marks of missing values, that are none."""
+    for name, kind in about.get("columns", {}).items():
+        if kind not in COLUMN_KINDS:
+            raise BadInput(
+                f"{path}: columns: {shown(name)}: {shown(str(kind))} is not one of {', '.join(COLUMN_KINDS)}"
+            )
+        if about.get("kind", "mixed") not in ("mixed", kind) or (
+            kind == "continuous" and name in about.get("levels", {})
+        ):
+            other = "it has levels" if name in about.get("levels", {}) else f"the kind of the data is {about['kind']}"
+            raise BadInput(f"{path}: columns: {shown(name)} is {kind}, but {other}; is the kind mixed?")
+    for name, cells in about.get("missing", {}).items():
+        if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
+            raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that stand for a missing value")
+
+
+def _check_form(path: Path, about: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for a separator, an encoding or a decimal mark that no file can have."""
+    if about.get("separator", ",") not in SEPARATORS:
+        given = shown(str(about["separator"]))
+        raise BadInput(f"{path}: separator: {given} is not one of {', '.join(map(repr, SEPARATORS))}")
+    if about.get("decimal", ".") not in (".", ","):
+        raise BadInput(f"{path}: decimal: {shown(str(about['decimal']))} is neither '.' nor ','")
+    if about.get("decimal") == "," and about.get("separator") == ",":
+        raise BadInput(f"{path}: decimal: ',' separates the columns already")
+    try:
+        codecs.lookup(about.get("encoding", "utf-8"))
+    except (LookupError, TypeError):
+        raise BadInput(f"{path}: encoding: {shown(str(about['encoding']))} is none that Python knows") from None
 
 
 def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, tuple[str, ...]]:

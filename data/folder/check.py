@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.names import name_fault
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import LEAST_ROWS
@@ -77,19 +78,37 @@ def check_silo_name(place: str | Path, name: str) -> None:
         raise BadInput(f"{place}: {shown(name)} is too long to name a silo")
 
 
-def check_codes(
-    place: str | Path, variables: Sequence[str], codes: NDArray[Any], levels: Mapping[str, Sequence[str]]
-) -> None:
-    """Raise `BadInput` unless `codes` [n_rows, n_variables] has two rows or more, each code that of a level."""
-    if len(codes) < LEAST_ROWS:
-        raise BadInput(f"{place}: only one row; at least two are needed" if len(codes) else f"{place}: no rows")
-    wrong = (codes < 0) | (codes >= np.array([len(levels[name]) for name in variables]))
-    if wrong.any():
-        i, j = np.argwhere(wrong)[0]
-        count = len(levels[variables[j]])
-        raise BadInput(
-            f"{place}: row {i + 1}, column {shown(variables[j])}: {codes[i, j]} is no code of {count} levels"
-        )
+def check_rows(place: str | Path, schema: Schema, table: NDArray[Any]) -> None:
+    """Raise `BadInput` unless `table` [n_rows, n_variables] has two rows or more, of numbers and of codes of levels.
+
+    Cells may be empty: NaN, or -1 in discrete data.
+    """
+    if len(table) < LEAST_ROWS:
+        raise BadInput(f"{place}: only one row; at least two are needed" if len(table) else f"{place}: no rows")
+    for j, name in enumerate(schema.variables):
+        column = table[:, j]
+        count = len(schema.levels.get(name, ()))
+        if name not in schema.levels:
+            wrong = np.flatnonzero(np.isinf(column))
+        elif schema.kind == "discrete":
+            wrong = np.flatnonzero((column < -1) | (column >= count))
+        else:
+            wrong = np.flatnonzero(~np.isnan(column) & ~np.isin(column, np.arange(count)))
+        if wrong.size:
+            value = column[wrong[0]]
+            fault = f"{value:g} is no code of {count} levels" if count else f"{value} is not finite"
+            raise BadInput(f"{place}: row {wrong[0] + 1}, column {shown(name)}: {fault}")
+
+
+def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArray[Any]]) -> None:
+    """Raise `BadInput` for a column that is empty everywhere, or of numbers and constant: it would be set aside."""
+    for j, name in enumerate(schema.variables):
+        columns = [tables[silo][:, j] for silo in schema.silos]
+        cells = np.concatenate([one[~np.isnan(one)] if schema.kind != "discrete" else one[one >= 0] for one in columns])
+        if not len(cells):
+            raise BadInput(f"{place}: column {shown(name)}: empty in every row")
+        if name not in schema.levels and (cells == cells[0]).all():
+            raise BadInput(f"{place}: column {shown(name)}: constant, every row is {cells[0]}")
 
 
 def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .cells import is_empty, number_of
+from .cells import DECIMAL_COMMA, is_empty, number_of
 from .check import MISSING
-from .form import DECIMAL_COMMA, LOOKED_AT, Form, Text
-from .parquet import read_frame
-from .scan import NO_FORM, find_fault, first_rows, read_header, read_text
+from .form import LOOKED_AT, NO_FORM, Form, Text
+from .parquet import read_frame, read_parquet_names
+from .scan import find_fault, first_rows, read_header, read_text
 
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK = 1 << 26
@@ -88,6 +88,13 @@ def read_typed(
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
+def read_names(path: Path, form: Form = NO_FORM) -> list[str]:
+    """Return the names of the columns of `path`; raises `BadInput` as `read_columns` does."""
+    if path.suffix.lower() == ".parquet":
+        return read_parquet_names(path)
+    return read_header(path, read_text(path, form))
+
+
 def check_cells(
     path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
 ) -> None:
@@ -113,9 +120,7 @@ def first_fault(
     return f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
 
 
-def _text_columns(
-    path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]
-) -> list[Column | Numbers]:
+def _text_columns(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> list[Column | Numbers]:
     import pyarrow  # type: ignore[import-untyped]
 
     header = read_header(path, text)
@@ -152,9 +157,7 @@ def _numeric(text: Text, header: Sequence[str], kept: Sequence[str], as_numbers:
     return numeric
 
 
-def _arrow_columns(
-    text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
-) -> list[Column | Numbers]:
+def _arrow_columns(text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]) -> list[Column | Numbers]:
     """Parse what is below the header of a well-formed file; raise ArrowInvalid on most others."""
     import pyarrow
     import pyarrow.csv  # type: ignore[import-untyped]

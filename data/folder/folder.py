@@ -1,12 +1,13 @@
 """A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
 
-A folder of plain CSVs somebody already has is one: of numbers, of labels, or of time series (`kind.py` says how that is
-told). Files of other kinds and names beginning with a dot are left alone.
+A folder of plain files somebody already has is one: of numbers, of labels, of both, or of time series (`joint.py` says
+how that is told). Files of other kinds and names beginning with a dot are left alone.
 """
 
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,21 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.names import check_names
-from fedbnsl.algorithms.core.schema import Kind, Schema
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
-from .about import check_checksums, checksums_of, declared_levels, read_about, write_about
-from .check import check_codes, check_labels, check_same_columns, check_silo_name, check_table
-from .kind import kind_of
-from .labels import LabelTable, read_labels
-from .levels import joint_schema
-from .series import SeriesTable, check_same_step, check_stretches, keys_of, read_series
+from .about import check_checksums, checksums_of, read_about, write_about
+from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
+from .declared import READ_ALL, Declared, Reading, declared
+from .federation import agreed
+from .form import SEPARATORS
+from .joint import Joint
+from .profile import Profile
+from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
 from .table import Table, read_table
 from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table
 
 __all__ = [
+    "profiles_of",
     "read_folder",
     "read_schema",
     "read_structure",
@@ -39,7 +43,10 @@ __all__ = [
 ]
 
 TRUTH = "truth.csv"
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")
 Form = Literal["csv", "parquet"]
+AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels")
+"""what `about.json` says of files as they were: times are written in whole steps, and files in one form"""
 
 
 def silo_files(folder: Path) -> dict[str, Path]:
@@ -53,83 +60,121 @@ def silo_files(folder: Path) -> dict[str, Path]:
         raise BadInput(f"{folder}: not a folder; a federated data set is a folder with one file a silo")
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        wanted = path.suffix.lower() in (".csv", ".parquet") and not path.name.startswith(".") and path.is_file()
-        if not wanted or path.name == TRUTH:
+        ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
+        if ending is None or path.name.startswith(".") or not path.is_file() or path.name == TRUTH:
             continue
-        if path.stem in files:
-            raise BadInput(f"{folder}: {files[path.stem].name} and {path.name} both name the silo {shown(path.stem)}")
-        files[path.stem] = path
+        silo = path.name[: -len(ending)]
+        if silo in files:
+            raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
+        files[silo] = path
     if not files:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
     return dict(sorted(files.items()))
 
 
-def read_folder(folder: Path) -> FederatedData:
+def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    Its kind is what `about.json` says, else what it looks like (`kind_of`). Raises `BadInput` naming file, line or row,
-    column and value for anything that cannot be learned from.
+    Its kind is what `about.json` says, else what its columns look like (`joint.py`), and `reading` says which of
+    them to take. Raises `BadInput` naming file, line or row, column and value for anything that cannot be learned from.
     """
-    files = silo_files(folder)
-    about = read_about(folder)
-    read = dict(_each_silo(files, about))
+    files, about = silo_files(folder), read_about(folder)
+    said = declared(about, reading)
+    if _are_series(files, said):
+        found, rows = _read_series(files, said)
+    else:
+        tables = {silo: read_table(path, said) for silo, path in files.items()}
+        found = _agreed(folder, files, said, tables)
+        rows = {silo: table.rows(found.schema) for silo, table in tables.items()}
     check_checksums(folder, about, checksums_of(files))
-    schema = joint_schema(str(folder), [table.schema(silo) for silo, table in read.items()], declared_levels(about))
-    tables = {silo: table.rows(schema) for silo, table in read.items()}
+    schema = found.schema
     truth = None
     own: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
-        truth, own = read_truth(folder / TRUTH, schema.variables)
+        truth, own = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
     for silo in own:
-        if silo not in tables:
+        if silo not in rows:
             raise BadInput(
                 f"{folder / TRUTH}: line 1: column {shown('weight:' + silo)}: there is no silo {shown(silo)}"
             )
-    return FederatedData(schema, tables, truth, own, about)
+    return FederatedData(schema, rows, truth, own, about, found.notes)
 
 
-def read_schema(folder: Path) -> Schema:
+def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     """Return what is public about the data set: variables, kind, levels, and each silo's number of rows.
 
     Every silo is read and validated to the same end as in `read_folder`, one at a time: no more than one table is held.
     """
-    files = silo_files(folder)
-    about = read_about(folder)
-    parts = [table.schema(silo) for silo, table in _each_silo(files, about)]
+    files, about = silo_files(folder), read_about(folder)
+    said = declared(about, reading)
+    if _are_series(files, said):
+        schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
+    else:
+        schema = _agreed(folder, files, said).schema
     check_checksums(folder, about, checksums_of(files))
-    return joint_schema(str(folder), parts, declared_levels(about))
+    return schema
 
 
-def _each_silo(files: Mapping[str, Path], about: Mapping[str, Any]) -> Iterator[tuple[str, Table | LabelTable]]:
-    """Read silo after silo; each must have the columns of the first, and time series the step between two times."""
-    kind, declared = kind_of(files.values(), about), declared_levels(about)
+def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
+    """Return what each silo tells of its table before a run. Raises `BadInput` for time series, which tell no such."""
+    files, said = silo_files(folder), declared(read_about(folder), reading)
+    if _are_series(files, said):
+        raise BadInput(f"{folder}: its silos hold time series")
+    return {silo: read_table(path, said).profile() for silo, path in files.items()}
+
+
+def _agreed(
+    folder: Path, files: Mapping[str, Path], said: Declared, tables: Mapping[str, Table] | None = None
+) -> Joint:
+    """Return what the silos agree on; from `tables` where they are in memory."""
+
+    def ask(asked: Declared) -> dict[str, Profile]:
+        return {
+            silo: (replace(tables[silo], declared=asked) if tables else read_table(path, asked)).profile()
+            for silo, path in files.items()
+        }
+
+    return agreed(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
+
+
+def _are_series(files: Mapping[str, Path], said: Declared) -> bool:
+    """Say whether the files hold time series: if that is declared, or if one has a column `time` and nothing is."""
+    if said.kind is not None:
+        return said.kind == "time-series"
+    return said.may_be_series and any(has_time(path, said) for path in files.values())
+
+
+def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[str, SeriesTable]]:
+    """Read silo after silo; each must have the columns of the first, and the same step between two times."""
     by = next(iter(files.values())).name
-    variables: tuple[str, ...] | None = None
-    step: float | None = None
+    first: SeriesTable | None = None
     for silo, path in files.items():
-        table = _read(path, kind, declared, about.get("step"))
-        if variables is not None:
-            check_same_columns(path, table.variables, variables, by)
-        variables = variables or table.variables
-        if isinstance(table, SeriesTable):
-            step = step or table.step
-            check_same_step(str(path), table.step, step, by)
+        table = read_series(path, said)
+        first = first or table
+        check_same_columns(path, table.variables, first.variables, by)
+        check_same_step(str(path), table.step, first.step, by)
         yield silo, table
 
 
-def _read(path: Path, kind: Kind, declared: Mapping[str, tuple[str, ...]], step: float | None) -> Table | LabelTable:
-    if kind == "discrete":
-        return read_labels(path, declared)
-    return read_series(path, step) if kind == "time-series" else read_table(path)
+def _read_series(files: Mapping[str, Path], said: Declared) -> tuple[Joint, dict[str, NDArray[np.float64]]]:
+    tables = dict(_each_series(files, said))
+    schema = _series_schema(tables)
+    return Joint(schema), {silo: table.rows(schema) for silo, table in tables.items()}
+
+
+def _series_schema(tables: Mapping[str, SeriesTable]) -> Schema:
+    stretches = {silo: table.stretches for silo, table in tables.items()}
+    rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
+    return Schema(next(iter(tables.values())).variables, rows, "time-series", stretches=stretches)
 
 
 def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     """Write `data` as a folder, whole or not at all: beside it first, then renamed. Numbers are written exactly.
 
-    Discrete data are written as labels, their levels declared in `about.json`; every stretch of time series as a series
-    of its own, its times 0, 1, ... Raises `BadInput` if `folder` exists and
-    is not empty, if it cannot be written, or if what would be written could not be read again (the name of a silo or a
-    column, a label, a constant column of numbers, a number that is not finite).
+    Codes are written as labels, their levels declared in `about.json`, and empty cells as such; every stretch of time
+    series as a series of its own, its times 0, 1, ... Raises `BadInput` if `folder` exists and is not empty, if it
+    cannot be written, or if what would be written could not be read again (the name of a silo or a column, a label, a
+    column of numbers that is constant or empty everywhere, a number that is not finite).
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: exists already; give a new or an empty folder")
@@ -139,12 +184,15 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     for silo in data.schema.silos:
         check_silo_name(folder, silo)
         place, table = folder / f"{silo}.{form}", data.tables[silo]
-        if data.schema.kind == "discrete":
-            check_codes(place, data.schema.variables, table, data.schema.levels)
-            continue
-        check_table(place, data.schema.variables, table)
         if data.schema.kind == "time-series":
+            check_table(place, data.schema.variables, table)
             check_stretches(place, data.schema.variables, data.schema.stretches[silo])
+        else:
+            check_rows(place, data.schema, table)
+    if data.schema.kind != "time-series":
+        check_columns(folder, data.schema, data.tables)
+    if form == "csv" and data.schema.gaps and len(data.schema.variables) == 1:
+        raise BadInput(f"{folder}: a line of one empty cell is no row of a CSV file: write it as parquet")
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
@@ -168,6 +216,11 @@ def _write_files(folder: Path, data: FederatedData, form: Form) -> None:
         write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
-    levels = {"levels": data.schema.levels} if data.schema.kind == "discrete" else {}
-    about = {key: value for key, value in data.about.items() if key != "step"}  # times are written in whole steps
-    write_about(folder, {"kind": data.schema.kind, **about, **levels}, files)
+    levels: dict[str, Any] = {"levels": data.schema.levels} if data.schema.levels else {}
+    if any(mark in name for name in data.schema.variables for mark in SEPARATORS):
+        levels["separator"] = ","
+    if data.schema.kind == "mixed":
+        numbers = (name for name in data.schema.variables if name not in data.schema.levels)
+        levels["columns"] = dict.fromkeys(numbers, "continuous")
+    about = {key: value for key, value in data.about.items() if key not in AS_READ}
+    write_about(folder, {**about, "kind": data.schema.kind, **levels}, files)

@@ -9,6 +9,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 
@@ -32,6 +33,9 @@ class Form:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+
+
+NO_FORM = Form()
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,9 @@ def _head(text: str) -> str:
 def rows_of(text: str, separator: str) -> list[list[str]]:
     """Return the rows of `text` that are not blank; those before the first that is broken."""
     rows: list[list[str]] = []
-    try:
-        for row in csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator):
-            if row and not (len(row) == 1 and not row[0].strip()):
-                rows.append(row)
-    except csv.Error:
-        pass
-    return rows
+    with suppress(csv.Error):
+        rows.extend(csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator))
+    return [row for row in rows if len(row) > 1 or (row and row[0].strip())]
 
 
 def _separator(place: str, head: str) -> str:

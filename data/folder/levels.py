@@ -5,13 +5,12 @@ occur in any silo, in numerical order if all are whole numbers, and in the order
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from fedbnsl.algorithms.core.names import name_fault
-from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import shown
 
-from .check import MISSING, cell_fault
+from .check import cell_fault
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
@@ -47,68 +46,50 @@ def empty_cells(cells: Sequence[str]) -> dict[str, str]:
     return {cell: "the cell is empty" for cell in cells if not cell.strip()}
 
 
-def label_faults(cells: Sequence[str], declared: Sequence[str] | None) -> dict[str, str]:
-    """Return what is wrong with each wrong one of a column's distinct `cells`, given in order of appearance."""
-    labels = dict(zip(cells, labels_of(cells, declared), strict=True))
-    if declared is not None:
-        known = set(declared)
-        return {cell: _not_declared(cell, declared) for cell, label in labels.items() if label not in known}
-    faults = {cell: fault for cell, label in labels.items() if (fault := _label_fault(cell, label))}
-    good = {cell: label for cell, label in labels.items() if cell not in faults}
-    fractions = [cell for cell, label in good.items() if not WHOLE.fullmatch(label)]
-    if fractions and all(cell_fault(label) is None for label in good.values()):
-        why = "is a fraction: a continuous column in discrete data"
-        return faults | {cell: f"{shown(cell)} {why}; {DECLARE}" for cell in fractions}
-    rank = {label: number for number, label in enumerate(dict.fromkeys(good.values()), start=1)}
-    why = f"of the column, more than {MOST_LEVELS}"
-    return faults | {
-        cell: f"{shown(cell)} is level {rank[label]} {why}; {DECLARE}"
-        for cell, label in good.items()
-        if rank[label] > MOST_LEVELS
-    }
-
-
-def joint_schema(place: str, parts: Sequence[Schema], declared: Mapping[str, Sequence[str]]) -> Schema:
-    """Return the schema of a federation from those of its silos, which have the same columns and kind.
-
-    Levels are those `declared`, else all that occur in any silo, in canonical order; a silo may lack some of them.
-    Raises `BadInput`, at `place`, for levels of a variable that is not there, and, where they are not declared, for a
-    single one or too many.
-    """
-    variables, kind = parts[0].variables, parts[0].kind
-    rows = {silo: number for part in parts for silo, number in part.rows.items()}
-    for name in declared:
-        if name not in variables:
-            raise BadInput(f"{place}: about.json: levels: {shown(name)} is not a column of the data")
-    if kind != "discrete":
-        stretches = {silo: lengths for part in parts for silo, lengths in part.stretches.items()}
-        return Schema(variables, rows, kind, stretches=stretches)
-    levels = {}
-    for name in variables:
-        found = in_order(label for part in parts for label in part.levels[name])
-        levels[name] = tuple(declared[name]) if name in declared else _checked(place, name, found)
-    return Schema(variables, rows, kind, levels)
-
-
-def _checked(place: str, name: str, levels: tuple[str, ...]) -> tuple[str, ...]:
-    if len(levels) == 1:
-        raise BadInput(f"{place}: column {shown(name)}: constant, every row of every silo is {shown(levels[0])}")
-    if len(levels) > MOST_LEVELS:
-        count = f"{len(levels)} levels over all silos, more than {MOST_LEVELS}"
-        raise BadInput(f"{place}: column {shown(name)}: {count}; {DECLARE}")
-    return levels
-
-
-def _not_declared(cell: str, declared: Sequence[str]) -> str:
-    if not cell.strip():
-        return "the cell is empty"
+def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of a column's distinct `cells` that are not among its `declared` levels."""
+    known = set(declared)
     some = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
-    return f"{shown(cell)} is not one of the levels {some}"
+    wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in known)
+    return {cell: f"{shown(cell)} is not one of the levels {some}" for cell in wrong}
 
 
-def _label_fault(cell: str, label: str) -> str | None:
-    if not label:
-        return "the cell is empty"
-    if label.lower() in MISSING:
-        return f"{shown(cell)} marks a missing value; {DECLARE}"
-    return f"{shown(cell)} holds a control character" if name_fault(label) else None
+def label_faults(cells: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of a column's distinct `cells` that cannot be labels."""
+    return {cell: f"{shown(cell)} holds a control character" for cell in cells if name_fault(label_of(cell) or "-")}
+
+
+def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
+    """Return the fractions in a column that was said to be discrete, if it holds nothing but numbers."""
+    numbers = {cell: label for cell, label in zip(cells, labels_of(cells, None), strict=True) if label}
+    if any(cell_fault(label) is not None for label in numbers.values()):
+        return {}
+    why = "is a fraction: a continuous column in discrete data"
+    return {cell: f"{shown(cell)} {why}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
+
+
+def joined_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the levels that `labels` are, in canonical order, and those labels that were joined to others.
+
+    Labels that differ only by capitals or by spaces between words are one level, the first of them. They are not if
+    nothing else would tell a column's cells apart.
+    """
+    levels: dict[str, str] = {}
+    ordered = in_order(labels)
+    for label in ordered:
+        levels.setdefault(folded(label), label)
+    if len(levels) < 2:
+        return ordered, ()
+    return in_order(levels.values()), tuple(label for label in ordered if levels[folded(label)] != label)
+
+
+def folded(label: str) -> str:
+    """Return `label` as it compares with others: without capitals, one space between words."""
+    return " ".join(label.casefold().split())
+
+
+def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
+    """Return the code of each label: that of the level it is, else that of the level it is spelled like, else -1."""
+    place = {folded(level): code for code, level in reversed(list(enumerate(levels)))}
+    place |= {level: code for code, level in enumerate(levels)}
+    return [place.get(label, place.get(folded(label), -1)) for label in labels]

@@ -22,3 +22,13 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
     header = [str(name).strip() for name in frame.columns]
     check_names(str(path), header)
     return frame, header
+
+
+def read_parquet_names(path: Path) -> list[str]:
+    """Return the column names in `path` without the spaces around them; raises `BadInput` as `read_frame` does."""
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    try:
+        return [str(name).strip() for name in pyarrow.parquet.read_schema(path).names]
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error

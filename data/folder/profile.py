@@ -18,8 +18,6 @@ from .levels import MOST_LEVELS, WHOLE, in_order
 
 FAR = 0.25
 """a value is far from zero if it is this part of the median, or more"""
-MANY_VALUES = 20
-"""distinct values above which a zero apart from all of them is worth a word"""
 PEEKED = 2000
 """numbers that are looked at before all are sorted: mostly they show already that values are many"""
 
@@ -46,7 +44,7 @@ class ColumnProfile:
     zeros: int = 0
     """how many cells are 0"""
     apart: bool = False
-    """whether many values are there and all but 0 lie far from it, so that a 0 may mark a missing value"""
+    """whether all values but 0 are positive and far from it, so that a 0 may mark a missing value"""
     unique: bool = False
     """whether no cell is empty and no value occurs twice"""
     consecutive: bool = False
@@ -96,29 +94,38 @@ def of_numbers(values: NDArray[np.floating[Any]], *, private: bool = False) -> C
         numbers=len(known),
         words=0,
         whole=whole,
-        labels=in_order(str(int(value)) for value in distinct) if whole and not many else None,
+        labels=_labels(distinct, whole=whole) if (whole and not many) or len(distinct) == 1 else None,
         distinct=min(len(distinct), MOST_LEVELS + 1),
         **_of_values(distinct, counts, len(values), whole=whole),
     )
 
 
 def of_cells(
-    cells: Cells, counts: NDArray[np.integer[Any]], *, declared: bool = False, private: bool = False, odd: str = ""
+    cells: Cells,
+    counts: NDArray[np.integer[Any]],
+    *,
+    labelled: bool = False,
+    most: int = MOST_LEVELS,
+    private: bool = False,
+    odd: str = "",
 ) -> ColumnProfile:
     """Return the profile of a column from its distinct `cells` and how often each of them occurs.
 
-    The labels of a column `declared` to be discrete are told however many there are, fractions among them. `odd` says
-    where the first word among numbers stands.
+    Labels are told if there are no more than `most`; in a column that was not said to be `labelled` only if they are
+    not numbers with fractions. `odd` says where the first word among numbers stands.
     """
     filled, number = ~cells.empty, ~np.isnan(cells.numbers)
     whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
     words, numbers = int(counts[filled & ~number].sum()), int(counts[number].sum())
-    like = [not is_number and NUMBER_LIKE.fullmatch(label) is not None for label, is_number in zip(cells.labels, number, strict=True)]
+    like = [
+        not is_number and NUMBER_LIKE.fullmatch(label) is not None
+        for label, is_number in zip(cells.labels, number, strict=True)
+    ]
     if private:
         return ColumnProfile(0, numbers, words, whole, odd=odd)
     labels = {label for label, there in zip(cells.labels, filled, strict=True) if there}
     named = {label for label, there in zip(cells.labels, filled & ~number, strict=True) if there}
-    told = declared or (len(labels) <= MOST_LEVELS and (whole or words >= numbers))
+    told = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
     rows = int(counts.sum())
     found = _of_values(cells.numbers[number], counts[number], rows, whole=whole) if not words else {}
     unique = len(labels) == rows == int(counts[filled].sum())
@@ -137,9 +144,11 @@ def of_cells(
     )
 
 
-def _of_values(
-    values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool
-) -> dict[str, Any]:
+def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...]:
+    return in_order(str(int(value)) if whole else repr(float(value)) for value in values)
+
+
+def _of_values(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
     """Return size, zeros and what makes an id of distinct `values` that occur so many times in so many rows."""
     sizes, often = np.abs(values[values != 0]), counts[values != 0]
     unique = bool(len(values) == rows and (counts == 1).all()) and whole
@@ -153,5 +162,5 @@ def _of_values(
     order = np.argsort(sizes, kind="stable")
     reached = np.cumsum(often[order])
     middle = float(sizes[order][np.searchsorted(reached, reached[-1] / 2)])
-    apart = len(sizes) > MANY_VALUES and sizes.min() >= FAR * middle and bool((values >= 0).all())
+    apart = sizes.min() >= FAR * middle and bool((values >= 0).all())
     return found | {"size": round(math.log10(middle), 1), "apart": apart}

@@ -1,7 +1,7 @@
 """Time series as a long table: a row for each time of each series, read and put in order."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import MISSING, cell_fault
 from .columns import Column, check_cells, read_columns
+from .form import NO_FORM, Form
 from .levels import empty_cells, labels_of
 from .scan import check_apart
 from .times import FloatArray, times_of
@@ -55,6 +56,8 @@ class Recording:
     times: FloatArray
     written: NDArray[np.object_]
     rows: NDArray[np.intp]
+    form: Form = NO_FORM
+    """how the file is written"""
 
     @property
     def complete(self) -> NDArray[np.bool_]:
@@ -63,21 +66,27 @@ class Recording:
 
 
 def read_recording(
-    path: Path, series: str | None = None, time: str | None = None, owner: str | None = None
+    path: Path,
+    series: str | None = None,
+    time: str | None = None,
+    owner: str | None = None,
+    form: Form = NO_FORM,
+    keep: Callable[[str], bool] = lambda name: True,
 ) -> Recording:
     """Read `path` (.csv, .csv.gz or .parquet): a header of names, then numbers, and the columns named here.
 
-    By default a column called `series` and one called `time` are taken for these if they are there. Raises `BadInput`
-    naming file, line, column and value: what `read_columns` refuses, a column that is not there, a series without a
-    name, a time that is none, a cell that is neither a finite number nor empty.
+    By default a column called `series` and one called `time` are taken for these if they are there. Columns that are
+    not to be kept are not read, and `form` says how the file is written. Raises `BadInput` naming file, line, column
+    and value: what `read_columns` refuses, a column that is not there, a series without a name, a time that is none, a
+    cell that is neither a finite number nor empty.
     """
-    columns = read_columns(path)
+    columns = [column for column in read_columns(path, form) if keep(column.name)]
     header = [column.name for column in columns]
     for name in (series, time, owner):
         if name is not None:
             check_apart(path, header, name)
     keys = Keys(series or named(path, header, SERIES), time or named(path, header, TIME), owner)
-    return recording_of(path, columns, keys)
+    return recording_of(path, columns, keys, form)
 
 
 def named(path: Path, header: Sequence[str], word: str) -> str | None:
@@ -88,7 +97,7 @@ def named(path: Path, header: Sequence[str], word: str) -> str | None:
     return found[0] if found else None
 
 
-def recording_of(path: Path, columns: Sequence[Column], keys: Keys) -> Recording:
+def recording_of(path: Path, columns: Sequence[Column], keys: Keys, form: Form = NO_FORM) -> Recording:
     """Return the rows of `columns`, which were read from `path`, in order. Raises `BadInput` as `read_recording`."""
     measured = [column for column in columns if column.name not in keys.names]
     if not measured:
@@ -103,6 +112,7 @@ def recording_of(path: Path, columns: Sequence[Column], keys: Keys) -> Recording
         {column.name: number_faults(column.cells) for column in measured}
         | {name: empty_cells(one[name].cells) for name in labels if name is not None}
         | ({} if clock is None else {clock.name: faults}),
+        form,
     )
     n = len(columns[0].codes)
     numbers: dict[tuple[str, str], int] = {}
@@ -114,7 +124,8 @@ def recording_of(path: Path, columns: Sequence[Column], keys: Keys) -> Recording
     values = np.column_stack([_numbers(column) for column in measured])[order]
     owners, names = zip(*numbers, strict=True) if numbers else ((), ())
     variables = tuple(column.name for column in measured)
-    return Recording(path, keys, variables, values, names, owners, series[order], times[order], written[order], order)
+    taken = (series[order], times[order], written[order], order)
+    return Recording(path, keys, variables, values, names, owners, *taken, form)
 
 
 def number_faults(cells: Sequence[str]) -> dict[str, str]:

@@ -14,11 +14,10 @@ from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import cell_fault
-from .form import Form, Text, text_of
+from .form import NO_FORM, Form, Text, text_of
 
 FaultOf = Callable[[str, str], str | None]
 """(column, cell) -> what is wrong with it, None if nothing is"""
-NO_FORM = Form()
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:

@@ -4,6 +4,7 @@ Times must be regular: the step is the least difference of two times of a series
 gap. So is a row in which a cell is empty: it is left out.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,10 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import LEAST_ROWS
 from .check import check_table
+from .columns import read_names
+from .declared import NOTHING_DECLARED, Declared
 from .recording import SERIES, TIME, Recording, read_recording
 from .scan import place_of_row
-from .table import Table
 from .times import FloatArray
 
 ROUNDING = 0.01
@@ -27,15 +29,17 @@ NO_SERIES = '; if these rows are no time series, say so in about.json: {"kind": 
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesTable(Table):
+class SeriesTable:
     """A silo's table: unbroken stretches of rows, of these lengths, one after another; `step` lies between two rows."""
 
-    stretches: tuple[int, ...] = ()
+    variables: tuple[str, ...]
+    values: FloatArray
+    stretches: tuple[int, ...]
     step: float = 1.0
 
-    def schema(self, silo: str) -> Schema:
-        """Return what is public of this table as that of `silo`."""
-        return Schema(self.variables, {silo: len(self.values)}, "time-series", stretches={silo: self.stretches})
+    def rows(self, schema: Schema) -> FloatArray:
+        """Return the table [n_rows, n_variables] with the columns in the order of `schema`, which are the same."""
+        return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in schema.variables]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,25 +51,25 @@ class Cut:
     step: float
 
 
-def read_series(path: Path, step: float | None = None) -> SeriesTable:
-    """Read a silo's file of time series, whose times lie `step` apart: by default as far as the nearest two.
+def read_series(path: Path, declared: Declared = NOTHING_DECLARED) -> SeriesTable:
+    """Read a silo's file of time series, whose times lie as far apart as `declared`, or as the nearest two.
 
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do.
     """
-    recording = read_recording(path)
-    found = cut(recording, step, NO_SERIES)
+    recording = read_recording(path, form=declared.form, keep=declared.keeps)
+    found = cut(recording, declared.step, NO_SERIES)
     values = recording.values[found.rows]
     check_table(path, recording.variables, values)
-    return SeriesTable(recording.variables, values, (), found.lengths, found.step)
+    return SeriesTable(recording.variables, values, found.lengths, found.step)
 
 
-def read_cut(path: Path, stretches: tuple[int, ...]) -> SeriesTable:
+def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NOTHING_DECLARED) -> SeriesTable:
     """Read a silo's file of time series whose `stretches` are known. Raises `BadInput` if its rows are others now."""
-    recording = read_recording(path)
+    recording = read_recording(path, form=declared.form, keep=declared.keeps)
     values = recording.values[recording.complete]
     if len(values) != sum(stretches):
         raise BadInput(f"{path}: it has {len(values)} complete rows, not {sum(stretches)} as when the run began")
-    return SeriesTable(recording.variables, values, (), stretches)
+    return SeriesTable(recording.variables, values, stretches)
 
 
 def cut(recording: Recording, step: float | None = None, remedy: str = "") -> Cut:
@@ -134,7 +138,7 @@ def _place(recording: Recording, row: int) -> str:
     """Return file, line, series and time of a row, for a message."""
     name, column = recording.names[recording.series[row]], recording.keys.time or "time"
     series = f", series {shown(name)}" if name else ""
-    place = place_of_row(recording.path, int(recording.rows[row]))
+    place = place_of_row(recording.path, int(recording.rows[row]), recording.form)
     return f"{place}{series}, column {shown(column)}: {shown(str(recording.written[row]))}"
 
 
@@ -145,6 +149,15 @@ def _left_out(recording: Recording) -> str:
         return " in any series"
     row = int(gone[np.argmin(recording.rows[gone])])
     column = recording.variables[int(np.argmax(np.isnan(recording.values[row])))]
-    place = place_of_row(recording.path, int(recording.rows[row])).removeprefix(f"{recording.path}: ")
+    place = place_of_row(recording.path, int(recording.rows[row]), recording.form).removeprefix(f"{recording.path}: ")
     count = f"{len(gone)} of {len(recording.rows)} have an empty cell"
     return f" are complete: {count}, the first in {place}, column {shown(column)}"
+
+
+def has_time(path: Path, declared: Declared = NOTHING_DECLARED) -> bool:
+    """Say whether a file has a column `time`, in capitals or not, that is read; one that cannot be read has none."""
+    try:
+        names = read_names(path, declared.form)
+    except (BadInput, OSError, EOFError, zlib.error):
+        return False
+    return any(name.lower() == TIME and declared.keeps(name) for name in names)

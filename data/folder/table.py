@@ -1,130 +1,233 @@
-"""Read one table of numbers, quickly; where that fails, read it again slowly to say which cell is wrong."""
+"""One silo's table as its file has it: what it tells before a run, and its rows once the columns' kinds are known."""
 
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault, check_table
-from .parquet import read_frame
-from .scan import check_apart, find_fault, read_header
-
-# From 3.1 on pandas always reads floats exactly, and warns when it is asked to.
-EXACT: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
+from .cells import NUMBER_LIKE, Cells, understood
+from .check import cell_fault, check_same_columns
+from .columns import Column, Numbers, check_cells, read_typed
+from .declared import NOTHING_DECLARED, Declared
+from .levels import MOST_LEVELS, codes_of, fraction_faults, label_faults, level_faults
+from .profile import ColumnProfile, Profile, of_cells, of_numbers
+from .scan import place_of_row
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as read: `values` [n_rows, n_variables], and the text in the one column set `apart`, if asked for."""
+    """The columns of a file: as numbers where they were certain to be such, else as text."""
 
-    variables: tuple[str, ...]
-    values: NDArray[np.float64]
-    apart: tuple[str, ...] = ()
+    path: Path
+    columns: dict[str, Column | Numbers]
+    declared: Declared
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.values)
+        return len(next(iter(self.columns.values()))) if self.columns else 0
 
-    def ordered(self, variables: Sequence[str]) -> NDArray[np.float64]:
-        """Return the values with the columns in the order of `variables`, which are the same."""
-        if tuple(variables) == self.variables:
-            return self.values
-        return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in variables]])
+    def profile(self) -> Profile:
+        """Return what is public of this table; of its complete rows alone, if that is asked for.
 
-    def schema(self, silo: str) -> Schema:
-        """Return what is public of this table as that of `silo`."""
-        return Schema(self.variables, {silo: len(self.values)})
+        Raises `BadInput` naming file, line, column and value for a cell that is not as declared, and for an empty one
+        if these are refused.
+        """
+        self._check_declared()
+        reading, complete = self.declared.reading, self.declared.complete
+        if reading.private:
+            self._refuse_empty(tuple(self.columns), "which no run with an ε can take: give complete tables")
+        if complete and reading.missing == "refuse":
+            self._refuse_empty(complete, "and --missing refuse takes no such table")
+        table = self
+        if complete and reading.missing == "complete-rows":
+            table = self.part(np.flatnonzero(~np.any([self._empty(name) for name in complete], axis=0)))
+        notes = () if reading.private else self.notes
+        return Profile(len(table), {name: table._profile(name, whole=table is self) for name in table.columns}, notes)
 
-    def rows(self, schema: Schema) -> NDArray[np.float64]:
-        """Return the table [n_rows, n_variables] that a federation of this `schema` learns from."""
-        return self.ordered(schema.variables)
+    def rows(self, schema: Schema) -> NDArray[Any]:
+        """Return the table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
+
+        Raises `BadInput` naming file, line, column and value for a cell that does not fit it.
+        """
+        there = [name for name in self.columns if name not in schema.aside]
+        check_same_columns(self.path, there, schema.variables, "the schema")
+        texts = {name: self._text(name) for name in schema.variables if self._is_text(name, schema)}
+        self._check({name: self._misfits(column, schema.levels.get(name)) for name, column in texts.items()})
+        columns = []
+        for name in schema.variables:
+            if name in schema.levels:
+                columns.append(self._codes(texts[name], schema))
+            else:
+                columns.append(self._numbers(name))
+        table = np.ascontiguousarray(np.column_stack(columns))
+        if schema.complete_rows:
+            empty = table < 0 if schema.kind == "discrete" else np.isnan(table)
+            table = np.ascontiguousarray(table[~empty.any(axis=1)])
+        return table
+
+    def part(self, rows: NDArray[np.intp]) -> "Table":
+        """Return the table of these `rows`, by number."""
+        return replace(self, columns={name: _part(column, rows) for name, column in self.columns.items()})
+
+    def without(self, name: str) -> "Table":
+        """Return the table without one of its columns."""
+        return replace(self, columns={other: column for other, column in self.columns.items() if other != name})
+
+    def labels(self, name: str) -> list[str]:
+        """Return the label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
+        self._refuse_empty((name,), "")
+        column = self._text(name)
+        labels = self._cells(column).labels
+        return [labels[code] for code in column.codes]
+
+    def _check_declared(self) -> None:
+        """Raise `BadInput` for the first cell that is not what is declared of its column."""
+        faults: dict[str, dict[str, str]] = {}
+        for name, column in self.columns.items():
+            kind, levels = self.declared.kind_of(name), self.declared.levels.get(name)
+            if kind == "discrete" or isinstance(column, Column):
+                text = self._text(name)
+                faults[name] = self._faults(text, kind, levels)
+                if kind == "discrete" and levels is None and name not in self.declared.columns:
+                    faults[name] |= fraction_faults(self._filled(text))
+        self._check(faults)
+
+    def _faults(self, column: Column, kind: str | None, levels: Sequence[str] | None) -> dict[str, str]:
+        cells = self._filled(column)
+        if kind == "continuous":
+            return {cell: fault for cell in cells if (fault := cell_fault(cell))}
+        if levels is not None:
+            return level_faults(cells, levels)
+        return label_faults(cells) if len(cells) <= MOST_LEVELS else {}
+
+    def _misfits(self, column: Column, levels: Sequence[str] | None) -> dict[str, str]:
+        """Return what is wrong with the cells of a column that is to have `levels`, or numbers."""
+        if levels is None:
+            return self._faults(column, "continuous", None)
+        cells = self._cells(column, levels)
+        codes = codes_of(cells.labels, levels)
+        wrong = [
+            cell for cell, code, gone in zip(column.cells, codes, cells.empty, strict=True) if code < 0 and not gone
+        ]
+        return level_faults(wrong, levels)
+
+    def _check(self, faults: Mapping[str, Mapping[str, str]]) -> None:
+        if any(faults.values()):
+            check_cells(self.path, [self._text(name) for name in faults], faults, self.declared.form)
+
+    def _is_text(self, name: str, schema: Schema) -> bool:
+        return name in schema.levels or isinstance(self.columns[name], Column)
+
+    def _text(self, name: str) -> Column:
+        """Return a column as text; whole numbers without a point."""
+        column = self.columns[name]
+        if isinstance(column, Column):
+            return column
+        distinct, codes = np.unique(column.values, return_inverse=True)
+        cells = [
+            "" if np.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
+            for value in map(float, distinct)
+        ]
+        return Column(name, codes, cells)
+
+    def _cells(self, column: Column, levels: Sequence[str] | None = None) -> Cells:
+        levels = levels or self.declared.levels.get(column.name)
+        return understood(column.cells, levels, self.declared.marks.get(column.name, ()))
+
+    def _filled(self, column: Column) -> list[str]:
+        empty = self._cells(column).empty
+        return [cell for cell, gone in zip(column.cells, empty, strict=True) if not gone]
+
+    def _empty(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are empty, `[n_rows]`."""
+        column = self.columns[name]
+        if isinstance(column, Numbers):
+            return np.asarray(np.isnan(column.values))
+        return np.asarray(self._cells(column).empty[column.codes])
+
+    def _refuse_empty(self, names: Sequence[str], why: str) -> None:
+        """Raise `BadInput` for the first empty cell, row by row."""
+        found = [(int(np.argmax(empty)), v) for v, name in enumerate(names) if (empty := self._empty(name)).any()]
+        if found:
+            row, v = min(found)
+            place = place_of_row(self.path, row, self.declared.form)
+            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty{', ' * bool(why)}{why}")
+
+    def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
+        """Return the profile of a column; of a part of the table no place is said, as its rows are others."""
+        column, private = self.columns[name], self.declared.reading.private
+        if isinstance(column, Numbers):
+            return of_numbers(column.values, private=private)
+        cells = self._cells(column)
+        kind = self.declared.kind_of(name)
+        most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MOST_LEVELS
+        odd = self._odd(column, cells) if whole and kind is None else ""
+        counts = np.bincount(column.codes, minlength=len(column.cells))
+        return of_cells(cells, counts, labelled=kind == "discrete", most=most, private=private, odd=odd)
+
+    def _odd(self, column: Column, cells: Cells) -> str:
+        """Return where the first word stands among numbers, or the first number that is not written as one."""
+        number = ~np.isnan(cells.numbers)
+        word = ~number & ~cells.empty
+        like = word & np.array([NUMBER_LIKE.fullmatch(label) is not None for label in cells.labels], dtype=np.bool_)
+        wrong = like if like.any() else word
+        if not wrong.any() or not (number.any() or like.any()):
+            return ""
+        row = int(np.argmax(wrong[column.codes]))
+        fault = cell_fault(column.cells[column.codes[row]])
+        return f"{place_of_row(self.path, row, self.declared.form)}, column {shown(column.name)}: {fault}"
+
+    def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
+        """Return the codes of a column, -1 or NaN where a cell is empty."""
+        levels = schema.levels[column.name]
+        cells = self._cells(column, levels)
+        codes = np.array(codes_of(cells.labels, levels), dtype=np.int64)
+        codes[cells.empty] = -1
+        if schema.kind == "discrete":
+            return np.asarray(codes[column.codes])
+        return np.asarray(np.where(codes < 0, np.nan, codes.astype(np.float64))[column.codes])
+
+    def _numbers(self, name: str) -> NDArray[np.float64]:
+        column = self.columns[name]
+        if isinstance(column, Numbers):
+            return column.values
+        return np.asarray(self._cells(column).numbers[column.codes])
 
 
-def read_table(path: Path, apart: str | None = None) -> Table:
-    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then finite numbers; `apart` names a column of text.
+def read_table(path: Path, declared: Declared = NOTHING_DECLARED) -> Table:
+    """Read the columns of `path` (.csv, .csv.gz, .tsv or .parquet) that are not left out.
 
-    Names lose the spaces around them; no column is taken for an index. Numbers are read exactly. Raises `BadInput`
-    naming file, line, column and value: no such file, empty, not UTF-8, columns without or with the same name, a row of
-    another length, a cell that is empty, missing, not a number or not finite, fewer than two rows, a constant column.
+    Raises `BadInput` naming file and line for a file that is no table.
     """
-    if not path.exists():
-        raise BadInput(f"{path}: no such file")
-    try:
-        table = _read_parquet(path, apart) if path.suffix.lower() == ".parquet" else _read_csv(path, apart)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    check_table(path, table.variables, table.values)
-    return table
+
+    def as_numbers(name: str) -> bool | None:
+        kind = declared.kind_of(name)
+        return False if kind == "discrete" or name in declared.marks else True if kind == "continuous" else None
+
+    columns, notes = read_typed(path, declared.form, as_numbers, declared.keeps)
+    return Table(path, {column.name: column for column in columns}, declared, notes)
 
 
-def _read_csv(path: Path, apart: str | None) -> Table:
-    header = read_header(path)
-    if apart is not None:
-        check_apart(path, header, apart)
-    try:
-        table = _read_fast(path, header, apart)
-        fault = "" if np.isfinite(table.values).all() and all(table.apart) else "a value is missing"
-    except ValueError as error:
-        fault = str(error).splitlines()[0]
-    if fault:
-        found = find_fault(path, header, lambda name, cell: _text_fault(cell) if name == apart else cell_fault(cell))
-        raise BadInput(found or f"{path}: not a table of numbers: {fault}")
-    return table
-
-
-def _text_fault(cell: str) -> str | None:
-    return None if cell.strip() else "the cell is empty"
-
-
-def _read_fast(path: Path, header: Sequence[str], apart: str | None) -> Table:
-    """Read a well-formed CSV file; raise ValueError on most others."""
-    frame = pd.read_csv(
+def read_variables(path: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> Table:
+    """Read those columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
+    columns, _ = read_typed(
         path,
-        header=0,
-        names=list(header),
-        dtype={name: str if name == apart else np.float64 for name in header},
-        keep_default_na=False,
-        encoding="utf-8",
-        **EXACT,
+        declared.form,
+        lambda name: name not in schema.levels and name not in declared.marks,
+        lambda name: name in schema.variables,
     )
-    numeric = [name for name in header if name != apart]
-    found = () if apart is None else tuple(str(label).strip() for label in frame[apart])
-    return Table(tuple(numeric), np.ascontiguousarray(frame[numeric].to_numpy(dtype=np.float64)), found)
+    return Table(path, {column.name: column for column in columns}, declared)
 
 
-def _read_parquet(path: Path, apart: str | None) -> Table:
-    frame, header = read_frame(path)
-    if apart is not None:
-        check_apart(path, header, apart)
-    numeric = [name for name in header if name != apart]
-    columns = [_numbers(path, name, frame.iloc[:, header.index(name)]) for name in numeric]
-    found = tuple(_text(path, apart, frame.iloc[:, header.index(apart)])) if apart is not None else ()
-    return Table(tuple(numeric), np.ascontiguousarray(np.column_stack(columns)), found)
-
-
-def _numbers(path: Path, name: str, column: "pd.Series[Any]") -> NDArray[np.float64]:
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    for row, cell in enumerate(column, start=1):
-        fault = cell_fault("" if cell is None or cell is pd.NA or cell is pd.NaT else str(cell))
-        if fault:
-            raise BadInput(f"{path}: row {row}, column {shown(name)}: {fault}")
-    raise BadInput(f"{path}: column {shown(name)}: holds {column.dtype}, not numbers")
-
-
-def _text(path: Path, name: str, column: "pd.Series[Any]") -> list[str]:
-    missing = np.flatnonzero(column.isna().to_numpy())
-    if missing.size:
-        raise BadInput(f"{path}: row {missing[0] + 1}, column {shown(name)}: the cell is empty")
-    whole = (int(label) if isinstance(label, float) and label.is_integer() else label for label in column)
-    return [str(label).strip() for label in whole]
+def _part(column: Column | Numbers, rows: NDArray[np.intp]) -> Column | Numbers:
+    if isinstance(column, Numbers):
+        return Numbers(column.name, column.values[rows])
+    there, codes = np.unique(column.codes[rows], return_inverse=True)
+    return Column(column.name, codes, [column.cells[code] for code in there])

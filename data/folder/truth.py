@@ -8,7 +8,7 @@ graph says nothing of lags: that of time series is then a summary of what drives
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -43,16 +43,20 @@ class _Edge:
     place: str
 
 
-def read_truth(path: Path, variables: Sequence[str]) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
+def read_truth(
+    path: Path, variables: Sequence[str], aside: Collection[str] = ()
+) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
     """Read the true graph over `variables`, and each silo's own weights where the file has columns `weight:<silo>`.
 
-    Edges without a weight weigh 1; those of a PAG have none. A silo's own weights are [n_variables, n_variables], or
-    [lags + 1, n_variables, n_variables] where there are lagged edges; 0 where it lacks an edge. A cycle is read as it
-    stands: comparing with it is refused elsewhere. Raises `BadInput` naming file, line, column and value: no such file,
-    a missing or unknown column, an unknown variable, an edge from a variable to itself (but at a lag), an edge given
-    twice, a weight that is no number or zero, a type that is none or of another kind of graph, a lag that is none.
+    Edges of a column that was set `aside` are left out. Edges without a weight weigh 1; those of a PAG have none. A
+    silo's own weights are [n_variables, n_variables], or [lags + 1, n_variables, n_variables] where there are lagged
+    edges; 0 where it lacks an edge. A cycle is read as it stands: comparing with it is refused elsewhere. Raises
+    `BadInput` naming file, line, column and value: no such file, a missing or unknown column, an unknown variable, an
+    edge from a variable to itself (but at a lag), an edge given twice, a weight that is no number or zero, a type that
+    is none or of another kind of graph, a lag that is none.
     """
     silos, kind, edges = _read_edges(path)
+    edges = [edge for edge in edges if edge.source not in aside and edge.target not in aside]
     place = {name: number for number, name in enumerate(variables)}
     lags, d = max((edge.lag for edge in edges), default=0), len(variables)
     slices = np.zeros((lags + 1, d, d))

@@ -11,11 +11,13 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import TRANSFORM, TRUTH, Transform, Truth
 from ..federated import FederatedData, dealt, silo_names
+from ..folder.declared import Declared
 from ..folder.table import read_table
 from ..generators.draw import check_counts, draw, stream
 from ..splitting.partition import deal
@@ -150,10 +152,10 @@ def sachs_truth(name: Truth) -> Structure:
 
 def sachs_table() -> NDArray[np.float64]:
     """Return all cells, [7466, 11], in the order of the file. Raises `BadInput` if cdt 0.6.0 is not installed."""
-    table = read_table(carried_file("cdt", FILE, REMEDY))
-    if table.variables != tuple(PROTEINS) or len(table.values) != sum(CONDITIONS.values()):
-        raise BadInput(f"{FILE}: {table.values.shape} with other columns than cdt 0.6.0 has: {REMEDY}")
-    return table.values
+    table = read_table(carried_file("cdt", FILE, REMEDY), Declared("continuous"))
+    if tuple(table.columns) != tuple(PROTEINS) or len(table) != sum(CONDITIONS.values()):
+        raise BadInput(f"{FILE}: {len(table)} rows, with other columns than cdt 0.6.0 has: {REMEDY}")
+    return table.rows(Schema(tuple(PROTEINS), {"all": len(table)}))
 
 
 def _condition_rows() -> dict[str, NDArray[np.intp]]:

@@ -1,6 +1,7 @@
 """A table of somebody's, of numbers or of labels, split among silos."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import LEAST_ROWS, FederatedData, continuous, dealt, silo_names
-from ..folder.about import ABOUT, declared_levels, read_about
+from ..folder.about import ABOUT, read_about
 from ..folder.check import check_silo_name, check_table
-from ..folder.kind import kind_of
-from ..folder.labels import LabelTable, read_labels
-from ..folder.levels import joint_schema
-from ..folder.table import Table, read_table
+from ..folder.columns import read_names
+from ..folder.declared import Declared, Reading, declared
+from ..folder.federation import agreed
+from ..folder.scan import check_apart
+from ..folder.series import has_time
+from ..folder.table import read_table
 from ..folder.truth import read_truth
 from .parts import by_column, by_sizes, dirichlet, equal, label_skew
 
@@ -25,6 +28,7 @@ __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", 
 
 DEALT = ("continuous", "discrete")
 """the kinds of data whose rows are dealt one by one"""
+WHOLE = "whole"
 SKEW = 0.5
 """the concentration of skewed labels if none is given"""
 
@@ -50,25 +54,29 @@ def split_table(
     numbers, a constant column.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, kind)
-    table = _read(path, kind, by)
+    whole, owners = _read(path, kind, by)
     chosen = {"silos": silos, "sizes": sizes, "concentration": concentration, "by": by, "skew": skew}
     how = {name: value for name, value in chosen.items() if value is not None}
     about = {"generator": "split", "parameters": {"table": path.name} | how}
-    graph = read_truth(truth, table.variables)[0] if truth is not None else None
+    schema = whole.schema
+    graph = read_truth(truth, schema.variables, tuple(schema.aside))[0] if truth is not None else None
+    whole = replace(whole, truth=graph, about=whole.about | about)
+    rows = len(whole.tables[WHOLE])
     if by is not None:
-        return _give(path, table, _silos_of(path, by, table.apart), graph, about)
+        return _give(whole, _silos_of(path, by, owners))
     rng = np.random.default_rng(seed)
     if skew is not None:
         parts = label_skew(
-            _codes_of(path, table, skew), silos or 0, SKEW if concentration is None else concentration, rng
+            _codes_of(path, whole, skew), silos or 0, SKEW if concentration is None else concentration, rng
         )
     elif sizes is not None:
-        parts = by_sizes(len(table), sizes, rng)
+        parts = by_sizes(rows, sizes, rng)
     elif concentration is not None:
-        parts = dirichlet(len(table), silos or 0, concentration, rng)
+        parts = dirichlet(rows, silos or 0, concentration, rng)
     else:
-        parts = equal(len(table), silos or 0, rng)
-    return _give(path, table, dict(zip(silo_names(len(parts)), parts, strict=True)), graph, about | {"seed": seed})
+        parts = equal(rows, silos or 0, rng)
+    whole = replace(whole, about=whole.about | {"seed": seed})
+    return _give(whole, dict(zip(silo_names(len(parts)), parts, strict=True)))
 
 
 def deal(
@@ -104,41 +112,43 @@ def _check_choice(
         raise BadInput(f"kind: {kind!r} is not one of {', '.join(DEALT)}")
 
 
-def _read(path: Path, kind: Kind | None, by: str | None) -> Table | LabelTable:
-    """Read the table as what it is said to be, or looks like, the column `by` apart."""
+def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData, list[str]]:
+    """Return the rows of the table as those of one silo, and what the column `by` says of each, which is left out."""
     beside = read_about(path.parent) if (path.parent / ABOUT).is_file() else {}
     about = beside if path.name in beside.get("checksums", {}) else {}
     if kind is not None:
         about = {"kind": kind, "levels": about.get("levels", {}) if kind == "discrete" else {}}
-    found = kind_of([path], about, by)
-    if found == "time-series":
+    said = declared(about)
+    by_itself = replace(said, reading=Reading(ignore=(by,) if by is not None else ()))
+    if said.kind == "time-series" or (said.may_be_series and has_time(path, by_itself)):
         raise BadInput(
             f"{path}: its column 'time' or its about.json makes it time series, whose rows are not dealt one by one: "
             "deal whole series with `prepare series`, or say that its kind is continuous"
         )
-    return read_labels(path, declared_levels(about), by) if found == "discrete" else read_table(path, by)
+    owners: list[str] = []
+    if by is not None:
+        check_apart(path, read_names(path, said.form), by)
+        owners = read_table(path, Declared(form=said.form, reading=Reading(only=(by,)))).labels(by)
+    table = read_table(path, by_itself)
+    found = agreed(str(path), lambda asked: {WHOLE: table.profile()}, by_itself, {WHOLE: str(path)})
+    whole = FederatedData(found.schema, {WHOLE: table.rows(found.schema)}, None, {}, {"kind": found.schema.kind})
+    return replace(whole, notes=found.notes), owners
 
 
-def _give(
-    path: Path,
-    table: Table | LabelTable,
-    parts: Mapping[str, NDArray[np.intp]],
-    truth: Structure | None,
-    about: dict[str, Any],
-) -> FederatedData:
-    if isinstance(table, Table):
-        return deal(table.values, table.variables, parts, truth, {"kind": "continuous", **about}, str(path))
-    schema = joint_schema(str(path), [table.schema("whole")], {})
-    whole = FederatedData(schema, {"whole": table.codes}, truth, {}, {"kind": "discrete", **about})
-    return dealt(whole, parts, {})
+def _give(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:
+    """Give every silo its rows. Raises `BadInput` for a column that would be set aside, as no silo has two values."""
+    made = dealt(whole, parts, {})
+    return replace(made, notes=whole.notes)
 
 
-def _codes_of(path: Path, table: Table | LabelTable, skew: str) -> NDArray[np.int64]:
-    if isinstance(table, Table):
+def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
+    if not whole.schema.levels:
         raise BadInput(f"skew: {path} holds numbers; the levels of a column can be skewed in discrete data only")
-    if skew not in table.variables:
-        raise BadInput(f"{path}: column {shown(skew)} is missing; there are {', '.join(table.variables[:8])}")
-    return table.codes[:, table.variables.index(skew)]
+    if skew not in whole.schema.levels:
+        named = ", ".join(list(whole.schema.levels)[:8])
+        raise BadInput(f"{path}: column {shown(skew)} is missing; there are {named}")
+    codes = whole.tables[WHOLE][:, whole.schema.variables.index(skew)]
+    return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 
 
 def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:

@@ -59,7 +59,7 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
     names = written.names or ((f"{flag}/--no-{flag[2:]}",) if kind is bool and field.default else (flag,))
     choices = f" One of: {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
-    shown = str if get_origin(kind) in (Literal, list) else list[str] if many else kind
+    shown = list[str] if many else str if get_origin(kind) in (Literal, list) else kind
     default = inspect.Parameter.empty if field.is_required() else None if many else field.default
     return inspect.Parameter(
         name,
@@ -80,14 +80,16 @@ def plain(annotation: Any) -> Any:
 
 
 def repeated(field: FieldInfo) -> bool:
-    """Say whether the option may be given again and again, as `-p KEY=VALUE`: that of a field which is a dictionary."""
-    return get_origin(plain(field.annotation)) is dict
+    """Say whether the option may be given again and again: that of a dictionary, as `-p KEY=VALUE`, or of names."""
+    return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == list[str]
 
 
 def value_of(field: FieldInfo, word: Any) -> Any:
     """Return the value for `field` that the command line gives as `word`: lists are words with commas between."""
-    if repeated(field):
+    if get_origin(plain(field.annotation)) is dict:
         return pairs(word)
+    if repeated(field):
+        return [name for one in word or () for name in one.split(",")]
     if get_origin(plain(field.annotation)) is list and word is not None:
         return word.split(",")
     return word

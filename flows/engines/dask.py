@@ -11,6 +11,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, outlive_pooling
 from fedbnsl.data.folder.about import read_about
+from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
@@ -24,6 +25,7 @@ from fedbnsl.tasks.transport.waiting import Patience
 
 from ..job.asked import job_asked
 from ..job.job import Job
+from ..job.reading import reading_of
 from ..job.session import Session
 from ..job.spec import pools
 
@@ -62,15 +64,19 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
         require(client, names or ("SILO",))
         about = read_about(folder) if folder.is_dir() else {}
         transport = DaskTransport(client)
-        schema = federated_schema(transport, names, about)
-        truth, silo_weights = read_truth(folder / TRUTH, schema.variables) if (folder / TRUTH).exists() else (None, {})
+        said = declared(about, reading_of(settings))
+        found = federated_schema(transport, names, said)
+        schema, aside = found.schema, tuple(found.schema.aside)
+        truth, silo_weights = (
+            read_truth(folder / TRUTH, schema.variables, aside) if (folder / TRUTH).exists() else (None, {})
+        )
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             # Silos that an earlier federation of this run has given up are not waited for again.
             gone = dict(federations[-1].roster.gone) if federations else {}
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
-            terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget)
+            terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget, said)
             federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
             federations.append(federation)
             return federation
@@ -80,6 +86,7 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             connect,
             wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: perform(evaluate.submit, work),
+            notes=found.notes,
         )
         yield Silos(session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations)
 

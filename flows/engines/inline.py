@@ -39,7 +39,7 @@ def run_inline(
         return InProcessFederation(schema, data.tables, job.seed, job.secure, run_id, budget, dict(ledgers))
 
     with threadpool_limits(1):
-        return run(job, Session(data.schema, connect), listeners)
+        return run(job, Session(data.schema, connect, notes=data.notes), listeners)
 
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:

@@ -112,6 +112,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
         bootstrap=job.bootstrap,
         confidence=sure,
+        notes=session.notes,
     )
 
 

@@ -24,3 +24,5 @@ class Session:
     """how the coordinator carries out its steps"""
     evaluate: Callable[[Work], Any] = lambda work: work()
     """how it carries out the evaluation"""
+    notes: tuple[str, ...] = ()
+    """what is to be known about how the silos' tables were read"""

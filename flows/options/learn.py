@@ -2,15 +2,17 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput
 
 from .model import OnCommandLine, Options
 
 Value = bool | int | float | str
+Missing = Literal["model", "complete-rows", "refuse"]
+"""as `fedbnsl.data.folder.declared` has it, which the command line's help does not import"""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -30,6 +32,9 @@ Algorithm = Annotated[
     ),
     OnCommandLine(("--algorithm", "-a"), "NAME"),
 ]
+
+
+Columns = Annotated[list[str], BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)]
 
 
 class LearnOptions(Options):
@@ -70,6 +75,24 @@ class LearnOptions(Options):
             description="Mask the silos' replies, so that the coordinator sees only their sum.",
         ),
     ] = False
+    ignore: Annotated[
+        Columns,
+        Field(title="Ignore", description="Columns to leave out, as if they were not there; commas between them."),
+        OnCommandLine(value="COLUMNS"),
+    ] = Field(default_factory=list)
+    only: Annotated[
+        Columns,
+        Field(title="Only", description="The columns to learn from, all others left out; commas between them."),
+        OnCommandLine(value="COLUMNS"),
+    ] = Field(default_factory=list)
+    missing: Annotated[
+        Missing,
+        Field(
+            title="Empty cells",
+            description="What to do about empty cells: keep them for the learner's model, leave out the rows that have "
+            "one, or refuse them.",
+        ),
+    ] = "model"
     knowledge: Annotated[
         str | None,
         Field(

@@ -11,6 +11,7 @@ from fedbnsl.algorithms.choose import Choice, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import require
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema
 
 from .listing import console
@@ -28,7 +29,7 @@ def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
     if epsilon is not None:
         require(epsilon > 0, "epsilon", epsilon, "above 0")
     data = None if epsilon is not None else read_folder(folder)
-    schema = data.schema if data else read_schema(folder)
+    schema = data.schema if data else read_schema(folder, Reading(private=True))
     out, private = console(), epsilon is not None
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, said in facts_of(schema, data):

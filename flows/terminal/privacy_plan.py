@@ -18,6 +18,7 @@ from fedbnsl.algorithms.moments.summed import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
 from fedbnsl.algorithms.privacy.shares import Shares, delta_for
 from fedbnsl.algorithms.privacy.zcdp import budget, gaussian_sigma
+from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import read_schema
 from fedbnsl.tracking.result import NOT_COVERED
 
@@ -36,7 +37,7 @@ OF_SERIES = (
 
 def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     """Print the noise and what is likely to be found with each private algorithm, and recommend one."""
-    schema = read_schema(folder)
+    schema = read_schema(folder, Reading(private=True))
     delta = delta_for(delta, schema)
     cost = budget(epsilon, delta, ReplaceOne)
     out = console()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class RunTerms:
     seed: int
     budget: float = math.inf
     """the most ε that all runs on a silo's rows may spend together"""
+    declared: Declared = NOTHING_DECLARED
+    """what is said of the data, and how they are to be read"""
 
     def algorithm(self) -> Algorithm:
         """Return the algorithm, built anew; raises `BadInput` for a name that this registry does not have."""

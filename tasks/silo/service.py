@@ -5,7 +5,7 @@ the lines of the ledger leave a silo; the path of its rows stays with it.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -18,18 +18,18 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.private import Spender, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Ring
 from fedbnsl.algorithms.secure.session import Aborted
+from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 from .journal import Journal, journal_path
 from .ledger import FileLedger, ledger_path
 from .open_run import OpenRun, open_run
-from .rows import Described, describe_rows, read_rows
+from .rows import AnyDescribed, describe_rows, read_rows
 from .run_terms import RunTerms
 from .secure_sums import Question, SecureSums
 
@@ -59,13 +59,13 @@ class SiloService:
         """the rows, by that part of a schema on which their columns and codes depend"""
         self._open_runs: dict[str, OpenRun] = {}
 
-    def describe(self, about: Mapping[str, Any] | None = None) -> Described:
-        """Return what is public of the rows: their variables and number, and the levels of discrete data.
+    def describe(self, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
+        """Return what is public of the rows: their number, and of each column the kind of its cells and its labels.
 
-        `about` is what the coordinator knows of the kind of data and their levels. Raises `BadInput` for unreadable
-        rows.
+        `declared` is what the coordinator knows of the data, and how it wants them read. Raises `BadInput` for
+        unreadable rows.
         """
-        return describe_rows(self.name, self._source, about)
+        return describe_rows(self.name, self._source, declared)
 
     def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
         """Return the reply to `broadcast` in round `number`; a repeated round gets the reply it got before.
@@ -137,7 +137,7 @@ class SiloService:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers:
-            masked.check_range(algorithm, self._table(schema), schema, self.name)
+            masked.check_range(algorithm, self._table(terms), schema, self.name)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
         units = None
         if masked.in_units(algorithm, schema):
@@ -148,15 +148,17 @@ class SiloService:
         """Return the run as round `number` finds it: from memory, or opened where the journal says it stands."""
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
-            run = open_run(terms, self.name, self._table(terms.schema), self._journal.standing(terms.run_id))
+            run = open_run(terms, self.name, self._table(terms), self._journal.standing(terms.run_id))
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id}, it cannot do round {number}"
             )
         return run
 
-    def _table(self, schema: Schema) -> NDArray[Any]:
-        key = (schema.kind, schema.variables, *schema.levels.items())
+    def _table(self, terms: RunTerms) -> NDArray[Any]:
+        schema, declared = terms.schema, terms.declared
+        key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
+        key += (*declared.marks.items(),)
         if key not in self._tables:
-            self._tables[key] = read_rows(self.name, self._source, schema)
+            self._tables[key] = read_rows(self.name, self._source, schema, declared)
         return self._tables[key]

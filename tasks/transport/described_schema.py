@@ -1,52 +1,70 @@
 """The public schema of a federation, from what each silo says of its own rows."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.about import declared_levels
-from fedbnsl.data.folder.levels import joint_schema
+from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder.federation import agreed
+from fedbnsl.data.folder.joint import Joint
+from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import check_same_step
 
 from ..silo.method_call import MethodCall
-from ..silo.rows import Described, DescribedSeries
+from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
 from .silo_transport import SiloTransport
 
 READING_SECONDS = 600.0
 """how long a silo may take to read its rows"""
 
 
-def federated_schema(transport: SiloTransport, silos: tuple[str, ...], about: Mapping[str, Any]) -> Schema:
+def federated_schema(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> Joint:
     """Return the public schema that `silos` describe; raises `BadInput` if they disagree or their rows are bad.
 
-    If `about` does not give the kind of data and some silos hold labels, all silos are read as discrete data. Each then
-    says which labels occur in its columns, unless `about` declares the levels.
+    Each says what its columns look like, and which labels occur in them unless they are many; what is `declared` holds.
     """
-    parts = _described(transport, silos, about)
-    _check_times(parts)
-    if len({type(part) for part in parts}) > 1:
-        parts = _described(transport, silos, {**about, "kind": "discrete"})
-    first = parts[0]
-    for part in parts[1:]:
-        if set(part.variables) != set(first.variables):
-            odd = sorted(set(part.variables) ^ set(first.variables))
-            raise BadInput(f"silos {first.silo} and {part.silo} disagree: column {odd[0]} is in one of them only")
-    return joint_schema("the silos", [part.schema() for part in parts], declared_levels(about))
+    first = _described(transport, silos, declared)
+    pooled = [part for part in first if isinstance(part, DescribedPooled)]
+    if pooled:
+        return Joint(_named(pooled[0]), pooled[0].notes)
+    series = [part for part in first if isinstance(part, DescribedSeries)]
+    if series:
+        return Joint(_series_schema(series, first))
+    answers = [first]
+
+    def ask(asked: Declared) -> dict[str, Profile]:
+        parts = answers.pop() if answers else _described(transport, silos, asked)
+        return {part.silo: part.profile for part in parts if isinstance(part, Described)}
+
+    return agreed("the silos", ask, declared)
 
 
-def _check_times(parts: Sequence[Described]) -> None:
-    """Raise `BadInput` if some silos hold time series and others do not, or if their steps in time differ."""
-    series = [part for part in parts if isinstance(part, DescribedSeries)]
-    for part in parts if series else ():
+def _named(pooled: DescribedPooled) -> Schema:
+    """Return the schema of pooled rows with the name of the silo that has them."""
+    schema, (own,) = pooled.schema, pooled.schema.rows
+    return replace(
+        schema,
+        rows={pooled.silo: schema.rows[own]},
+        stretches={pooled.silo: schema.stretches[own]} if schema.stretches else {},
+        empty={pooled.silo: schema.empty[own]} if schema.empty else {},
+    )
+
+
+def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed]) -> Schema:
+    """Return the schema of time series; raises `BadInput` if some silos hold none, or another step or columns."""
+    first = series[0]
+    for part in parts:
         if not isinstance(part, DescribedSeries):
-            raise BadInput(
-                f"silos {series[0].silo} and {part.silo} disagree: only the first of them has a column 'time'"
-            )
-        check_same_step(f"silo {part.silo}", part.step, series[0].step, f"silo {series[0].silo}")
+            raise BadInput(f"silos {first.silo} and {part.silo} disagree: only the first of them has a column 'time'")
+        check_same_step(f"silo {part.silo}", part.step, first.step, f"silo {first.silo}")
+        odd = sorted(set(part.variables) ^ set(first.variables))
+        if odd:
+            raise BadInput(f"silos {first.silo} and {part.silo} disagree: column {odd[0]} is in one of them only")
+    stretches = {part.silo: part.stretches for part in series}
+    return Schema(first.variables, {part.silo: part.rows for part in series}, "time-series", stretches=stretches)
 
 
-def _described(transport: SiloTransport, silos: tuple[str, ...], about: Mapping[str, Any]) -> list[Described]:
-    told = {key: about[key] for key in ("kind", "levels", "step") if key in about}
-    pending = [transport.submit(silo, MethodCall("describe", (told,))) for silo in silos]
+def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:
+    pending = [transport.submit(silo, MethodCall("describe", (declared,))) for silo in silos]
     return [answer.result(READING_SECONDS) for answer in pending]
