@@ -24,11 +24,24 @@ BUFFER = 1 << 18
 class Source(Protocol):
     """The rows of a silo; every pass over them gives the same rows in the same order."""
 
-    path: Path
+    @property
+    def path(self) -> Path:
+        """The file or folder that owners know them by."""
+        ...
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns, without the spaces around their names."""
+        ...
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The columns that are to be read as text, as far as their first rows tell; none where columns have types."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the rows are read where that is not beyond doubt."""
         ...
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
@@ -49,6 +62,8 @@ class Parts:
     """Rows in Parquet files with the same columns, one file after another: `path` is the file, or a folder of them."""
 
     path: Path
+    words: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
@@ -99,3 +114,12 @@ def _opened(file: Path) -> Iterator[Any]:
             yield opened
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(f"{file}: not a readable parquet file: {str(error).splitlines()[0]}") from error
+
+
+def cells_of(file: Path) -> int:
+    """Return how many cells a Parquet file states that it has; 0 for one that cannot be read."""
+    try:
+        with _opened(file) as opened:
+            return int(opened.metadata.num_rows * opened.metadata.num_columns)
+    except BadInput:
+        return 0

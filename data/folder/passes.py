@@ -12,6 +12,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .batches import Source
 from .cells import Cells, understood
+from .levels import codes_of
 
 CELLS, LEAST_ROWS = 1 << 19, 1 << 8
 """cells that are handed on at once, so that they stay in a processor's cache, but no fewer rows than this"""
@@ -72,8 +73,7 @@ class Passes:
 
     def _codes(self, name: str, column: Any) -> FloatArray | NDArray[np.int64]:
         cells, codes = self._cells(name, column)
-        known = {label: code for code, label in enumerate(self.schema.levels[name])}
-        of_cell = np.array([known.get(label, -1) for label in cells.labels], np.int64)
+        of_cell = np.array(codes_of(cells.labels, self.schema.levels[name]), np.int64)
         self._refuse(name, cells, (of_cell < 0) & ~cells.empty, "is not one of its levels")
         found = np.where(cells.empty, -1, of_cell)[codes]
         return found if self.schema.kind == "discrete" else np.where(found < 0, np.nan, found)

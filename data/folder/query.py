@@ -29,6 +29,8 @@ class Query:
     """Rows that the query in the file `path` gives."""
 
     path: Path
+    words: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def _said(self) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """A text file as the rows of a silo that are read in passes."""
 
 import codecs
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +10,12 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .cells import DECIMAL_COMMA, is_empty, number_of
 from .columns import EMPTY, HEADER
-from .form import Form, Text, text_of
-from .scan import NO_FORM, read_header
+from .form import LOOKED_AT, Form, Text, text_of
+from .scan import first_rows, read_header
 
+NO_FORM = Form()
 HEAD = 1 << 20
 """bytes from which it is told how a file is written"""
 BLOCK = 1 << 24
@@ -46,6 +49,19 @@ class TextFile:
     def names(self) -> tuple[str, ...]:
         """The columns that the header names."""
         return tuple(read_header(self.path, self._head))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The columns of which not all of the first cells are numbers."""
+        rows = first_rows(self._head, LOOKED_AT)[1:]
+        columns = dict(zip(self.names, zip(*rows, strict=True), strict=bool(rows)))
+        return frozenset(name for name, cells in columns.items() if not all(map(self._is_number, cells)))
+
+    def _is_number(self, cell: str) -> bool:
+        label = cell.strip()
+        if self._head.decimal == "," and DECIMAL_COMMA.fullmatch(label):
+            label = label.replace(",", ".")
+        return is_empty(label) or not math.isnan(number_of(label))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,6 +98,7 @@ class TextFile:
             ) as stream:
                 yield from stream
         except pyarrow.ArrowInvalid as error:
-            raise BadInput(f"{self.path}: not a table: {str(error).splitlines()[0]}") from error
+            declare = "; if the column holds labels, declare it in about.json" * ("conversion error" in str(error))
+            raise BadInput(f"{self.path}: not a table: {str(error).splitlines()[0]}{declare}") from error
         except (pyarrow.ArrowException, OSError) as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
