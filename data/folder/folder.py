@@ -21,7 +21,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
-from .about import check_checksums, checksums_of, read_about, write_about
+from .about import check_checksums, read_about, write_about
 from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
 from .declared import READ_ALL, Declared, Reading, declared
 from .federation import agreed
@@ -90,7 +90,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
         tables = {silo: opened(path, said) for silo, path in files.items()}
         found = _agreed(folder, files, said, tables)
         rows = {silo: rows_of(table, found.schema, silo) for silo, table in tables.items()}
-    check_checksums(folder, about, checksums_of(files))
+    check_checksums(folder, about, files)
     schema = found.schema
     truth = None
     own: dict[str, NDArray[np.float64]] = {}
@@ -115,7 +115,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
         schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
     else:
         schema = _agreed(folder, files, said).schema
-    check_checksums(folder, about, checksums_of(files))
+    check_checksums(folder, about, files)
     return schema
 
 

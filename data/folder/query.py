@@ -18,7 +18,7 @@ from typing import Any
 from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.errors import BadInput
 
-DATABASE = re.compile(r"--\s*([a-z][a-z0-9+]*://\S+)\s*")
+DATABASE = re.compile(r"--\s*([a-z][a-z0-9+]*://\S*)\s*")
 MOST_ROWS = 1 << 14
 """rows fetched at once: each value is an object of Python"""
 DUCKDB = "duckdb:///"
