@@ -42,16 +42,16 @@ def columns_of(table: Table) -> Columns:
 
 
 def _of(rows: FloatArray) -> Columns:
-    empty = np.isnan(rows)
-    if not empty.any():
-        means = rows.mean(axis=0)
-        about, known = rows - means, np.full(rows.shape[1], len(rows))
-    else:
+    means, known = rows.mean(axis=0), np.full(rows.shape[1], len(rows))
+    about = rows - means
+    if np.isnan(means).any():
+        empty = np.isnan(rows)
         known = len(rows) - empty.sum(axis=0)
         rows = np.where(empty, 0.0, rows)
         means = rows.sum(axis=0) / np.maximum(known, 1)
         about = np.where(empty, 0.0, rows - means)
-    return Columns(known, means, (about * about).sum(axis=0), np.abs(rows).max(axis=0))
+    squares = np.multiply(about, about, out=about).sum(axis=0)
+    return Columns(known, means, squares, np.maximum(rows.max(axis=0), -rows.min(axis=0)))
 
 
 def _joined(one: Columns, other: Columns) -> Columns:
