@@ -9,8 +9,9 @@ Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
-Effects = Literal["additive", "slopes"]
-"""how the parents of a mixed variable act together: each by itself, or with slopes that differ by level"""
+Effects = Literal["additive", "slopes", "configurations"]
+"""how the parents of a mixed variable act together: each by itself; with slopes that differ by level; with another
+intercept, too, for every configuration of the discrete ones"""
 Version = Literal["0", "1", "2"]
 """of LUCAS: as observed, with four or with six variables set"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]

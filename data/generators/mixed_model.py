@@ -7,9 +7,12 @@ Every continuous parent acts through its value in standard deviations, so that n
 one slope in every level's logit; a discrete parent has an offset for each of its levels, or adds to the logit of one of
 the child's levels.
 
-"slopes" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): for every configuration of the discrete parents there is
-another intercept, and each slope is multiplied by a number from [.25, 1.75]. A strict conditional Gaussian network has
-no discrete child of a continuous parent; a random DAG has such, and there the slopes are those of the logits.
+"slopes": the same, but for every configuration of the discrete parents each slope is multiplied by another number, from
+[.25, 1.75].
+
+"configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): every configuration has another intercept, too,
+drawn by itself, so that a discrete parent may act on average not at all. A strict conditional Gaussian network has no
+discrete child of a continuous parent; a random DAG has such, and there slopes and intercepts are those of the logits.
 """
 
 from dataclasses import dataclass
@@ -102,14 +105,13 @@ def _random_mechanism(
     k, sizes = max(int(levels[j]), 1), [int(levels[p]) for p in discrete]
     slopes = np.stack([_slope(k, rng) for _ in continuous]) if continuous else np.empty((0, k))
     count = int(np.prod(sizes, dtype=np.int64))
-    if effects == "slopes":
-        change = rng.uniform(*CHANGE, (count, len(continuous), 1))
-        intercepts = _offsets(count, k, rng) if count > 1 else np.zeros((1, k))
-        return Mechanism(discrete, continuous, intercepts, slopes * change)
+    change = np.ones((count, len(continuous), 1))
+    if effects != "additive":
+        change = rng.uniform(*CHANGE, change.shape)
     intercepts = np.zeros((1, k))
-    for size in sizes:
+    for size in [count] * (count > 1) if effects == "configurations" else sizes:
         intercepts = (intercepts[:, None] + _offsets(size, k, rng)).reshape(-1, k)
-    return Mechanism(discrete, continuous, intercepts, np.broadcast_to(slopes, (count, *slopes.shape)))
+    return Mechanism(discrete, continuous, intercepts, slopes * change)
 
 
 def _slope(k: int, rng: np.random.Generator) -> FloatArray:

@@ -10,6 +10,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import Choice, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import require
+from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.columns import columns_of
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.declared import Reading
@@ -87,6 +88,9 @@ def scales_of(data: FederatedData) -> list[tuple[str, str]]:
 def cost(choice: Choice, schema: Schema) -> str:
     """Return about how many bytes all silos send, where that is known beforehand: 8 a number."""
     d, silos = len(schema.variables), len(schema.rows)
+    if schema.kind == "mixed":
+        columns = coding_of(schema).size
+        return f"{readable(8.0 * silos * columns * (columns + 1) / 2)}"
     if choice.name in ("secure-linear", "secure-sum", "dp-covariance"):
         columns = d * 2 if schema.kind == "time-series" else d
         of_lag = " with one lag" if schema.kind == "time-series" else ""

@@ -35,7 +35,7 @@ def test_more_silos_leave_the_model_and_the_first_silo_as_they_were():
     assert not np.array_equal(few.truth.weights, mixed(8, 2, 40, 8).truth.weights)
 
 
-@pytest.mark.parametrize("effects", ["additive", "slopes"])
+@pytest.mark.parametrize("effects", ["additive", "slopes", "configurations"])
 def test_a_child_depends_on_its_parents_as_its_mechanism_says(effects):
     """Numbers 0, 1 and a label 2 with three levels act on a number 3: least squares within each level finds them."""
     dag = np.zeros((4, 4), bool)
@@ -51,10 +51,10 @@ def test_a_child_depends_on_its_parents_as_its_mechanism_says(effects):
         np.testing.assert_allclose(weights, [told.intercepts[level, 0], *told.slopes[level, :, 0]], atol=0.04)
         found.append(weights[1:])
     differ = float(np.ptp(found, axis=0).min())
-    assert differ > 0.1 if effects == "slopes" else differ < 0.06
+    assert differ < 0.06 if effects == "additive" else differ > 0.1
 
 
-@pytest.mark.parametrize("effects", ["additive", "slopes"])
+@pytest.mark.parametrize("effects", ["additive", "slopes", "configurations"])
 def test_logits_of_a_discrete_child_are_those_of_its_mechanism(effects):
     dag = np.zeros((2, 2), bool)
     dag[0, 1] = True
@@ -64,6 +64,16 @@ def test_logits_of_a_discrete_child_are_those_of_its_mechanism(effects):
         weights = np.exp(model.mechanisms[1].intercepts[level])
         shares = np.bincount(rows[rows[:, 0] == level, 1], minlength=3) / (rows[:, 0] == level).sum()
         np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.02)
+
+
+@pytest.mark.parametrize("effects", ["additive", "slopes", "configurations"])
+def test_two_labels_add_up_unless_every_configuration_has_its_own_intercept(effects):
+    dag = np.zeros((3, 3), bool)
+    dag[:2, 2] = True
+    model = random_mixed_model(dag, np.array([2, 3, 0]), effects, np.random.default_rng(6))
+    grid = model.mechanisms[2].intercepts[:, 0].reshape(2, 3)
+    interaction = grid - grid.mean(axis=0) - grid.mean(axis=1, keepdims=True) + grid.mean()
+    assert (np.abs(interaction).max() > 0.1) == (effects == "configurations")
 
 
 @pytest.mark.parametrize(
