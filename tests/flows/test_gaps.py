@@ -1,0 +1,81 @@
+"""Runs on data with empty cells, of every kind and with both engines: what is learned, and what is said of the gaps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.amputate import amputated
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.generators.mixed import mixed
+
+from .test_cli import run
+
+MAKERS = {
+    "continuous": lambda: homogeneous(6, 3, 400, 5),
+    "discrete": lambda: discrete(6, 2, 800, 3),
+    "mixed": lambda: mixed(6, 3, 400, 5),
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def gaps(request):
+    whole = MAKERS[request.param]()
+    return whole, amputated(whole, "mcar", 0.15, np.random.default_rng(1))
+
+
+def test_the_default_learns_from_gaps_nearly_what_it_learns_without(gaps):
+    whole, holed = gaps
+    full, found = learn(whole, parameters=False).result, learn(holed).result
+    assert compare(found.structure, full.structure)["shd_skeleton"] <= 2
+    assert any("15 % of the cells are empty" in said for said in found.basis)
+    assert found.metrics["filling_exchanges"] >= 2
+    assert found.parameters.network is not None
+    assert not [one for one in found.diagnosed.findings if one.name == "gaps depend"]
+
+
+@pytest.mark.parametrize("algorithm", ["fed-pc", "pc", "boss", "secure-ges"])
+def test_others_learn_from_gaps_too(gaps, algorithm):
+    whole, holed = gaps
+    full, found = (learn(data, algorithm, parameters=False, diagnose=False).result for data in (whole, holed))
+    assert compare(found.structure, full.structure)["shd_skeleton"] <= 4
+
+
+def test_what_cannot_says_which_can(gaps):
+    _, holed = gaps
+    name = "fed-ges" if holed.schema.kind == "discrete" else "secure-lingam"
+    if holed.schema.kind == "mixed":
+        return
+    with pytest.raises(BadInput, match=f"{name} needs complete tables, and .* has empty cells: take .*fed-pc"):
+        learn(holed, name)
+
+
+def test_both_engines_learn_the_same_from_a_folder(gaps, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "data", gaps[1])
+    written = {}
+    for engine in ("inline", "prefect"):
+        code, out, err = run(capsys, "learn", tmp_path / "data", "--engine", engine, "--out", tmp_path / engine)
+        assert code == 0, err
+        assert "15 % of the cells are empty" in out.replace("\n", " ")
+        written[engine] = (tmp_path / engine / "structure.csv").read_text()
+    assert written["inline"] == written["prefect"]
+    metrics = json.loads((tmp_path / "prefect" / "metrics.json").read_text())
+    assert metrics["filling_bytes"] > 0
+
+
+def test_with_a_budget_gaps_are_refused(gaps, tmp_path, capsys):
+    _, holed = gaps
+    write_folder(tmp_path / "data", holed)
+    code, _, err = run(
+        capsys, "learn", tmp_path / "data", "--epsilon", "5", "--engine", "inline", "--out", tmp_path / "o"
+    )
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "empty" in err
+    assert not (tmp_path / "o").exists()
