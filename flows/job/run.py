@@ -64,10 +64,7 @@ class Resumed:
 
 
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result; a silo that is lost is a value in it.
-
-    Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
-    """
+    """Run `job` to its end and return the result, a lost silo being a value in it; raises `BadInput` as `check`."""
     check(job, session.schema)
     job = with_lags(with_units(job, session), session)
     algorithm = imposing(registry.build(job.spec), job.known(session.schema))
