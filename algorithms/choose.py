@@ -51,6 +51,19 @@ PRIVATE_DISCRETE = (
     Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
     Choice("fed-fci", "the same, where variables may be missing that act on several others"),
 )
+MIXED = (
+    Choice(
+        "secure-boss",
+        "one masked sum of second moments in which labels are indicators, and the search that reaches the best scores: "
+        "as if rows were pooled",
+    ),
+    Choice("fed-pc", "independence tests on the same masked sum: it says which tests an edge failed"),
+    Choice("fed-fci", "the same tests, where variables may be missing that act on several others"),
+)
+PRIVATE_MIXED = (
+    Choice("secure-sum", PRIVATE_SUM),
+    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+)
 SERIES = (
     Choice("secure-sum", "one masked sum of all windows; BIC chooses how far back edges reach", {"lags": "auto"}),
     Choice("pfdbnl", "a network of each silo's own, as near to the others' as helps it"),
@@ -65,6 +78,8 @@ CHOICES = {
     ("continuous", True): PRIVATE_CONTINUOUS,
     ("discrete", False): DISCRETE,
     ("discrete", True): PRIVATE_DISCRETE,
+    ("mixed", False): MIXED,
+    ("mixed", True): PRIVATE_MIXED,
     ("time-series", False): SERIES,
     ("time-series", True): PRIVATE_SERIES,
 }

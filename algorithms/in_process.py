@@ -21,6 +21,7 @@ from .secure.exchange import Transport, answer
 from .secure.masks import Ring
 from .secure.participant import Participant
 from .secure.session import Phase
+from .statistics.chunks import Table
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -38,7 +39,7 @@ class InProcessFederation:
     """
 
     schema: Schema
-    tables: Mapping[str, NDArray[Any]]
+    tables: Mapping[str, Table]
     seed: int = 0
     secure: bool = False
     run_id: str = "run"
@@ -117,7 +118,7 @@ def learn_alone(algorithm: Algorithm, schema: Schema, table: NDArray[Any]) -> St
 
 
 def federate(
-    tables: Mapping[str, NDArray[Any]],
+    tables: Mapping[str, Table],
     variables: tuple[str, ...] | None = None,
     kind: Kind = "continuous",
     seed: int = 0,
@@ -127,5 +128,5 @@ def federate(
     """Return the federation whose silos hold `tables`; columns are named x0, x1, ... unless `variables` says else."""
     width = next(iter(tables.values())).shape[1]
     names = variables or tuple(f"x{i}" for i in range(width))
-    schema = Schema(names, {silo: len(table) for silo, table in tables.items()}, kind)
+    schema = Schema(names, {silo: table.shape[0] for silo, table in tables.items()}, kind)
     return InProcessFederation(schema, tables, seed, secure)

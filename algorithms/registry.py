@@ -12,7 +12,7 @@ from .core import wire
 from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
-from .diagnosis import exchange
+from .diagnosis import exchange, missingness
 from .diagnosis import tables as diagnosis_tables
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
@@ -21,22 +21,21 @@ from .graphs.structure import Structure
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
 from .moments import dp_covariance, secure_linear, secure_lingam, secure_sum
-from .parameters import lagged_regressions, refit, regressions, tables
+from .parameters import lagged_regressions, mixed_families, refit, regressions, tables
 from .privacy.settings import PrivateSettings
 from .resampling import bootstrap
 from .score import fed_ges, rfcd, secure_search
 from .score.settings import SearchSettings
-from .statistics import units
+from .statistics import em, units
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
+ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
-TABLES = (
-    "sums only: count tables over sets of variables, an exchange for each size of set; of continuous data moments, once"
-)
+TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 MARKS = "the end marks of the silo's own graph, once; only sums are seen"
 TESTS = "for each test whether its own rows find independence, and how strong the dependence is; only sums are seen"
-COUNTS = "masked: counts over sets of variables that the search asks about; of continuous data centred moments, once"
+COUNTS = "masked: counts over sets of variables that the search asks about; of other data centred moments, once"
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
@@ -79,8 +78,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
         config=secure_sum.SecureSum,
         build=secure_sum.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "secure-linear": Entry(
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
@@ -88,6 +88,8 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         config=secure_linear.SecureLinear,
         build=secure_linear.build,
+        gaps=True,
+        streams=True,
     ),
     "secure-lingam": Entry(
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
@@ -95,6 +97,7 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="masked: its part of the second moments, once; of 2m² means for m variables left, in d − 1 exchanges",
         config=secure_lingam.SecureLingam,
         build=secure_lingam.build,
+        streams=True,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
@@ -111,8 +114,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
         config=dp_covariance.DpCovariance,
         build=dp_covariance.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        streams=True,
     ),
     "fdbnl": Entry(
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
@@ -253,7 +257,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
     ),
     "fed-fci": Entry(
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
@@ -261,7 +267,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=SUMMED,
         config=fed_pc.FederatedSettings,
         build=fed_pc.fed_fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
     ),
     "pc": Entry(
         summary="baseline: PC on all rows in one place",
@@ -269,8 +277,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.pc,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
+        gaps=True,
     ),
     "fci": Entry(
         summary="baseline: FCI on all rows in one place",
@@ -278,8 +287,9 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=ConstraintSettings,
         build=pooled_tests.fci,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
+        gaps=True,
     ),
     "rfcd": Entry(
         summary="baseline: one graph that the worst-off silo regrets least, by each silo's own GES (RFCD)",
@@ -337,7 +347,10 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+        fills=True,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
@@ -345,7 +358,10 @@ ALGORITHMS: dict[str, Entry] = {
         leaves=COUNTS,
         config=secure_search.SecureSearch,
         build=secure_search.secure_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+        fills=True,
     ),
     "ges": Entry(
         summary="baseline: GES on all rows in one place",
@@ -353,8 +369,10 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_ges,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
+        gaps=True,
+        fills=True,
     ),
     "boss": Entry(
         summary="baseline: best order score search on all rows in one place",
@@ -362,8 +380,10 @@ ALGORITHMS: dict[str, Entry] = {
         leaves="every row",
         config=SearchSettings,
         build=pooled_search.pooled_boss,
-        kinds=OWN_ROWS,
+        kinds=ANY_ROWS,
         pooled=True,
+        gaps=True,
+        fills=True,
     ),
     "ges-union": Entry(
         summary="baseline: GES to the end in every silo, and one fusion",
@@ -392,7 +412,30 @@ STEPS: dict[str, Entry] = {
         leaves="masked: log2 of the standard deviation of each column, once",
         config=units.Units,
         build=units.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
+        gaps=True,
+        streams=True,
+    ),
+    "em": Entry(
+        summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
+        source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
+        leaves="products of pairs of cells and how many there are, once; expected second moments, some ten times; "
+        "masked if the run is",
+        config=em.ExpectationMaximisation,
+        build=em.build,
+        kinds=("continuous", "mixed"),
+        gaps=True,
+        streams=True,
+    ),
+    "missingness": Entry(
+        summary="after a run on data with empty cells: whether they are empty by chance",
+        source="ours; Little 1988",
+        leaves="how other columns' means differ where a column is empty, once; masked if the run is",
+        config=missingness.Missingness,
+        build=missingness.build,
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
     ),
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
@@ -401,7 +444,9 @@ STEPS: dict[str, Entry] = {
         "four figures with the columns they are greatest in",
         config=exchange.Diagnosis,
         build=exchange.build,
-        kinds=("continuous", *SERIES),
+        kinds=("continuous", "mixed", *SERIES),
+        gaps=True,
+        streams=True,
     ),
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
@@ -411,6 +456,8 @@ STEPS: dict[str, Entry] = {
         config=diagnosis_tables.TableDiagnosis,
         build=diagnosis_tables.build,
         kinds=("discrete",),
+        gaps=True,
+        streams=True,
     ),
     "refit": Entry(
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
@@ -418,6 +465,7 @@ STEPS: dict[str, Entry] = {
         leaves="where the truth is known and nothing is masked, two errors; its weights stay",
         config=refit.Refit,
         build=refit.build,
+        streams=True,
     ),
     "family-tables": Entry(
         summary="after a run on discrete data: the probability tables of the learned structure",
@@ -426,6 +474,8 @@ STEPS: dict[str, Entry] = {
         config=tables.FamilyTables,
         build=tables.build,
         kinds=("discrete",),
+        gaps=True,
+        streams=True,
     ),
     "regressions": Entry(
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
@@ -433,6 +483,19 @@ STEPS: dict[str, Entry] = {
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
         config=regressions.Regressions,
         build=regressions.build,
+        gaps=True,
+        streams=True,
+    ),
+    "mixed-families": Entry(
+        summary="after a run on mixed data: regressions, tables and logistic regressions of the learned graph",
+        source="ours",
+        leaves="means, second moments, count tables of families, once; sums for logistic regressions, some five times; "
+        "masked if the run is",
+        config=mixed_families.MixedFamilies,
+        build=mixed_families.build,
+        kinds=("mixed",),
+        gaps=True,
+        streams=True,
     ),
     "lagged-regressions": Entry(
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
@@ -497,7 +560,7 @@ def specify(
 def rests_on(spec: AlgorithmSpec, structure: Structure) -> tuple[str, ...]:
     """Return what the directions in a `structure` that `spec` learned rest on, where the data decided nothing."""
     across = ("Edges across time have theirs from time.",) if structure.lags else ()
-    if entry(spec.name).equal_variances(spec.settings):
+    if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
     if structure.kind == "dag" and structure.lags and not structure.adjacency.any():
         return across

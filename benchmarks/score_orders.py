@@ -76,4 +76,4 @@ def best_score(data: FederatedData, settings: SearchSettings) -> float:
 
 def _scores(data: FederatedData, settings: SearchSettings) -> Any:
     whole = pool(data)
-    return scores_of(open_rows(whole.tables[POOLED], whole.schema, POOLED), settings)
+    return scores_of(open_rows(whole.tables[POOLED], whole.schema, POOLED, np.random.default_rng(0)), settings)

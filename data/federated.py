@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
 POOLED = "pooled"
@@ -22,7 +23,8 @@ class FederatedData:
     `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
     data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. Those of mixed
     data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, and −1 among codes of
-    discrete data; `schema.empty` counts them.
+    discrete data; `schema.empty` counts them. Tables of the silos in `schema.streamed` are read in passes
+    (`algorithms/statistics/chunks.py`).
     `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
     Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
     empty otherwise. Those of pooled rows are of the silos that they come from. `about` says how the data were made, in
@@ -30,7 +32,7 @@ class FederatedData:
     """
 
     schema: Schema
-    tables: dict[str, NDArray[Any]]
+    tables: dict[str, Any]
     truth: Structure | None = None
     silo_weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
@@ -45,6 +47,10 @@ class FederatedData:
         for silo, table in self.tables.items():
             if table.shape != (self.schema.rows[silo], d):
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
+            if isinstance(table, np.ndarray) == (silo in self.schema.streamed):
+                raise ValueError(f"{silo}: its table is not where the schema says, in memory or read in passes")
+            if silo in self.schema.streamed:
+                continue
             if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
                 raise ValueError(f"{silo}: a table of {table.dtype}, not of level codes")
         if self.schema.kind == "time-series":
@@ -65,8 +71,10 @@ def pool(data: FederatedData) -> FederatedData:
 
     This is what the centralised baselines learn from. Which continuous rows are whose stays known, as `stretches`, for
     learners that centre them by silo as the federated ones do. The truth stays, and of the silos' own weights what
-    `outlive_pooling` says.
+    `outlive_pooling` says. Raises `BadInput` for a silo that reads its rows in passes.
     """
+    for silo in data.schema.streamed[:1]:
+        raise BadInput(f"silo {shown(silo)} reads its rows in passes: they are too many to be held in one place")
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
     if data.schema.kind in ("continuous", "mixed"):

@@ -24,7 +24,7 @@ from fedbnsl.tracking.result import Metric, RunResult
 from .engines.inline import job_inline, run_inline
 from .job.check import check
 from .job.reading import reading_of
-from .make import make
+from .make import form_of, make
 from .options.learn import Columns, LearnOptions, LearnSettings, Missing
 from .options.model import one_line
 from .options.prepare import recipe
@@ -152,9 +152,10 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
     The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
     `BadInput` for an unknown kind, option or value.
     """
-    data = make(recipe(kind, **options))
+    asked = recipe(kind, **options)
+    data = make(asked)
     if out is not None:
-        write_folder(Path(out), data)
+        write_folder(Path(out), data, form_of(asked))
     return data
 
 

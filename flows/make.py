@@ -1,10 +1,15 @@
 """Make the data set that a recipe describes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
+import numpy as np
+
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.folder import Form, read_folder
+from fedbnsl.data.generators.amputate import amputated
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
@@ -17,6 +22,7 @@ from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 
 from .options.prepare import (
+    Amputate,
     Discrete,
     Heterogeneous,
     Homogeneous,
@@ -55,6 +61,8 @@ def make(recipe: Recipe) -> FederatedData:
             return lucas(recipe.version, recipe.silos, recipe.rows, recipe.seed)
         case Split():
             return _split(recipe)
+        case Amputate():
+            return _amputated(recipe)
         case Dynamic():
             return dynamic(**recipe.model_dump(exclude={"kind"}))
         case Series():
@@ -62,6 +70,11 @@ def make(recipe: Recipe) -> FederatedData:
             columns = recipe.model_dump(exclude={"kind", "table", "truth"})
             return series(Path(recipe.table), **columns, truth=truth)
     assert_never(recipe)
+
+
+def form_of(recipe: Recipe) -> Form:
+    """Return what kind of files the rows of `recipe` are written to."""
+    return recipe.form if isinstance(recipe, Split | Amputate) else "csv"
 
 
 def _range(levels: str) -> tuple[int, int]:
@@ -81,6 +94,12 @@ def _sachs(recipe: Sachs) -> FederatedData:
 
 
 def _split(recipe: Split) -> FederatedData:
-    options = recipe.model_dump(exclude={"kind", "table", "data_kind", "truth"})
+    options = recipe.model_dump(exclude={"kind", "table", "data_kind", "truth", "form"})
     truth = Path(recipe.truth) if recipe.truth else None
     return split_table(Path(recipe.table), **options, kind=recipe.data_kind, truth=truth)
+
+
+def _amputated(recipe: Amputate) -> FederatedData:
+    rng = np.random.default_rng(recipe.seed)
+    found = amputated(read_folder(Path(recipe.source)), recipe.mechanism, recipe.share, rng)
+    return replace(found, about=found.about | {"amputated": {**found.about["amputated"], "seed": recipe.seed}})

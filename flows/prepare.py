@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from fedbnsl.data.folder.folder import write_folder
-from fedbnsl.flows.make import make
+from fedbnsl.flows.make import form_of, make
 from fedbnsl.flows.options.prepare import AnyRecipe
 from fedbnsl.tasks.prepare import make_data, write_data
 from fedbnsl.tasks.rounds import perform
@@ -36,7 +36,7 @@ def prepare(data: AnyRecipe, out: str) -> str:
         out: folder to write; it must not exist, or be empty.
     """
     made = perform(lambda step: make_data.submit(data.kind, step), lambda: make(data))
-    perform(lambda step: write_data.submit(out, step), lambda: write_folder(Path(out), made))
+    perform(lambda step: write_data.submit(out, step), lambda: write_folder(Path(out), made, form_of(data)))
     create_table_artifact(
         key="silos",
         table=[{"silo": silo, "rows": made.schema.rows[silo]} for silo in made.schema.silos],

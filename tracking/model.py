@@ -7,6 +7,7 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif
+from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Network
 
@@ -29,9 +30,12 @@ def pgmpy_model(result: RunResult) -> Any:
     """Return the network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
     A dynamic one is over several times, with nodes such as "x" and "x[t-1]". Raises `ValueError` that says why, if
-    there is none.
+    there is none, as of mixed variables.
     """
-    return as_pgmpy(as_json(network_of(result)))
+    network = network_of(result)
+    if isinstance(network, MixedNetwork):
+        raise ValueError("pgmpy has no networks of mixed variables: the result's own network samples and answers")
+    return as_pgmpy(as_json(network))
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:

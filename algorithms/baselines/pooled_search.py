@@ -21,9 +21,11 @@ from ..score.families import no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.known import agreeing_member
-from ..score.procedures import BOSS, GES, ScoreSearch, search, search_moments
+from ..score.procedures import BOSS, GES, ScoreSearch, search, search_blocks, search_moments
 from ..score.scoring import refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
+from ..statistics.blocks import blocks_of
+from ..statistics.coding import coding_of
 from ..statistics.rows import cardinalities_of, open_rows
 
 
@@ -54,10 +56,13 @@ def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Br
 
 def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        rows, d = open_rows(table, schema, silo), len(schema.variables)
+        rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
         if rows.kind == "continuous":
             return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
+        if rows.kind == "mixed":
+            found = search_blocks(procedure, blocks_of(rows.moments, coding_of(schema)), settings, prior)
+            return arcs_of(member_of(found))
         scores = scores_of(rows, settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
 
@@ -75,7 +80,7 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, Broadcast,
     """Return the fusion of what GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        scores = scores_of(open_rows(table, schema, silo), settings)
+        scores = scores_of(open_rows(table, schema, silo, rng), settings)
         prior = schema.knowledge.prior(schema.variables)
         begin = search_from(prior.required, WARY if settings.insertion == "wary" else CHICKERING, prior=prior)
         dag = agreeing_member(finish(begin, no_families(), scores)[0], prior)

@@ -80,6 +80,6 @@ def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettin
     """Return the results of `tests` on the rows of one silo."""
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
-    tables = tables_for(tests, len(silo.columns))
+    tables = tables_for(tests, len(silo.cardinalities))
     counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
     return chi_square(counts, tables, silo.cardinalities, tests, g_square=settings.statistic == "g2")

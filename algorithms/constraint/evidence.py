@@ -1,4 +1,4 @@
-"""The evidence of exact tests: count tables of discrete data, moments of continuous data, summed over the silos.
+"""The evidence of exact tests: count tables of discrete data, moments of other data, summed over the silos.
 
 The server needs only the sums, and the sums are those of the pooled rows: however the rows are split, a run learns what
 it would learn from all of them in one place. In a private run (`private_counts.py`) the counts are noisy, and the tests
@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..core.schema import FloatArray
+from ..statistics.blocks import blocks_of
 from ..statistics.count_tables import ReadTables, tables_for
 from ..statistics.moments import correlation, of_all_rows
 from ..statistics.rows import Numbers, Query, Rows, counts_of, moments_of
 from .chi_square import chi_square
 from .federated import Evidence, Known, Server
 from .fisher_z import fisher_z
+from .likelihood_ratio import likelihood_ratio
 from .noisy_chi_square import noisy_chi_square
 from .private_counts import PrivateRows, TablePlan, noisy
 from .results import Results
@@ -61,7 +63,7 @@ def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
 
 
 def moments() -> Evidence:
-    """Return the evidence of Fisher's z: the pooled moments, which are asked for once and answer every test."""
+    """Return the evidence of Fisher's z, or of likelihood ratios where data are mixed: the pooled moments, once."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
         return Known("moments", of_all_rows(total, server.all_rows), silos)
@@ -69,6 +71,8 @@ def moments() -> Evidence:
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
             return None
+        if server.kind == "mixed":
+            return likelihood_ratio(blocks_of(server.known.numbers, server.coding), server.search.tests)
         return fisher_z(*correlation(server.known.numbers, len(server.variables)), server.search.tests)
 
     return Evidence(
@@ -82,4 +86,4 @@ def moments() -> Evidence:
 
 def exact(settings: ConstraintSettings, kind: str) -> Evidence:
     """Return the evidence for `kind` of data."""
-    return moments() if kind == "continuous" else counts(settings)
+    return counts(settings) if kind == "discrete" else moments()

@@ -126,7 +126,7 @@ def _private(settings: FederatedSettings, method: ConstraintMethod) -> Federated
         return private_counts(settings, plan)
 
     def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> PrivateRows:
-        return PrivateRows(**vars(open_rows(table, schema, silo)), plan=plan(schema.rows))
+        return PrivateRows(**vars(open_rows(table, schema, silo, rng)), plan=plan(schema.rows))
 
     search: FederatedAlgorithm[Server, Any, Query, Numbers] = federated_search(settings, method, choose)
 

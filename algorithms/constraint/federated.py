@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
+from ..statistics.coding import Coding, coding_of
 from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, entry_units, open_rows, summand
 from .procedures import ConstraintMethod
 from .results import Results
@@ -40,6 +41,7 @@ class Server:
     variables: tuple[str, ...]
     kind: str
     cardinalities: NDArray[np.int64]
+    coding: Coding
     rows: dict[str, int]
     """number of rows of each silo; public"""
     background: Knowledge
@@ -93,7 +95,7 @@ def federated_search(
         cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
         background = schema.knowledge
         search = start(the(schema.kind, cardinalities, rows, background.prior(schema.variables)))
-        return Server(schema.variables, schema.kind, cardinalities, rows, background, search)
+        return Server(schema.variables, schema.kind, cardinalities, coding_of(schema), rows, background, search)
 
     def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
         evidence = choose(server.kind)
@@ -101,7 +103,7 @@ def federated_search(
         return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows, server.prior))
 
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: choose(server.kind).question(server),
         local_solve=lambda silo, query: (silo, choose(silo.kind).answer(silo, query)),
@@ -157,7 +159,7 @@ def _plan(
     rows: int,
     prior: Prior,
 ) -> SearchPlan:
-    if kind == "continuous":  # Fisher's z needs more than |z| + 3 rows
+    if kind != "discrete":  # Fisher's z needs more than |z| + 3 rows
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)

@@ -69,9 +69,10 @@ def projected(projections: int, seed: int) -> Evidence:
 
 def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:
     """Return the silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
-    tables = tables_for(query.sets, len(silo.columns))
+    d = len(silo.cardinalities)
+    tables = tables_for(query.sets, d)
     own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
-    margins = ReadTables(margin_tables(query.sets, len(silo.columns)), silo.cardinalities, query.margins)
+    margins = ReadTables(margin_tables(query.sets, d), silo.cardinalities, query.margins)
     sketches = []
     for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
         expected = expected_counts(margins, t, x, y)

@@ -15,7 +15,7 @@ class ConstraintSettings:
     alpha: float = 0.05
     """α, the level of the tests: p > α is taken for independence"""
     statistic: Literal["chi2", "g2"] = "chi2"
-    """the statistic of discrete data; continuous data are tested by Fisher's z"""
+    """the statistic of discrete data; continuous data are tested by Fisher's z, mixed by likelihood ratios"""
     orientation: Orientation = "clear"
     """how colliders are identified: by the separating set found first (sepset), or by all separating sets, in one more
     exchange, of which all (conservative), four in five (clear) or more than half (majority) must agree"""

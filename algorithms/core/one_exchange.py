@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..graphs.structure import Structure
 from .protocol import FederatedAlgorithm, Replies
@@ -21,7 +20,7 @@ class Broadcast:
 
 
 def once(
-    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Message],
+    open_silo: Callable[[Any, Schema, str, np.random.Generator], Message],
     open_server: Callable[[Schema], Server],
     aggregate: Callable[[Server, Replies[Message]], Server],
     structure: Callable[[Server], Structure],

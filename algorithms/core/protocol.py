@@ -91,8 +91,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     a silo's journal the encoded Silo and Reply.
     """
 
-    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Silo]
-    """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> what it keeps to itself"""
+    open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
+    """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> what it keeps to itself;
+    the table may be one that is read in passes (`statistics/chunks.py`) if the algorithm's entry says so"""
     open_server: Callable[[Schema], Server]
     broadcast: Callable[[Server], Broadcast]
     """all that travels out"""

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .filling import NOTHING_FILLED, Filling
 from .knowledge import NOTHING_KNOWN, Knowledge
 
 FloatArray = NDArray[np.float64]
@@ -36,8 +37,12 @@ class Schema:
     """by silo, how many cells of each column are empty; nothing at all where no silo has any"""
     complete_rows: bool = False
     """whether silos leave out their rows with an empty cell: `rows` are those that remain"""
+    streamed: tuple[str, ...] = ()
+    """silos that read their rows in passes, as they are more than their memory is to hold"""
     aside: dict[str, str] = field(default_factory=dict)
     """columns that are in the silos' tables and not among the variables, with why"""
+    filling: Filling = field(default=NOTHING_FILLED, compare=False)
+    """what is known of the empty cells, once the silos have been asked"""
     knowledge: Knowledge = NOTHING_KNOWN
     """what is known of the graph beforehand"""
 
@@ -55,6 +60,19 @@ class Schema:
     def gaps(self) -> bool:
         """Whether any cell of any silo is empty."""
         return any(any(counts) for counts in self.empty.values())
+
+    @property
+    def pairs_together(self) -> int:
+        """About how many rows have both cells of a pair of columns: the mean over the pairs, were gaps independent."""
+        if not self.gaps:
+            return sum(self.rows.values())
+        total = 0.0
+        for silo, n in self.rows.items():
+            share = 1 - np.array(self.empty[silo]) / n
+            d = len(share)
+            apart = (share.sum() ** 2 - (share**2).sum()) / max(d * (d - 1), 1)
+            total += n * (apart if d > 1 else share[0])
+        return round(total)
 
     def in_order(self) -> "Schema":
         """Return the same schema with its silos in sorted order, as a server keeps it."""

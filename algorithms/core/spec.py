@@ -51,6 +51,10 @@ class Entry:
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
+    fills: bool = False
+    """whether it learns from discrete data with their empty cells filled in, and not from those that are there"""
+    streams: bool = False
+    """whether silos may read their tables in passes, as those do whose rows are more than their memory holds"""
     pooled: bool = False
     """a baseline that needs all rows in one place: it is run on one silo that holds them"""
     needs_truth: bool = False

@@ -13,18 +13,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.filling import NOTHING_FILLED
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
-from ..statistics.moments import products
+from ..parameters.refit import refit
+from ..statistics.chunks import Table, summed, thinned
+from ..statistics.coding import coded_names, coded_units, coding_of
+from ..statistics.columns import columns_of
+from ..statistics.expectation import about_own_means
 from ..statistics.packing import Block, Packing, packing
-from ..statistics.units import of_columns, of_moments
+from ..statistics.units import of_moments
 from .places import by_silo, places
 
 FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
 MAD = 1.4826
 """standard deviations in the median absolute deviation of a Gaussian"""
+LOOKED_AT = 100_000
+"""rows from which medians are taken, of a table that is read in passes"""
+LEAST_ROWS = 30
+"""with all cells that a residual needs, for it to be looked at"""
 FIGURES = ("shift", "weights", "outliers", "bend")
 """what a silo says of itself: each with the number of its column"""
 
@@ -39,9 +48,17 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, d]`, its name, and the public schema's numbers of rows."""
+    """A silo's rows `[n_rows, d]`, what they give, its place among the silos, and how many these and all rows are."""
 
-    table: FloatArray
+    table: Table
+    """NaN where a cell is empty"""
+    means: FloatArray
+    products: FloatArray
+    """second moments about the means, summed, `[d, d]`: expected ones where cells are empty"""
+    numbers: NDArray[np.bool_]
+    """which columns are those of continuous variables, and not indicators of levels"""
+    there: NDArray[np.bool_]
+    """which columns have any cell here"""
     place: int
     silos: int
     all_rows: int
@@ -87,10 +104,15 @@ class Server:
 
 
 def start(schema: Schema, structure: Structure) -> Server:
-    """Return the server's state before the exchange, for a learned `structure`."""
+    """Return the server's state before the exchange, for a learned `structure`.
+
+    Of mixed data its columns are the coded ones: an edge joins all those of its ends.
+    """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
-    figures = np.empty((0, len(FIGURES), 2))
-    return Server(schema.in_order(), structure.adjacency, 0, nothing, np.empty((0, 0)), nobody, figures)
+    figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
+    coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, filling=NOTHING_FILLED)
+    joined = structure.adjacency[np.ix_(owners, owners)]
+    return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures)
 
 
 def moments_packing(d: int) -> Packing:
@@ -122,33 +144,44 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def _units(schema: Schema, asked: Broadcast) -> FloatArray:
-    units = of_columns(schema)
-    return np.ones(1) if asked.rows else of_moments(units)
+    return np.ones(1) if asked.rows else of_moments(coded_units(schema))
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with its rows."""
-    return Silo(table, schema.silos.index(silo), len(schema.silos), sum(schema.rows.values()))
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """Return the silo with its rows, and their moments: where cells are empty, those expected."""
+    own = about_own_means(table, schema)
+    coding, place = coding_of(schema), schema.silos.index(silo)
+    coded = coding.coded(table)
+    there = columns_of(coded).known > 0 if schema.gaps else np.ones(coding.size, np.bool_)
+    return Silo(
+        table=coded,
+        there=there,
+        means=own.mean,
+        products=own.products,
+        numbers=~np.array(coding.discrete, np.bool_)[coding.owners],
+        place=place,
+        silos=len(schema.silos),
+        all_rows=sum(schema.rows.values()),
+    )
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of the moments, or what it finds when it compares itself with the others."""
-    X, n = silo.table, asked.rows or silo.all_rows
-    means, part = X.mean(axis=0), len(X) / n
+    n, (rows, d) = asked.rows or silo.all_rows, silo.table.shape
+    means, part = silo.means, rows / n
     if not asked.rows:
-        packed = moments_packing(X.shape[1])
-        own = products(X, center=True) / n
-        return Reply(packed.pack(part=part, means=part * means, products=own))
+        return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
     figures = places(silo.silos, len(FIGURES))
     inside = part if asked.counted[silo.place] else 0.0
     if silo.silos > 1 and inside < 1:
-        own = products(X, center=True) / len(X)
+        own = silo.products / rows
         rest_means = (asked.means - inside * means) / (1 - inside)
         rest = (asked.within - inside * own) / (1 - inside)
-        figures[silo.place, 0] = _greatest(np.abs(means - rest_means) / np.sqrt(_positive(rest)))
-        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents, len(X)))
-    figures[silo.place, 2] = _outlying(X)
-    figures[silo.place, 3] = _greatest(_bent(X - means, asked.within, asked.parents))
+        apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
+        figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0))
+        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, asked.parents & silo.numbers, rows))
+    figures[silo.place, 2] = _outlying(silo.table)
+    figures[silo.place, 3] = _greatest(_bent(silo.table, means, asked.within, asked.parents & silo.numbers))
     return Reply(figures.ravel())
 
 
@@ -179,30 +212,52 @@ def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_]
     return found
 
 
-def _bent(X: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArray:
+def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArray:
     """Return, by variable, how much of its residual the square of its prediction explains, `[d]`: 0 to 1.
 
-    Where effects are linear it explains nothing (Ramsey's RESET, 1969). `X` are centred rows; predictions are those of
-    regressions on all silos' moments `S`.
+    Where effects are linear it explains nothing (Ramsey's RESET, 1969). Rows are about their `means`, and those without
+    a cell that is needed are left out; predictions are those of regressions on all silos' moments `S`.
     """
+    weights, fitted = refit(S, parents), np.flatnonzero(parents.any(axis=0))
+
+    def of(rows: FloatArray) -> FloatArray:
+        return _predicted(rows - means, weights, fitted)
+
+    counted, *sums = summed(table, lambda rows: of(rows).sum(axis=1))
+    enough = counted >= LEAST_ROWS
+    middle = np.array(sums) / np.maximum(counted, 1)
+
+    def products_of(rows: FloatArray) -> FloatArray:
+        there, *both = of(rows)
+        residual, squared = (one - there * at for one, at in zip(both, middle, strict=True))
+        return np.stack([(residual**2).sum(axis=0), (squared**2).sum(axis=0), (residual * squared).sum(axis=0)])
+
+    left, bent, together = summed(table, products_of)
     found = np.zeros(len(S))
-    for j in np.flatnonzero(parents.any(axis=0)):
-        of = np.flatnonzero(parents[:, j])
-        predicted = X[:, of] @ np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
-        residual = X[:, j] - predicted
-        residual = residual - residual.mean()
-        squared = predicted**2 - (predicted**2).mean()
-        both = float(residual @ residual) * float(squared @ squared)
-        found[j] = float(residual @ squared) ** 2 / both if both > 0 else 0.0
+    found[fitted] = np.divide(together**2, left * bent, out=np.zeros(len(fitted)), where=enough & (left * bent > 0))
     return found
 
 
-def _outlying(X: FloatArray) -> tuple[float, float]:
+def _predicted(X: FloatArray, weights: FloatArray, fitted: NDArray[np.intp]) -> FloatArray:
+    """Return of the `fitted` columns, row by row: 1, the residual and the squared prediction, `[3, n_rows, n_fitted]`.
+
+    All are 0 in a row without a cell that is needed.
+    """
+    empty = np.isnan(X)
+    there = 1.0 - ((empty @ (weights[:, fitted] != 0)) | empty[:, fitted])
+    X = np.where(empty, 0.0, X)
+    predicted = X @ weights[:, fitted]
+    return np.stack([there, there * (X[:, fitted] - predicted), there * predicted**2])
+
+
+def _outlying(table: Table) -> tuple[float, float]:
     """Return the share of all cells that lie far out, and the column with most of them."""
-    centre = np.median(X, axis=0)
-    spread = MAD * np.median(np.abs(X - centre), axis=0)
-    far = (np.abs(X - centre) > FAR_OUT * spread) & (spread > 0)
-    return float(far.mean()), float(np.argmax(far.sum(axis=0)))
+    looked_at = thinned(table, LOOKED_AT)
+    looked_at = np.where(np.isnan(looked_at).all(axis=0), 0.0, looked_at)
+    centre = np.nanmedian(looked_at, axis=0)
+    spread = MAD * np.nanmedian(np.abs(looked_at - centre), axis=0)
+    far = summed(table, lambda rows: ((np.abs(rows - centre) > FAR_OUT * spread) & (spread > 0)).sum(axis=0))
+    return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:

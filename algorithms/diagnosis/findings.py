@@ -80,11 +80,11 @@ def of_fit(server: Server, structure: Structure, *, equal_variances: bool) -> li
     if structure.kind == "pag" or rows < 2:
         return found
     joined = structure.adjacency
-    parameters = len(S) + edge_count(structure)
+    parameters = len(S) + (edge_count(structure) if len(S) == len(joined) else int(np.triu(server.parents).sum()))
     if rows < ROWS_PER_PARAMETER * parameters:
         said = f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be chance."
         found.append(Finding("few rows", said, "Trust the strengths of --bootstrap 100, or bring more rows."))
-    if structure.kind != "dag" or not structure.acyclic:
+    if structure.kind != "dag" or not structure.acyclic or len(S) != len(joined):
         return found
     variances = residual_variances(S, refit(S, joined))
     spread = float(np.log(variances.mean()) - np.log(variances).mean())

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
+from ..statistics.chunks import Table
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .places import by_silo, places
@@ -101,9 +102,9 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
     )
 
 
-def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with its rows."""
-    return Silo(open_rows(table, schema, silo), schema.silos.index(silo), len(schema.silos))
+    return Silo(open_rows(table, schema, silo, rng), schema.silos.index(silo), len(schema.silos))
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
@@ -134,6 +135,8 @@ def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.in
 def distance(own: FloatArray, rest: FloatArray) -> float:
     """Return the total variation distance between two margins, less about what chance makes of equal ones."""
     n, m = own.sum(), rest.sum()
+    if not (n and m):
+        return 0.0
     p, q, both = own / n, rest / m, (own + rest) / (n + m)
     chance = np.sqrt(2 / np.pi * both * (1 - both) * (1 / n + 1 / m))
     return float(0.5 * (np.abs(p - q).sum() - chance.sum()))
@@ -145,6 +148,8 @@ def dependence(own: FloatArray, rest: FloatArray) -> float:
     Margins that are shifted alone leave it at most at zero. The others' counts are smoothed by one row over all cells.
     """
     n, m = own.sum(), rest.sum()
+    if not (n and m):
+        return 0.0
     p, q = own / n, (rest + 1 / rest.size) / (m + 1)
     margins = _divergence(p.sum(axis=0), q.sum(axis=0)) + _divergence(p.sum(axis=1), q.sum(axis=1))
     both = own + rest

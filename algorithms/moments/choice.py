@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.schema import FloatArray
-from ..score.gaussian_order import Found
+from ..score.order_starts import Found
 from .equal_errors import LinearFit, spread_of
 
 NEAR, OF_MARGINAL = 0.05, 0.1

@@ -16,7 +16,8 @@ from ..privacy.settings import require_private
 from ..privacy.shares import Shares
 from .parts import Broadcast, Reply, Silo
 from .pooled import Learner
-from .summed import Server, SummedMoments, summed_moments
+from .summed import Server, summed_moments
+from .summed_settings import SummedMoments
 
 
 @dataclass(frozen=True)

@@ -43,16 +43,30 @@ def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) 
 def sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
     """Return what the rows of `table` `[n_rows, d]`, centred, add to the eight means of each edge, `[n_edges, 8]`.
 
-    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j.
+    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows in which a cell is empty (NaN) that an edge needs
+    count as the mean of the others, or, where there are no others, as Gaussian ones.
     """
-    found = np.empty((len(edges), NUMBERS))
-    rows = table @ standard
+    found = np.tile([GAMMA * len(table), 0.0], (len(edges), NUMBERS // 2))
+    rows = _standardised(table, standard)
     for e, (i, j) in enumerate(edges):
-        u, v, rest = rows[:, i], rows[:, j], np.sqrt(1 - rho[e] ** 2)
+        there = ~np.isnan(rows[:, i] + rows[:, j])
+        if not there.any():
+            continue
+        u, v, rest = rows[there, i], rows[there, j], np.sqrt(1 - rho[e] ** 2)
+        share = len(u) / len(rows)
         for place, one in enumerate((u, (v - rho[e] * u) / rest, v, (u - rho[e] * v) / rest)):
-            found[e, 2 * place] = np.logaddexp(one, -one).sum() - len(one) * np.log(2)
-            found[e, 2 * place + 1] = one @ np.exp(-0.5 * one * one)
+            found[e, 2 * place] = (np.logaddexp(one, -one).sum() - len(one) * np.log(2)) / share
+            found[e, 2 * place + 1] = one @ np.exp(-0.5 * one * one) / share
     return found
+
+
+def _standardised(table: FloatArray, standard: FloatArray) -> FloatArray:
+    """Return `table @ standard`, NaN only where a cell is empty that has a weight."""
+    empty = np.isnan(table)
+    if not empty.any():
+        return np.asarray(table @ standard)
+    lacking = empty.astype(np.float64) @ (standard != 0) > 0
+    return np.where(lacking, np.nan, np.where(empty, 0.0, table) @ standard)
 
 
 def contrasts(means: FloatArray) -> FloatArray:

@@ -32,7 +32,8 @@ class PooledLearner:
     """How a structure is learned from second moments."""
 
     learner: Learner = "equal-variance"
-    """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG"""
+    """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG; mixed
+    data have BOSS by the degenerate Gaussian score whatever the default"""
     price: float = 0.0
     """equal-variance: variance a parent must explain, in units of the least variance; 0: by noise, and without any by
     an information criterion on all earlier variables"""

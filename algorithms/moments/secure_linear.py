@@ -26,7 +26,9 @@ from ..parameters.refit import refit
 from ..score.equivalence import class_of
 from ..score.gaussian_order import gaussian_boss
 from ..score.settings import OrderSettings
-from ..statistics.moments import in_own_units, products
+from ..statistics.chunks import Table, summed
+from ..statistics.expectation import about_own_means
+from ..statistics.moments import in_own_units
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .choice import VarianceEvidence, compared, near_equal
@@ -63,9 +65,13 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows about their means, `[n_rows, d]`, and the number of rows of all silos."""
+    """A silo's rows `[n_rows, d]`, their means, second moments about these, summed, and the number of all rows."""
 
-    centred: FloatArray
+    table: Table
+    """NaN where a cell is empty"""
+    means: FloatArray
+    products: FloatArray
+    """`[d, d]`; expected ones where cells are empty"""
     all_rows: int
 
 
@@ -96,7 +102,7 @@ class Server:
     S: FloatArray
     """covariance within the silos `[d, d]`; empty before the first sum"""
     rows: int
-    """degrees of freedom of S: rows less one for each silo"""
+    """degrees of freedom of S: rows less one for each silo, as many as they are worth"""
     fit: LinearFit
     """with equal error variances"""
     graph: NDArray[np.bool_]
@@ -132,9 +138,13 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
     )
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with the rows of `table` `[n_rows, d]` about their means: where a site stands says nothing."""
-    return Silo(table - table.mean(axis=0), sum(schema.rows.values()))
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """Return the silo with the rows of `table` `[n_rows, d]`.
+
+    All is about its own means: where a site stands says nothing.
+    """
+    own = about_own_means(table, schema)
+    return Silo(table, own.mean, own.products, sum(schema.rows.values()))
 
 
 def open_server(schema: Schema) -> Server:
@@ -156,8 +166,12 @@ def question(server: Server) -> Broadcast:
 def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of what is asked for, as a part of means over all rows."""
     if not len(asked.standard):
-        return Reply(triangle(products(silo.centred) / silo.all_rows))
-    return Reply(sums(silo.centred, asked.standard, asked.edges, asked.correlations).ravel() / silo.all_rows)
+        return Reply(triangle(silo.products / silo.all_rows))
+
+    def of(rows: FloatArray) -> FloatArray:
+        return sums(rows - silo.means, asked.standard, asked.edges, asked.correlations)
+
+    return Reply(summed(silo.table, of).ravel() / silo.all_rows)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
@@ -169,12 +183,12 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     if len(server.S):
         edges = undirected(server.graph)
         graph, count = directed(
-            server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), counted, settings.evidence
+            server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), server.rows, settings.evidence
         )
         return replace(server, graph=graph, directed=count, done=True)
     rows = freedom(schema, replies)
     S = from_triangle(of_counted) * (counted / rows)
-    return chosen(replace(server, S=positive(S, schema), rows=rows), settings)
+    return chosen(replace(server, S=positive(S, schema), rows=worth(schema, rows)), settings)
 
 
 def freedom(schema: Schema, replies: Replies[Any]) -> int:
@@ -183,6 +197,11 @@ def freedom(schema: Schema, replies: Replies[Any]) -> int:
     if rows < 1:
         raise BadInput("every silo has one row, so nothing is left of the rows when each silo's means are taken away")
     return rows
+
+
+def worth(schema: Schema, rows: int) -> int:
+    """Return to how many complete rows so many `rows` amount: where cells are empty, to fewer."""
+    return max(1, round(rows * schema.filling.rows / sum(schema.rows.values()))) if schema.gaps else rows
 
 
 def positive(S: FloatArray, schema: Schema) -> FloatArray:

@@ -21,7 +21,8 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.structure import Structure, no_edges
-from ..statistics.moments import in_own_units, products
+from ..statistics.chunks import summed
+from ..statistics.moments import in_own_units
 from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_columns, of_products
 from .elimination import eliminated
@@ -126,9 +127,13 @@ def rest(server: Server) -> NDArray[np.int64]:
 def answer(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of what is asked for, as a part of means over all rows."""
     if not len(asked.standard):
-        return Reply(triangle(products(silo.centred) / silo.all_rows))
-    residuals = np.ascontiguousarray((silo.centred @ asked.standard).T)
-    return Reply(_sums(residuals, asked.correlations).ravel() / silo.all_rows)
+        return Reply(triangle(silo.products / silo.all_rows))
+
+    def of(rows: FloatArray) -> FloatArray:
+        residuals = np.ascontiguousarray(((rows - silo.means) @ asked.standard).T)
+        return np.asarray(_sums(residuals, asked.correlations))
+
+    return Reply(summed(silo.table, of).ravel() / silo.all_rows)
 
 
 @njit(cache=True)

@@ -14,7 +14,8 @@ from ..core.schema import Schema
 from ..errors import BadInput, require
 from ..privacy.shares import Shares, sure_shares
 from .parts import Broadcast, Reply, Silo
-from .summed import Server, SummedMoments, summed_moments
+from .summed import Server, summed_moments
+from .summed_settings import SummedMoments
 
 
 @dataclass(frozen=True)

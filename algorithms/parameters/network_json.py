@@ -1,11 +1,13 @@
-"""Networks as JSON: Gaussian ones in the format of pgmpy, discrete ones as levels, parents and tables by variable."""
+"""Networks as JSON: Gaussian ones in the format of pgmpy, others by variable: levels, parents, tables, regressions."""
 
 from typing import Any
 
 import numpy as np
 
+from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.structure import Structure
+from .mixed_network import Linear, MixedNetwork, Tabular
 from .networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork, Network
 from .unrolled import unrolled
 
@@ -26,6 +28,8 @@ def as_json(network: Network) -> dict[str, Any]:
             "parents": {name: list(network.parents[name]) for name in network.variables},
             "tables": {name: network.tables[name].tolist() for name in network.variables},
         }
+    if isinstance(network, MixedNetwork):
+        return mixed_as_json(network)
     names, weights = network.structure.variables, network.structure.weights
     cpds: dict[str, Any] = {}
     for j, name in enumerate(names):
@@ -38,6 +42,55 @@ def as_json(network: Network) -> dict[str, Any]:
         }
     arcs = [[names[i], names[j]] for i, j in np.argwhere(weights != 0)]
     return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
+
+
+def mixed_as_json(network: MixedNetwork) -> dict[str, Any]:
+    """Return `nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
+
+    Coefficients are numbers by continuous parent, and by level of a discrete one, the first of which has 0.
+    """
+    families: dict[str, Any] = {}
+    for name, own, local in zip(network.variables, network.parents, network.local, strict=True):
+        if isinstance(local, Tabular):
+            families[name] = {"kind": "table", "table": local.table.tolist()}
+        elif isinstance(local, Linear):
+            terms = _coefficients(network, own, local.weights)
+            families[name] = {
+                "kind": "linear",
+                "intercept": local.intercept,
+                "coefficients": terms,
+                "variance": local.variance,
+            }
+        else:
+            families[name] = {
+                "kind": "logistic",
+                "intercepts": dict(zip(network.levels[name], local.intercepts.tolist(), strict=True)),
+                "coefficients": {
+                    label: _coefficients(network, own, weights)
+                    for label, weights in zip(network.levels[name], local.weights, strict=True)
+                },
+            }
+    return {
+        "nodes": list(network.variables),
+        "levels": {name: list(labels) for name, labels in network.levels.items()},
+        "parents": {
+            name: [network.variables[u] for u in own]
+            for name, own in zip(network.variables, network.parents, strict=True)
+        },
+        "families": families,
+    }
+
+
+def _coefficients(network: MixedNetwork, own: tuple[int, ...], weights: FloatArray) -> dict[str, Any]:
+    """Return the weights of coded parents by parent: a number, or by level of a discrete one."""
+    found: dict[str, Any] = {}
+    begin = 0
+    for u in own:
+        name, width = network.variables[u], network.coding.widths[u]
+        part = weights[begin : begin + width].tolist()
+        begin += width
+        found[name] = dict(zip(network.levels[name], [0.0, *part], strict=True)) if name in network.levels else part[0]
+    return found
 
 
 def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:

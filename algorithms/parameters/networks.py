@@ -1,4 +1,4 @@
-"""Bayesian networks with their parameters: over discrete variables, and linear Gaussian ones, also over time."""
+"""Bayesian networks with their parameters: over discrete variables, linear Gaussian ones, over time, and mixed ones."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.schema import FloatArray
 from ..graphs.structure import Structure
+from .mixed_network import MixedNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,4 +74,4 @@ class DynamicGaussianNetwork:
         return self.structure.lagged
 
 
-Network = DiscreteNetwork | GaussianNetwork | DynamicGaussianNetwork
+Network = DiscreteNetwork | GaussianNetwork | DynamicGaussianNetwork | MixedNetwork

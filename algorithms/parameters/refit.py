@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
+from ..statistics.chunks import Table
 from ..statistics.moments import products
 
 EVERYONE = ""
@@ -99,8 +100,8 @@ def learned(structure: Structure, true_weights: dict[str, FloatArray]) -> Server
 def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the one-exchange refit; it starts from the state `learned` gives."""
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        S = products(table, center=settings.center) / len(table)
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        S = products(table, center=settings.center) / table.shape[0]
         return Silo(silo, S, np.zeros_like(S))
 
     def open_server(schema: Schema) -> Server:

@@ -15,7 +15,9 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.skeleton import moral_graph
 from ..graphs.structure import Structure
-from ..statistics.moments import products, residual_variances
+from ..statistics.chunks import Table
+from ..statistics.expectation import about_own_means
+from ..statistics.moments import residual_variances
 from ..statistics.packing import Packing, packing
 from ..statistics.units import of_columns
 from .networks import GaussianNetwork
@@ -73,9 +75,10 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
 def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """Return the one exchange; it starts from the state that `start` gives."""
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows = sum(schema.rows.values())
-        return Silo(len(table) / rows, table.sum(axis=0) / rows, products(table, center=settings.center) / rows)
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows, (n, _), own = sum(schema.rows.values()), table.shape, about_own_means(table, schema)
+        between = 0.0 if settings.center else n * np.outer(own.mean, own.mean)
+        return Silo(n / rows, own.mean * (n / rows), (own.products + between) / rows)
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))

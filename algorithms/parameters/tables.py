@@ -98,7 +98,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         return reply.numbers.astype(np.int64)
 
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: Broadcast(families(server.parents)),
         local_solve=lambda silo, asked: (silo, Reply(count(silo.columns, silo.cardinalities, asked.sets))),

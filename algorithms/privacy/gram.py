@@ -7,7 +7,8 @@ stands for two.
 
 The units decide where the noise goes. With t_i = √s_i for a variable of scale s_i, the noise of variance i is
 proportional to s_i and the bound R² = c·Σ s_i: of all powers of s_i this makes the largest noise least (t = s leaves
-the small variables too clear and the large ones in the dark; t = 1 drowns the small).
+the small variables too clear and the large ones in the dark; t = 1 drowns the small). For who looks at correlations
+alone there is `alike`.
 """
 
 import math
@@ -25,6 +26,8 @@ EXACT_BITS = 52
 MOST_BITS = 14
 # What a shrunken row's norm may gain by rounding before it is rounded towards zero.
 SLACK = 1 - 2.0**-40
+# What a number in its unit is taken for if it is greater: an infinite one would not become a whole number.
+LARGEST = 1e300
 
 
 def units(scales: FloatArray) -> FloatArray:
@@ -37,6 +40,11 @@ def radius(scales: FloatArray, clip: float) -> float:
     return math.sqrt(clip * float(scales.sum()))
 
 
+def alike(scales: FloatArray, clip: float) -> tuple[FloatArray, float]:
+    """Return units and norm that spread the noise alike over all correlations: t_i = s_i, and R² = c·d."""
+    return scales, radius(np.ones_like(scales), clip)
+
+
 def bits_for(rows: int) -> int:
     """Return how many bits a coordinate may have for the sum over `rows` rows to be exact."""
     return min(MOST_BITS, (EXACT_BITS - math.ceil(math.log2(max(rows, 2)))) // 2)
@@ -44,7 +52,8 @@ def bits_for(rows: int) -> int:
 
 def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatArray:
     """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits."""
-    q = table / unit
+    with np.errstate(over="ignore"):
+        q = np.clip(table / unit, -LARGEST, LARGEST)
     norms = np.sqrt(np.einsum("ki,ki->k", q, q))
     q *= (2.0**bits / R * SLACK * np.minimum(1.0, R / np.maximum(norms, R / 2**bits)))[:, None]
     return np.asarray(np.trunc(q, out=q))

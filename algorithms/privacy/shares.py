@@ -58,16 +58,20 @@ def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
     return threshold - colluders, protects
 
 
-def noise_shares(schema: Schema, promise: Promise, counting: float, sure: int, group: int = 1) -> Shares:
+def noise_shares(
+    schema: Schema, promise: Promise, counting: float, sure: int, group: int = 1, measured: int | None = None
+) -> Shares:
     """Return the noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
 
     `counting` is the share of the promised budget for the bucket counts. What is promised to is a `group` of so many
-    rows of one silo, all of which may be replaced: sums then move by up to as many times what one row moves them.
+    rows of one silo, all of which may be replaced: sums then move by up to as many times what one row moves them. Of
+    the variables, `measured` have scales that are to be found by bucket counts; all of them unless it is given.
     """
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
-    counts, entries = d * scales.BUCKETS, d * (d + 1) // 2
-    of_counts, of_gram = group * scales.counts_sensitivity(d), group * gram.gram_sensitivity(bits)
+    counted = d if measured is None else measured
+    counts, entries = counted * scales.BUCKETS, d * (d + 1) // 2
+    of_counts, of_gram = group * scales.counts_sensitivity(counted), group * gram.gram_sensitivity(bits)
     count_variance = share_variance(of_counts, whole.portion(counting), sure)
     gram_variance = share_variance(of_gram, whole.portion(1 - counting), sure)
     # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.

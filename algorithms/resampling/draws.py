@@ -45,12 +45,16 @@ class HowDrawn:
 
 
 def resampled_schema(schema: Schema, draw: HowDrawn) -> Schema:
-    """Return the public schema of rows that were drawn.
+    """Return the public schema of rows that were drawn; of their empty cells about as many as their share.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
     if schema.kind != "time-series":
-        return replace(schema, rows={silo: draw.count(n) for silo, n in schema.rows.items()}, stretches={})
+        rows = {silo: draw.count(n) for silo, n in schema.rows.items()}
+        kept = {silo: rows[silo] / n for silo, n in schema.rows.items()}
+        empty = {silo: tuple(round(kept[silo] * one) for one in counts) for silo, counts in schema.empty.items()}
+        worth = round(schema.filling.rows * sum(rows.values()) / sum(schema.rows.values()))
+        return replace(schema, rows=rows, stretches={}, empty=empty, filling=replace(schema.filling, rows=worth))
     stretches = {}
     for silo in schema.rows:
         windows, size = _windows(schema, silo, draw), block_size(schema, silo, draw)

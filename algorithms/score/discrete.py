@@ -30,14 +30,24 @@ class Criterion(NamedTuple):
     """BDeu's equivalent sample size, or BIC's ½ ln n"""
     prior: FloatArray
     """ln of the structure prior by the number of parents, `[d]`"""
+    available: float = 0.0
+    """of how many rows the counts are, if families with empty cells are counted without those rows; else 0"""
 
 
-def criterion(settings: ScoreSettings, d: int, n: int) -> Criterion:
+def criterion(settings: ScoreSettings, d: int, n: int, worth: int = 0, *, filled: bool = True) -> Criterion:
     """Return the criterion for `n` rows of `d` variables.
+
+    Rows with empty cells are worth no more than `worth` complete ones (0: all are complete), and what was `filled` in
+    is no evidence. They are scored by BIC with n·ln(worth)/(2 worth) for a parameter: by the counts of all n filled
+    rows, or, before anything is filled in, by n times the mean mutual information of child and parents in those rows
+    in which their cells are there (Bodewes, Scutari 2021: node-average likelihood).
 
     The prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½; each
     parent costs ln(1/p − 1). BIC has none.
     """
+    if worth:
+        price = 0.5 * n * math.log(worth) / worth
+        return Criterion(False, price, np.zeros(d), 0.0 if filled else float(n))
     if settings.score == "bic":
         return Criterion(False, 0.5 * math.log(n), np.zeros(d))
     p = min(settings.expected_parents / max(d - 1, 1), 0.5)
@@ -124,6 +134,22 @@ def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # 
                 total += count[cell] * math.log(count[cell] / n)
         at = end
     return total if by.bdeu else total - by.weight * q * (r - 1)
+
+
+@njit(cache=True)
+def score_available(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return n times the mutual information in all q·r counts, those of complete families, less BIC's price of it."""
+    parents, child, n = np.zeros(len(cells) // r), np.zeros(r), 0.0
+    for cell in range(len(cells)):
+        parents[cell // r] += cells[cell]
+        child[cell % r] += cells[cell]
+        n += cells[cell]
+    information = 0.0
+    for cell in range(len(cells)):
+        if cells[cell] > 0:
+            information += cells[cell] * math.log(cells[cell] * n / (parents[cell // r] * child[cell % r]))
+    mean = information / n if n > 0 else 0.0
+    return by.available * mean - by.weight * (q - 1) * (r - 1)
 
 
 @njit(cache=True)

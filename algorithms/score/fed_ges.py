@@ -96,8 +96,8 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
     plan = WARY if settings.insertion == "wary" else CHICKERING
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        d, prior = len(schema.variables), schema.knowledge.prior(schema.variables)
-        return Silo(schema.variables, open_rows(table, schema, silo), np.zeros((d, d), np.bool_), no_families(), prior)
+        rows, prior = open_rows(table, schema, silo, rng), schema.knowledge.prior(schema.variables)
+        return Silo(schema.variables, rows, np.zeros((len(table.T),) * 2, np.bool_), no_families(), prior)
 
     def open_server(schema: Schema) -> Server:
         cardinalities_of(schema)  # raises BadInput for time series

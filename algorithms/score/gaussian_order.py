@@ -6,107 +6,40 @@ none is put down: a selection of p parents among k candidates keeps each candida
 parents chosen so far, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable
 to its best place, O(d²) selections.
 
-A sweep ends in an optimum of single moves, of which there are others. So the search goes on from orders of other
-members of the class found, in which other moves are possible, until several of them bring nothing; and it starts from
-several random orders, and the best score is kept. No column is preferred for its place.
+How often it starts, and from where it goes on, is in `order_starts.py`.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from .equivalence import class_of, member_of
+from .order_starts import EQUAL, MISPLACED, Found, Moves, best_of_starts
 from .settings import OrderSettings
-
-Bools = NDArray[np.bool_]
 
 # A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
 COLLINEAR = 1e-9
-# Scores, per row, that differ by less are equal but for rounding.
-EQUAL = 1e-10
-# What a required parent that stands too late in an order costs, per row: more than any fit can gain.
-MISPLACED = 1e3
-
-
-@dataclass(frozen=True)
-class Found:
-    """The best graph found: a DAG `[d, d]`, its score, and how many of the starts ended at that score."""
-
-    dag: Bools
-    score: float
-    starts: int
-    agreeing: int
 
 
 def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
     """Return the DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
 
     `price` is what a parent costs in twice the log-likelihood: ln n for the BIC. The score is that of the likelihood,
-    less half the prices, up to a constant of S. After `settings.agreeing` starts with the same best score no other is
-    tried, and at most `settings.starts` in all.
+    less half the prices, up to a constant of S.
     """
     d = len(S)
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
-    R, known, rng = S / np.outer(scale, scale), prior or no_prior(d), np.random.default_rng(settings.seed)
+    R, known = S / np.outer(scale, scale), prior or no_prior(d)
     np.fill_diagonal(R, 1.0)
-    best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
-    while tried < settings.starts and agreeing < settings.agreeing_of(d):
-        dag, total = _search(R, rng.permutation(d), price / rows, known, settings, rng)
-        tried += 1
-        agreeing = 1 if total < lowest - EQUAL else agreeing + (total <= lowest + EQUAL)
-        if total < lowest - EQUAL:
-            best, lowest = dag, total
-    return Found(best, -0.5 * rows * (lowest + 2 * float(np.log(scale).sum())), tried, agreeing)
-
-
-def _search(
-    R: FloatArray,
-    order: NDArray[np.int64],
-    price: float,
-    prior: Prior,
-    settings: OrderSettings,
-    rng: np.random.Generator,
-) -> tuple[Bools, float]:
-    """Return the DAG that sweeps from `order`, and then from other orders of its class, end in, and its total."""
-    best, lowest, failed = np.zeros(R.shape, np.bool_), math.inf, 0
-    while failed < settings.patience:
-        order = _swept(R, order, price, prior.possible, prior.required, settings.sweeps)
-        dag, total = _graph(R, order, price, prior.possible, prior.required)
-        failed = 0 if total < lowest - EQUAL else failed + 1
-        if failed == 0:
-            best, lowest = np.asarray(dag), float(total)
-        order = _other_order(best, rng)
-    return best, lowest
-
-
-def _other_order(dag: Bools, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return an order of some member of the class of `dag`, drawn at random (not uniformly)."""
-    names = rng.permutation(len(dag))
-    member = member_of(class_of(np.ascontiguousarray(dag[np.ix_(names, names)])))
-    return np.asarray(names[_topological(member)])
-
-
-@njit(cache=True)
-def _topological(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return an order of `dag`, of several variables that may come next the first."""
-    d = len(dag)
-    order, waits = np.empty(d, np.int64), np.zeros(d, np.int64)
-    for j in range(d):
-        waits[j] = dag[:, j].sum()
-    for place in range(d):
-        first = 0
-        while waits[first] != 0:
-            first += 1
-        order[place], waits[first] = first, -1
-        for j in range(d):
-            if dag[first, j]:
-                waits[j] -= 1
-    return order
+    possible, required, each = known.possible, known.required, price / rows
+    moves = Moves(
+        swept=lambda order: np.asarray(_swept(R, order, each, possible, required, settings.sweeps)),
+        graph=lambda order: _graph(R, order, each, possible, required),
+    )
+    found = best_of_starts(d, moves, settings)
+    return Found(found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale).sum())), found.starts, found.agreeing)
 
 
 @njit(cache=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..graphs.imposed import within_knowledge
+from ..statistics.blocks import Blocks
 from ..statistics.moments import covariance
+from .block_order import block_boss
+from .degenerate_gaussian import price_of, score_blocks
 from .equivalence import class_of
 from .families import Batch, Families, no_families
 from .gaussian import score_covariance
@@ -38,15 +41,30 @@ class ScoreSearch(Generic[State]):
     """(state) -> the same state in arrays of its own: `advance` writes to those of a state, as it does to `Families`"""
     of_covariance: Callable[[int, FloatArray, SearchSettings, Prior], NDArray[np.bool_]] | None = None
     """(rows, covariance `[d, d]`, settings, what is known) -> the CPDAG, where Gaussian data have their own search"""
+    of_blocks: Callable[[Blocks, SearchSettings, Prior], NDArray[np.bool_]] | None = None
+    """(correlations of the coded columns, settings, what is known) -> the CPDAG, where mixed data have their own"""
     orders: bool = False
     """whether it searches orders, in which families stand for arcs and knowledge is in their scores (`known.py`)"""
 
 
 def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
     """Return the CPDAG of the best order by BIC, with 2 ln d more a parent: there are d to choose from (EBIC)."""
+    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), starting(settings), prior).dag)
+
+
+def boss_of_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
+    """Return the CPDAG of the best order by the degenerate Gaussian score.
+
+    All starts are made, whether they agree or not: they share what they have computed, and cost little.
+    """
+    how = starting(settings)
+    return class_of(block_boss(blocks, price_of(blocks.rows), replace(how, agreeing=how.starts), prior).dag)
+
+
+def starting(settings: SearchSettings) -> OrderSettings:
+    """Return how often a search over orders of numbers starts."""
     starts = OrderSettings.starts if settings.starts == "auto" else settings.starts
-    how = OrderSettings(starts=starts, seed=settings.seed)
-    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), how, prior).dag)
+    return OrderSettings(starts=starts, seed=settings.seed)
 
 
 GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
@@ -68,6 +86,7 @@ BOSS: ScoreSearch[Starts] = ScoreSearch(
     graph=best_graph,
     copied=copied,
     of_covariance=boss_of_covariance,
+    of_blocks=boss_of_blocks,
     orders=True,
 )
 
@@ -129,3 +148,14 @@ def search_moments(
         found = procedure.of_covariance(rows, S, settings, known)
         return within_knowledge(found, known.required, known.possible)
     return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior)
+
+
+def search_blocks(
+    procedure: ScoreSearch[Any], blocks: Blocks, settings: SearchSettings, prior: Prior | None = None
+) -> NDArray[np.bool_]:
+    """Return the graph that `procedure` finds for the rows of mixed columns whose coded correlations are `blocks`."""
+    d = len(blocks.first) - 1
+    if procedure.of_blocks is not None:
+        known = prior or no_prior(d)
+        return within_knowledge(procedure.of_blocks(blocks, settings, known), known.required, known.possible)
+    return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior)

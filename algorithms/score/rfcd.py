@@ -88,7 +88,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
     """Return RFCD."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows, d = open_rows(table, schema, silo), len(schema.variables)
+        rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
         own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells), prior))
         return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))

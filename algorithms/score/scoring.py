@@ -4,6 +4,7 @@ import math
 
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
+from ..statistics.count_tables import CodePasses
 from ..statistics.rows import Rows
 from .discrete import score_rows
 from .families import Batch
@@ -26,6 +27,8 @@ def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf)
         return lambda batch: score_moments(rows.moments, d, batch)
 
     def score(batch: Batch) -> FloatArray:
+        if isinstance(rows.columns, CodePasses):
+            raise TypeError("families are scored on rows in memory alone")
         return score_rows(rows.columns, rows.cardinalities, batch, settings, most_cells)
 
     return score

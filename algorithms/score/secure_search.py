@@ -6,10 +6,10 @@ numbers of all silos stand in the same public places, and only their sum is need
 for bit: the search takes exactly the steps that it takes on pooled rows.
 
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
-means, once; masked wherever there are two silos or more. A round
-costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are requested
-together with those needed now: fewer exchanges, more bytes. The exact search that ends a BOSS over few variables
-(`exact.py`) asks for all sets of up to `exact_parents` + 1 variables, the largest first.
+means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); masked wherever there are
+two silos or more. A round costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves
+may need are requested together with those needed now: fewer exchanges, more bytes. The exact search that ends a BOSS
+over few variables (`exact.py`) asks for all sets of up to `exact_parents` + 1 variables, the largest first.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,8 @@ from ..core.schema import Schema
 from ..errors import require
 from ..graphs.imposed import within_knowledge
 from ..graphs.structure import Structure
+from ..statistics.blocks import blocks_of
+from ..statistics.coding import Coding, coding_of
 from ..statistics.moments import of_all_rows
 from ..statistics.rows import (
     Numbers,
@@ -38,11 +40,11 @@ from ..statistics.rows import (
     open_rows,
     summand,
 )
-from .discrete import TOO_WIDE
+from .discrete import TOO_WIDE, criterion
 from .families import Batch, Families, no_families
 from .ges import EquivalenceSearch
 from .known import considered, priced
-from .procedures import BOSS, GES, ScoreSearch, State, search_moments, shuffled
+from .procedures import BOSS, GES, ScoreSearch, State, search_blocks, search_moments, shuffled
 from .scoring import refuse_wide
 from .settings import SearchSettings
 from .starts import Starts
@@ -75,7 +77,12 @@ class Server(Generic[State]):
     variables: tuple[str, ...]
     kind: str
     cardinalities: NDArray[np.int64]
+    coding: Coding
     rows: int
+    worth: int
+    """to how many complete rows they amount, if cells are empty; else 0"""
+    filled: bool
+    """whether the silos have filled their empty cells"""
     prior: Prior
     """what is known of the graph beforehand"""
     families: Families
@@ -114,7 +121,7 @@ def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_rows(table, schema, silo),
+        open_silo=open_rows,
         open_server=lambda schema: _begun(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
@@ -146,7 +153,10 @@ def _begun(
         variables=schema.variables,
         kind=schema.kind,
         cardinalities=cardinalities,
+        coding=coding_of(schema),
         rows=sum(schema.rows.values()),
+        worth=schema.pairs_together if schema.gaps else 0,
+        filled=bool(len(schema.filling.dag)),
         prior=prior,
         families=no_families(),
         state=procedure.begin(prior.reordered(shuffled(d, settings).variables), settings),
@@ -163,11 +173,12 @@ def _learned(
     """Return the state with the scores that the summed answers give, and the search advanced as far as they allow."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
-    if server.kind == "continuous":
+    if server.kind != "discrete":
         return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
     batch = asked(server, settings, procedure)
     put = considered(batch, server.prior) if procedure.orders else batch
-    scores = score_tables(replies.total, put, server.cardinalities, server.rows, settings)
+    by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
+    scores = score_tables(replies.total, put, server.cardinalities, by, settings)
     scores = priced(scores, batch, server.prior) if procedure.orders else scores
     families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
     return _advanced(replace(server, families=families, state=state), procedure, settings)
@@ -175,7 +186,7 @@ def _learned(
 
 def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
     """Return what all silos are asked: the moments, or the counts over the sets that hold the families wanted now."""
-    if server.kind == "continuous":
+    if server.kind != "discrete":
         return Query("moments", exchange=server.exchanges)
     batch = asked(server, settings, procedure)
     batch = considered(batch, server.prior) if procedure.orders else batch
@@ -208,7 +219,7 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
     while not state.done:
         if len(families.wanted):
             wanted = within.families(families.wanted)
-            if server.kind == "continuous" or not too_wide(wanted, server.cardinalities, settings.most_cells):
+            if server.kind != "discrete" or not too_wide(wanted, server.cardinalities, settings.most_cells):
                 break
             families = families.with_scores(np.full(len(families.wanted), TOO_WIDE))
         state = procedure.advance(state, families, settings.ahead)
@@ -225,6 +236,8 @@ def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
     """Return the final state: the moments give every score."""
-    d = len(server.variables)
-    found = search_moments(procedure, moments, d, settings, server.prior)
+    if server.kind == "mixed":
+        found = search_blocks(procedure, blocks_of(moments, server.coding), settings, server.prior)
+    else:
+        found = search_moments(procedure, moments, len(server.variables), settings, server.prior)
     return replace(server, found=found, done=True)

@@ -8,7 +8,7 @@ from ..errors import require
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What a structure is scored by. Continuous data are always scored by Gaussian BIC."""
+    """What a structure is scored by. Continuous data always have Gaussian BIC, mixed the degenerate Gaussian score."""
 
     score: Literal["bdeu", "bic"] = "bdeu"
     """for discrete data"""

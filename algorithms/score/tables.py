@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD, offsets
-from .discrete import TOO_WIDE, criterion, score_cells, states_of
+from .discrete import TOO_WIDE, Criterion, score_available, score_cells, states_of
 from .families import Batch
 from .settings import SearchSettings
 
@@ -57,12 +57,11 @@ def score_tables(
     counts: NDArray[np.int64 | np.float64],
     batch: Batch,
     cardinalities: NDArray[np.int64],
-    rows: int,
+    by: Criterion,
     settings: SearchSettings,
 ) -> FloatArray:
     """Return the scores of `batch` from `counts`, the tables of its sets one after another."""
     chosen = sets_of(batch, cardinalities, settings.most_cells)
-    by = criterion(settings, len(cardinalities), rows)
     begins = offsets(chosen.sets, cardinalities)
     whole = np.rint(counts).astype(np.int64)
     return np.asarray(
@@ -91,7 +90,10 @@ def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  
             q = states_of(cardinalities, parents)
             if len(cells) > len(state):
                 state, count = np.empty_like(cells), np.empty_like(cells)
-            scores[m] = score_cells(cells, cardinalities[child], q, by, state, count) + by.prior[len(parents)]
+            if by.available > 0:
+                scores[m] = score_available(cells, cardinalities[child], q, by)
+            else:
+                scores[m] = score_cells(cells, cardinalities[child], q, by, state, count) + by.prior[len(parents)]
     return scores
 
 

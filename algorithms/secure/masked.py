@@ -10,6 +10,8 @@ from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
+from ..statistics.chunks import Table
+from ..statistics.columns import columns_of
 from . import ring
 from .exchange import Transport, secure_sum
 from .masks import Ring
@@ -34,7 +36,7 @@ def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
     return asked or (algorithm.needs_secure_sum and len(schema.rows) > 1)
 
 
-def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: str) -> None:
+def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
@@ -43,22 +45,22 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     """
     if schema.kind == "discrete":
         return
-    X = table
+    columns = columns_of(table)
+    squares = columns.variances + columns.means**2
     if in_units(algorithm, schema):
-        _check_means(table, schema, silo)
-        X = (table - table.mean(axis=0)) / np.array(schema.units)
-    squares = np.einsum("ki,ki->i", X, X) / len(X)
-    if in_units(algorithm, schema):
+        _check_means(columns.means, schema, silo)
+        squares = columns.variances / np.array(schema.units) ** 2
         squares = np.where(squares == 0, 1.0, squares)
-    for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
+    outside = (squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)
+    for j in np.flatnonzero(outside & ~schema.discrete):
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
             f"of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
         )
 
 
-def _check_means(table: FloatArray, schema: Schema, silo: str) -> None:
-    far = np.abs(table.mean(axis=0) / np.array(schema.units))
+def _check_means(means: FloatArray, schema: Schema, silo: str) -> None:
+    far = np.abs(means / np.array(schema.units))
     greatest = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(far >= greatest):
         raise BadInput(

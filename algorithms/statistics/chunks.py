@@ -1,19 +1,22 @@
 """Tables that are read in passes: a silo's rows may be more than its memory holds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..core.schema import FloatArray
 
 
 @runtime_checkable
 class Chunked(Protocol):
     """Rows that are read anew each time they are iterated over, some at a time: arrays `[n, n_variables]`."""
 
-    shape: tuple[int, int]
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Read the rows once more, in the same order and in the same parts."""
@@ -32,11 +35,20 @@ def chunks(table: Table) -> Iterator[NDArray[Any]]:
         yield from table
 
 
-def column_means(table: Table) -> FloatArray:
-    """Return the mean of each column's cells that are not NaN, `[n_variables]`; 0 for a column without any."""
-    sums, counts = np.zeros(table.shape[1]), np.zeros(table.shape[1])
+def summed(table: Table, of: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """Return the sum of what `of` makes of the rows of `table`, part after part."""
+    return reduce(add, map(of, chunks(table)))
+
+
+def thinned(table: Table, most: int) -> NDArray[Any]:
+    """Return rows `[n, n_variables]` for what cannot be summed, such as medians: all of a table that is in memory.
+
+    Of one that is read in passes they are every k-th row, the least k with which there are no more than `most`.
+    """
+    if isinstance(table, np.ndarray):
+        return table
+    step, begin, kept = -(-table.shape[0] // most), 0, []
     for rows in chunks(table):
-        known = ~np.isnan(rows)
-        sums += np.where(known, rows, 0.0).sum(axis=0)
-        counts += known.sum(axis=0)
-    return np.asarray(sums / np.maximum(counts, 1))
+        kept.append(rows[-begin % step :: step])
+        begin += len(rows)
+    return np.concatenate(kept)

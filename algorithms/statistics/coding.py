@@ -3,6 +3,7 @@
 Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from .chunks import Chunked, Table
+from .units import of_columns
 
 
 @dataclass(frozen=True)
@@ -37,25 +40,44 @@ class Coding:
         ends = np.cumsum(self.widths)
         return tuple(np.arange(end - width, end) for end, width in zip(ends, self.widths, strict=True))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each coded column: that of the variable, with the code of the level it indicates."""
-        return tuple(
-            f"{name}={code}" if discrete else name
-            for name, width, discrete in zip(self.variables, self.widths, self.discrete, strict=True)
-            for code in range(1, width + 1)
-        )
+    def of(self, variables: Sequence[int]) -> "Coding":
+        """Return how these `variables` alone, by their numbers, are coded."""
+        chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
+        return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
-    def coded(self, table: NDArray[np.float64]) -> FloatArray:
-        """Return the coded rows `[n_rows, D]` of `table` `[n_rows, d]`: an empty cell leaves its whole block empty."""
-        out = np.empty((len(table), self.size))
+    def coded(self, table: Table) -> Table:
+        """Return the coded `table` `[n_rows, D]`: read in passes, if `table` `[n_rows, d]` is."""
+        return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
+
+    def rows(self, rows: NDArray[np.float64]) -> FloatArray:
+        """Return the coded `rows` `[n, D]` of `[n, d]`: an empty cell (NaN, or the code −1) leaves its block empty."""
+        if not any(self.discrete):
+            return rows
+        out = np.empty((len(rows), self.size))
         for j, block in enumerate(self.blocks):
             if not self.discrete[j]:
-                out[:, block[0]] = table[:, j]
+                out[:, block[0]] = rows[:, j]
                 continue
-            out[:, block] = table[:, j, None] == np.arange(1, len(block) + 1)
-            out[np.ix_(np.isnan(table[:, j]), block)] = np.nan
+            out[:, block] = rows[:, j, None] == np.arange(1, len(block) + 1)
+            out[np.ix_(np.isnan(rows[:, j]) | (rows[:, j] < 0), block)] = np.nan
         return out
+
+
+@dataclass(frozen=True)
+class CodedPasses:
+    """A table that is read in passes, coded part by part."""
+
+    table: Chunked
+    coding: Coding
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and coded columns."""
+        return self.table.shape[0], self.coding.size
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Read and code the rows once more."""
+        return map(self.coding.rows, self.table)
 
 
 def coding_of(schema: Schema) -> Coding:
@@ -63,3 +85,18 @@ def coding_of(schema: Schema) -> Coding:
     discrete = tuple(name in schema.levels for name in schema.variables)
     widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
     return Coding(schema.variables, widths, discrete)
+
+
+def coded_names(schema: Schema) -> tuple[str, ...]:
+    """Return a name for each coded column, `[D]`: that of a continuous variable, or with the level it indicates."""
+    return tuple(
+        f"{name}={level}" if level else name
+        for name in schema.variables
+        for level in (schema.levels[name][1:] if name in schema.levels else ("",))
+    )
+
+
+def coded_units(schema: Schema) -> FloatArray:
+    """Return the units of the coded columns, `[D]`: indicators are 0 and 1, whatever the unit of a column of codes."""
+    coding, units = coding_of(schema), of_columns(schema)
+    return np.where(np.array(coding.discrete), 1.0, units)[coding.owners] if len(units) else units

@@ -5,6 +5,7 @@ each set once. Tables are dense, in mixed radix over the cardinalities (which ar
 fastest: every silo's numbers stand in the same places, and their sum is the table of all rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,21 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from .chunks import Chunked
 
 PAD = -1
 """fills up a set of variables to the size of the largest"""
+
+
+@dataclass(frozen=True)
+class CodePasses:
+    """The level codes of a table that is read in passes, `[n_rows, n_variables]`."""
+
+    table: Chunked
+
+
+Codes = NDArray[np.int16] | CodePasses
+"""level codes `[n_variables, n_rows]`, in memory or read in passes"""
 
 
 @dataclass(frozen=True)
@@ -51,17 +64,28 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def count(
-    columns: NDArray[np.int16], cardinalities: NDArray[np.int64], sets: NDArray[np.int16]
-) -> NDArray[np.unsignedinteger]:
+def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int16]) -> NDArray[np.unsignedinteger]:
     """Return the tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
+    A row is left out of the tables of those sets of which a cell is empty, -1.
     The numbers are of the smallest type that holds the number of rows, which is public.
     """
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
-    _count(np.ascontiguousarray(columns), cardinalities, np.ascontiguousarray(sets), begins, counts)
-    return counts.astype(np.min_scalar_type(max(columns.shape[1], 256)))
+    rows, wanted = 0, np.ascontiguousarray(sets)
+    for part in _parts(columns):
+        _count(part, cardinalities, wanted, begins, counts)
+        rows += part.shape[1]
+    return counts.astype(np.min_scalar_type(max(rows, 256)))
+
+
+def _parts(columns: Codes) -> Iterator[NDArray[np.int16]]:
+    """Yield the codes `[n_variables, n]`, all at once if they are in memory."""
+    if isinstance(columns, CodePasses):
+        for rows in columns.table:
+            yield np.ascontiguousarray(rows.T, np.int16)
+    else:
+        yield np.ascontiguousarray(columns)
 
 
 class ReadTables:
@@ -103,12 +127,14 @@ def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-unt
         last, begin = sets[s, size - 1], begins[s]
         radix = np.int32(cardinalities[last])
         for r in range(n):
-            counts[begin + prefix[r] * radix + columns[last, r]] += 1
+            if prefix[r] >= 0 and columns[last, r] >= 0:
+                counts[begin + prefix[r] * radix + columns[last, r]] += 1
 
 
 @njit(cache=True)
 def _append(prefix, columns, v, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make variable v the last digit of each row's number in `prefix`."""
+    """Make variable v the last digit of each row's number in `prefix`, which is -1 once a cell is empty."""
     radix = np.int32(cardinalities[v])
     for r in range(len(prefix)):
-        prefix[r] = prefix[r] * radix + columns[v, r]
+        there = prefix[r] >= 0 and columns[v, r] >= 0
+        prefix[r] = prefix[r] * radix + columns[v, r] if there else -1

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from .chunks import Table, chunks, summed
 from .packing import Block, Packing
 
 ROUNDING = 1e-12
@@ -20,10 +21,31 @@ class SecondMoments:
     rows: int
 
 
-def products(table: FloatArray, *, center: bool = False) -> FloatArray:
+def products(table: Table, *, center: bool = False) -> FloatArray:
     """Return XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center`: `[d, d]`."""
-    X = table - table.mean(axis=0) if center else table
-    return np.asarray(X.T @ X)
+    return about_means(table)[1] if center else summed(table, lambda X: np.asarray(X.T @ X))
+
+
+def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
+    """Return the columns' means `[d]`, and the sums of products about them `[d, d]`, of `table` `[n_rows, d]`.
+
+    One pass: each part's products are about its own means, and parts are joined by Chan, Golub, LeVeque 1983
+    ("Algorithms for computing the sample variance", Eq. 2.1). Nothing is squared before a mean is taken away, so
+    nothing cancels, wherever the columns stand and in whatever order the rows come.
+    """
+    rows, means, total = 0, np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
+    for part in chunks(table):
+        own = part.mean(axis=0)
+        X = part - own
+        if not rows:
+            rows, means, total = len(part), own, np.asarray(X.T @ X)
+            continue
+        apart, both = own - means, rows + len(part)
+        total += X.T @ X
+        total += (rows * len(part) / both) * np.outer(apart, apart)
+        means = means + apart * (len(part) / both)
+        rows = both
+    return means, total
 
 
 def pooled_packing(d: int) -> Packing:
@@ -37,20 +59,21 @@ def pooled_moments(table: FloatArray) -> FloatArray:
     return pooled_packing(d).pack(rows=float(len(table)), sums=table.sum(axis=0), products=products(table))
 
 
-def centred_moments(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
+def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
     """Return the pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
 
-    A stretch is what one silo has. A difference between the means of silos says nothing about structure, and none of
-    them leaves: the sums are zero. The means cost a degree of freedom a stretch, so rows count as n_rows − stretches.
-    As means are taken away before squaring, of a constant rounding leaves no more than `ROUNDING`² of the mean square.
+    A stretch is what one silo has; so is a table that is read in passes. A difference between the means of silos says
+    nothing about structure, and none of them leaves: the sums are zero. The means cost a degree of freedom a stretch,
+    so rows count as n_rows − stretches. As means are taken away before squaring, of a constant rounding leaves no more
+    than `ROUNDING`² of the mean square.
     """
-    d = table.shape[1]
+    n, d = table.shape
     total = np.zeros((d, d))
-    for part in np.split(table, np.cumsum(lengths)[:-1]):
-        about_means = products(part, center=True)
-        constant = np.diag(about_means) <= ROUNDING**2 * np.einsum("ki,ki->i", part, part)
-        total += np.where(constant | constant[:, None], 0.0, about_means)
-    return pooled_packing(d).pack(rows=float(len(table) - len(lengths)), sums=np.zeros(d), products=total)
+    for part in np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,):
+        means, within = about_means(part)
+        constant = np.diag(within) <= ROUNDING**2 * (np.diag(within) + part.shape[0] * means**2)
+        total += np.where(constant | constant[:, None], 0.0, within)
+    return pooled_packing(d).pack(rows=float(n - len(lengths)), sums=np.zeros(d), products=total)
 
 
 def per_row(moments: FloatArray, all_rows: int) -> FloatArray:

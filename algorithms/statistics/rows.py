@@ -8,21 +8,30 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
-from .count_tables import count
-from .moments import centred_moments, per_row
-from .units import of_columns, of_moments
+from .chunks import Table, chunks
+from .coding import coded_units
+from .count_tables import CodePasses, Codes, count
+from .expectation import own_moments
+from .gibbs import filled
+from .moments import per_row
+from .units import of_moments
 
 NOTHING: FloatArray = np.empty(0)
+EMPTY = -1
+"""the code of an empty cell of discrete data; of other data it is NaN"""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A silo's rows: of discrete data the level codes `[d, n_rows]`, of continuous data only their centred moments."""
+    """A silo's rows: of discrete data the level codes `[d, n_rows]`, of others only their centred moments.
+
+    Those of mixed data are moments of the coded table (`coding.py`).
+    """
 
     kind: Kind
-    columns: NDArray[np.int16]
+    columns: Codes
     cardinalities: NDArray[np.int64]
-    """how many levels each variable has, `[d]`; ones for continuous data"""
+    """how many levels each variable has, `[d]`; ones where nothing is counted"""
     moments: FloatArray
     all_rows: int
     """number of rows of all silos"""
@@ -48,28 +57,52 @@ class Numbers:
     numbers: NDArray[Any]
 
 
-def open_rows(table: NDArray[Any], schema: Schema, silo: str) -> Rows:
+def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
     """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
 
-    Raises `BadInput` for a code outside the levels of its variable, and for time series.
+    Where all silos have found out how to reckon with empty cells, moments are those expected, and codes are drawn from
+    `rng`; else empty cells stay as they are. Raises `BadInput` for a code outside the levels of its variable, and for
+    time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
-    if schema.kind == "continuous":
-        moments = centred_moments(table, schema.stretches.get(silo, (len(table),)))
+    if isinstance(table, np.ndarray):
+        require_codes(table, schema, silo)
+    if schema.kind != "discrete":
+        moments = own_moments(table, schema, silo)
         return Rows(schema.kind, np.empty((0, 0), np.int16), cardinalities, moments, all_rows)
-    wrong = np.argwhere((table < 0) | (table >= cardinalities))
-    if len(wrong):
-        row, v = wrong[0]
-        name, last = schema.variables[v], cardinalities[v] - 1
-        raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
-    return Rows(schema.kind, np.ascontiguousarray(table.T, np.int16), cardinalities, NOTHING, all_rows)
+    return Rows(schema.kind, _codes(table, schema, rng), cardinalities, NOTHING, all_rows)
+
+
+def _codes(table: Table, schema: Schema, rng: np.random.Generator) -> Codes:
+    """Return the codes of discrete rows, their empty cells filled if all silos have found out how."""
+    if not len(schema.filling.dag):
+        return np.ascontiguousarray(table.T, np.int16) if isinstance(table, np.ndarray) else CodePasses(table)
+    sizes = cardinalities_of(schema)
+    parts = [filled(np.ascontiguousarray(rows.T, np.int16), sizes, schema.filling, rng) for rows in chunks(table)]
+    return np.concatenate(parts, axis=1)
+
+
+def require_codes(table: NDArray[Any], schema: Schema, silo: str) -> None:
+    """Raise `BadInput` for a code in `table` `[n_rows, d]` that is none of the levels of its variable."""
+    for v in np.flatnonzero(schema.discrete):
+        last, column = len(schema.levels[schema.variables[v]]) - 1, table[:, v]
+        good = (column >= 0) & (column <= last) & (column == np.floor(column))
+        if schema.gaps:
+            good |= np.isnan(column) | (column == EMPTY)
+        wrong = np.flatnonzero(~good)
+        if len(wrong):
+            row, name = wrong[0], schema.variables[v]
+            raise BadInput(f"{silo}: row {row + 1}, column {name}: {table[row, v]} is not a level's code, 0 to {last}")
 
 
 def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
-    """Return how many levels each variable has, `[d]`: ones for continuous data. Raises `BadInput` for time series."""
+    """Return how many levels each variable has, `[d]`: ones where nothing is counted, in continuous and mixed data.
+
+    Raises `BadInput` for time series.
+    """
     if schema.kind == "time-series":
         raise BadInput("this search needs rows drawn independently, not a time series")
-    if schema.kind == "continuous":
+    if schema.kind != "discrete":
         return np.ones(len(schema.variables), np.int64)
     return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
 
@@ -91,7 +124,7 @@ def summand(sent: Numbers) -> FloatArray:
 
 def entry_units(schema: Schema, query: Query) -> FloatArray:
     """Return about how large the numbers are that a `query` asks for: counts are themselves."""
-    return of_moments(of_columns(schema)) if query.what == "moments" else np.ones(1)
+    return of_moments(coded_units(schema)) if query.what == "moments" else np.ones(1)
 
 
 def bytes_of(message: Query | Numbers) -> int:

@@ -15,6 +15,8 @@ from ..core.one_exchange import Broadcast, once
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
+from .chunks import Table
+from .columns import columns_of
 from .symmetric import triangle
 
 FINE = 1024
@@ -51,10 +53,11 @@ def build(settings: Units) -> FederatedAlgorithm[Server, Sizes, Broadcast, Sizes
     )
 
 
-def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Sizes:
+def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Sizes:
     """Return the sizes of the columns of `table` `[n_rows, d]`."""
-    spread = table.std(axis=0)
-    varies = spread > 1e-12 * np.abs(table).max(axis=0)
+    columns = columns_of(table)
+    spread = np.sqrt(columns.variances)
+    varies = spread > 1e-12 * columns.greatest
     return Sizes(np.rint(FINE * np.log2(np.where(varies, spread, 1.0))).astype(np.int64))
 
 

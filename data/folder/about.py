@@ -97,19 +97,24 @@ def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path
 
 
 def checksums_of(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the sha256 of each silo file under its file name, in hexadecimal."""
-    found = {}
-    for path in files.values():
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    """Return the sha256 of each silo file under its file name, in hexadecimal; of a folder, that of its parts'."""
+    return {path.name: _checksum(path) for path in files.values()}
 
 
-def check_checksums(folder: Path, about: Mapping[str, Any], found: Mapping[str, str]) -> None:
-    """Raise `BadInput` if silo files are not those `about.json` was written for: changed, gone, or new."""
+def _checksum(path: Path) -> str:
+    if path.is_dir():
+        parts = (f"{part.name} {_checksum(part)}" for part in sorted(path.glob("*.parquet")))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """Raise `BadInput` if silo `files` are not those `about.json` was written for: changed, gone, or new."""
     expected = about.get("checksums")
     if expected is None:
         return
+    found = checksums_of(files)
     remedy = "if that is meant, delete 'checksums' from about.json"
     for name in sorted(set(expected) | set(found)):
         if name not in found:

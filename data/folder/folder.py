@@ -1,5 +1,7 @@
 """A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
 
+A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`query.py`).
+
 A folder of plain files somebody already has is one: of numbers, of labels, of both, or of time series (`joint.py` says
 how that is told). Files of other kinds and names beginning with a dot are left alone.
 """
@@ -19,15 +21,15 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
-from .about import check_checksums, checksums_of, read_about, write_about
+from .about import check_checksums, read_about, write_about
 from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
 from .declared import READ_ALL, Declared, Reading, declared
 from .federation import agreed
 from .form import SEPARATORS
 from .joint import Joint
+from .large import AnyTable, holds_parts, opened, rows_of, source_of
 from .profile import Profile
 from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
-from .table import Table, read_table
 from .truth import read_structure, read_truth, write_structure
 from .write_table import write_table
 
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 TRUTH = "truth.csv"
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".sql")
 Form = Literal["csv", "parquet"]
 AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels")
 """what `about.json` says of files as they were: times are written in whole steps, and files in one form"""
@@ -61,9 +63,10 @@ def silo_files(folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
-        if ending is None or path.name.startswith(".") or not path.is_file() or path.name == TRUTH:
+        is_silo = ending is not None and path.is_file() and path.name != TRUTH
+        if path.name.startswith(".") or not (is_silo or holds_parts(path)):
             continue
-        silo = path.name[: -len(ending)]
+        silo = path.name[: -len(ending)] if is_silo and ending else path.name
         if silo in files:
             raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
         files[silo] = path
@@ -80,13 +83,14 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """
     files, about = silo_files(folder), read_about(folder)
     said = declared(about, reading)
+    rows: dict[str, Any]
     if _are_series(files, said):
         found, rows = _read_series(files, said)
     else:
-        tables = {silo: read_table(path, said) for silo, path in files.items()}
+        tables = {silo: opened(path, said) for silo, path in files.items()}
         found = _agreed(folder, files, said, tables)
-        rows = {silo: table.rows(found.schema) for silo, table in tables.items()}
-    check_checksums(folder, about, checksums_of(files))
+        rows = {silo: rows_of(table, found.schema, silo) for silo, table in tables.items()}
+    check_checksums(folder, about, files)
     schema = found.schema
     truth = None
     own: dict[str, NDArray[np.float64]] = {}
@@ -111,7 +115,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
         schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
     else:
         schema = _agreed(folder, files, said).schema
-    check_checksums(folder, about, checksums_of(files))
+    check_checksums(folder, about, files)
     return schema
 
 
@@ -120,21 +124,23 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
     files, said = silo_files(folder), declared(read_about(folder), reading)
     if _are_series(files, said):
         raise BadInput(f"{folder}: its silos hold time series")
-    return {silo: read_table(path, said).profile() for silo, path in files.items()}
+    return {silo: opened(path, said).profile() for silo, path in files.items()}
 
 
 def _agreed(
-    folder: Path, files: Mapping[str, Path], said: Declared, tables: Mapping[str, Table] | None = None
+    folder: Path, files: Mapping[str, Path], said: Declared, tables: Mapping[str, AnyTable] | None = None
 ) -> Joint:
     """Return what the silos agree on; from `tables` where they are in memory."""
 
     def ask(asked: Declared) -> dict[str, Profile]:
         return {
-            silo: (replace(tables[silo], declared=asked) if tables else read_table(path, asked)).profile()
+            silo: (replace(tables[silo], declared=asked) if tables else opened(path, asked)).profile()
             for silo, path in files.items()
         }
 
-    return agreed(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
+    found = agreed(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
+    streamed = tuple(silo for silo, path in files.items() if source_of(path, said) is not None)
+    return replace(found, schema=replace(found.schema, streamed=streamed))
 
 
 def _are_series(files: Mapping[str, Path], said: Declared) -> bool:

@@ -19,6 +19,7 @@ from ..federated import LEAST_ROWS
 from .check import check_table
 from .columns import read_names
 from .declared import NOTHING_DECLARED, Declared
+from .large import source_of
 from .recording import SERIES, TIME, Recording, read_recording
 from .scan import place_of_row
 from .times import FloatArray
@@ -56,6 +57,11 @@ def read_series(path: Path, declared: Declared = NOTHING_DECLARED) -> SeriesTabl
 
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do.
     """
+    if path.is_dir() or path.suffix.lower() == ".sql":
+        raise BadInput(
+            f"{path}: time series are not read in passes: give them in one file, or, if 'time' is a variable like any "
+            'other, say {"kind": "continuous"} in about.json'
+        )
     recording = read_recording(path, form=declared.form, keep=declared.keeps)
     found = cut(recording, declared.step, NO_SERIES)
     values = recording.values[found.rows]
@@ -157,7 +163,8 @@ def _left_out(recording: Recording) -> str:
 def has_time(path: Path, declared: Declared = NOTHING_DECLARED) -> bool:
     """Say whether a file has a column `time`, in capitals or not, that is read; one that cannot be read has none."""
     try:
-        names = read_names(path, declared.form)
+        source = source_of(path, declared)
+        names = read_names(path, declared.form) if source is None else source.names
     except (BadInput, OSError, EOFError, zlib.error):
         return False
     return any(name.lower() == TIME and declared.keeps(name) for name in names)

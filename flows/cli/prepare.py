@@ -22,10 +22,10 @@ def write(
     from fedbnsl.algorithms.graphs.edges import edge_count
     from fedbnsl.data.folder.folder import write_folder
 
-    from ..make import make
+    from ..make import form_of, make
 
     data = make(recipe)
-    write_folder(out, data)
+    write_folder(out, data, form_of(recipe))
     rows = sum(data.schema.rows.values())
     true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     if data.truth is not None and data.truth.lagged is not None:

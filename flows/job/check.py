@@ -30,6 +30,7 @@ def check(job: Job, schema: Schema) -> None:
             f"{name} needs complete tables, and {job.dataset} has empty cells: {others}leave out the rows that have "
             "one, by --missing complete-rows"
         )
+    _check_streams(job, schema)
     if entry.needs_truth and job.truth is None:
         raise BadInput(f"{name} picks by the truth, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)
@@ -43,6 +44,26 @@ def check(job: Job, schema: Schema) -> None:
     elif job.budget < math.inf:
         raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
     check_truth(job, schema)
+
+
+def _check_streams(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for silos that read their rows in passes, if the algorithm needs them in memory."""
+    if not schema.streamed:
+        return
+    name, silo = job.spec.name, schema.streamed[0]
+    if not registry.entry(name).streams:
+        fitting = ", ".join(
+            other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds and one.streams
+        )
+        raise BadInput(
+            f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, from "
+            f"which {fitting} can learn"
+        )
+    if job.bootstrap:
+        raise BadInput(
+            f"--bootstrap draws from rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, as they "
+            "are more than its memory is to hold"
+        )
 
 
 def _check_levels_public(job: Job, schema: Schema) -> None:

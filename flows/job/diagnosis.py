@@ -5,7 +5,7 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import exchange, findings, table_findings, tables
+from fedbnsl.algorithms.diagnosis import exchange, findings, missingness, table_findings, tables
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.result import Diagnosed
 
@@ -33,7 +33,16 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     found = step(job, session, spec, "diagnosis", start)
     if found.lost:
         return Diagnosed(tuple(capped))
-    return Diagnosed((*capped, *_found(job, found.last.server, structure)), found.bytes_sent)
+    gaps, sent = _of_gaps(job, session, masked=algorithm.needs_secure_sum)
+    return Diagnosed((*capped, *gaps, *_found(job, found.last.server, structure)), found.bytes_sent + sent)
+
+
+def _of_gaps(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
+    """Return what the empty cells depend on, if there are any, and the bytes that took."""
+    if not session.schema.gaps:
+        return [], 0
+    found = step(job, session, AlgorithmSpec("missingness", missingness.Missingness(masked)), "missingness")
+    return ([] if found.lost else missingness.findings(found.last.server)), found.bytes_sent
 
 
 def _found(job: Job, server: exchange.Server | tables.Server, structure: Structure) -> list[findings.Finding]:

@@ -3,10 +3,23 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedbnsl.algorithms.core.filling import NOTHING_FILLED, Filling
 from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How silos came to know of their empty cells: in words, in how many exchanges, and the bytes these sent."""
+
+    said: str = ""
+    exchanges: int = 0
+    bytes_sent: int = 0
+
+
+NOT_FILLED = Filled()
 
 
 @dataclass(frozen=True)
@@ -39,12 +52,16 @@ class Job:
     """of the graph, beforehand"""
     units: tuple[float, ...] = ()
     """of each column, for masked sums; empty where none were asked for"""
+    filling: Filling = NOTHING_FILLED
+    """what silos are to know of their empty cells"""
+    filled: Filled = NOT_FILLED
+    """how that was found out"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for data made with such"""
 
     def known(self, schema: Schema) -> Schema:
-        """Return the public `schema` with what this run knows besides: of the graph, and of the columns' units."""
-        return replace(schema, units=self.units, knowledge=self.knowledge)
+        """Return the public `schema` with what this run knows of the graph, the units and the empty cells."""
+        return replace(schema, units=self.units, filling=self.filling, knowledge=self.knowledge)
 
     @property
     def center(self) -> bool:

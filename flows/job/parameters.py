@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.lagged import unrolled_names
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.mlp.settings import MlpSettings
-from fedbnsl.algorithms.parameters import lagged_regressions, regressions, tables
+from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.extension import Extension, extension
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.reduced_form import spectral_radius
@@ -39,6 +39,8 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
         return Parameters(None, "a silo was lost before the run had ended")
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
+    if session.schema.kind == "mixed":
+        return _mixed(job, session, algorithm, chosen.dag, chosen.how)
     if structure.lags:
         return _lagged_regressions(job, session, algorithm, structure, chosen)
     return _regressions(job, session, algorithm, chosen.dag, chosen.how)
@@ -46,7 +48,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
     """Return the model that follows from what a private run has released already."""
-    if algorithm.residual_variances is None:
+    if algorithm.residual_variances is None or structure.kind != "dag":
         return Parameters(None, "they would be one more release, which the run's ε does not pay for")
     variances = np.asarray(algorithm.residual_variances(server))
     nothing = np.zeros(len(variances))
@@ -68,6 +70,16 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     rows = tables.rows_behind(last.server)
     prior = f"counts in {rows:,} rows, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     return _learned(tables.network(last.server, settings.ess), (prior, how), last)
+
+
+def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
+    settings = mixed_families.MixedFamilies(job.smoothing, masked=algorithm.needs_secure_sum)
+    last = _exchange(job, session, AlgorithmSpec("mixed-families", settings), mixed_families.start(session.schema, dag))
+    if last is None:
+        return LOST
+    rows = mixed_families.rows_behind(last.server)
+    fitted = f"regressions, tables and logistic regressions on {rows:,} rows"
+    return _learned(mixed_families.network(last.server, settings.ess), (fitted, how), last)
 
 
 STRAIGHT = "by straight lines, though the learner's are bent: its weights are strengths, these are slopes"

@@ -18,6 +18,7 @@ from fedbnsl.tracking.result import RunResult
 from .check import check
 from .confidence import confidence, figures_of
 from .diagnosis import diagnose
+from .filling import with_filling
 from .job import Job
 from .knowledge import comparing, imposing
 from .lag_order import with_lags
@@ -66,7 +67,7 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` to its end and return the result, a lost silo being a value in it; raises `BadInput` as `check`."""
     check(job, session.schema)
-    job = with_lags(with_units(job, session), session)
+    job = with_filling(with_lags(with_units(job, session), session), session)
     algorithm = imposing(registry.build(job.spec), job.known(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
@@ -96,6 +97,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | diagnosed.metrics)
+        | {"filling_exchanges": job.filled.exchanges, "filling_bytes": job.filled.bytes_sent}
         | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -103,7 +105,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         refit=fitted.refit if fitted else {},
         parameters=model,
         diagnosed=diagnosed,
-        basis=algorithm.basis(last.server) or registry.rests_on(job.spec, scored.structure),
+        basis=_basis(job, algorithm, last.server, scored.structure),
         asked=job.asked,
         privacy=privacy,
         secure=masked.applies(algorithm, session.schema, asked=job.secure),
@@ -111,6 +113,12 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         confidence=sure,
         notes=session.notes,
     )
+
+
+def _basis(job: Job, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
+    """Return what the directions rest on, and what was done about empty cells."""
+    rests = algorithm.basis(server) or registry.rests_on(job.spec, structure)
+    return (*rests, job.filled.said) if job.filled.said else rests
 
 
 def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:

@@ -1,6 +1,6 @@
 """Options that several recipes of `prepare` have in common."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -63,5 +63,10 @@ Concentration = Annotated[
 Noisy = Annotated[
     Noise,
     Field(title="Noise", description="Distribution of the errors of the linear model."),
+    OnCommandLine(value="NAME"),
+]
+Form = Annotated[
+    Literal["csv", "parquet"],
+    Field(title="Form", description="What kind of file each silo's rows are written to."),
     OnCommandLine(value="NAME"),
 ]

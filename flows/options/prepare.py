@@ -13,6 +13,7 @@ from fedbnsl.data.defaults import (
     TRANSFORM,
     TRUTH,
     Graph,
+    Mechanism,
     Transform,
     Truth,
     Version,
@@ -23,6 +24,7 @@ from .fields import (
     Concentration,
     Degree,
     Edges,
+    Form,
     Latent,
     Levels,
     Noisy,
@@ -261,10 +263,50 @@ class Split(Options):
         OnCommandLine(value="FILE"),
     ] = None
     seed: Seed = 0
+    form: Form = "csv"
+
+
+class Amputate(Options):
+    """Empty some cells of a federated data set, to see what a learner makes of gaps."""
+
+    model_config = ConfigDict(title="amputate: gaps in a data set")
+    kind: Literal["amputate"] = "amputate"
+    source: Annotated[
+        str,
+        Field(title="Data", description="Folder of the federated data set whose cells are to be emptied."),
+        OnCommandLine(("--from",), "FOLDER"),
+    ]
+    mechanism: Annotated[
+        Mechanism,
+        Field(
+            title="Mechanism",
+            description="What tells where cells are empty: mcar, nothing; mar, another column that stays complete, as "
+            "half of them do; mnar, what stood in the cell.",
+        ),
+        OnCommandLine(value="NAME"),
+    ] = "mcar"
+    share: Annotated[
+        float,
+        Field(gt=0, lt=1, title="Share", description="Share of empty cells in each column that gets any."),
+        OnCommandLine(value="SHARE"),
+    ] = 0.1
+    seed: Seed = 0
+    form: Form = "csv"
 
 
 Recipe = (
-    Homogeneous | Heterogeneous | Nonlinear | Discrete | Surrogate | Sachs | Network | Lucas | Split | Dynamic | Series
+    Homogeneous
+    | Heterogeneous
+    | Nonlinear
+    | Discrete
+    | Surrogate
+    | Sachs
+    | Network
+    | Lucas
+    | Split
+    | Amputate
+    | Dynamic
+    | Series
 )
 AnyRecipe = Annotated[Recipe, Field(discriminator="kind")]
 KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for model in get_args(Recipe)}

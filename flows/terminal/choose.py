@@ -10,6 +10,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import Choice, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import require
+from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.columns import columns_of
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema
@@ -69,9 +71,9 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
 def scales_of(data: FederatedData) -> list[tuple[str, str]]:
     """Return how far the columns' standard deviations, and the silos' means, lie apart."""
     names, silos = data.schema.variables, data.schema.silos
-    sizes = np.array([len(data.tables[silo]) for silo in silos], np.float64)
-    means = np.stack([data.tables[silo].mean(axis=0) for silo in silos])
-    variances = np.stack([data.tables[silo].var(axis=0) for silo in silos])
+    sizes = np.array([data.schema.rows[silo] for silo in silos], np.float64)
+    columns = [columns_of(data.tables[silo]) for silo in silos]
+    means, variances = np.stack([own.means for own in columns]), np.stack([own.variances for own in columns])
     sd: FloatArray = np.sqrt(sizes @ variances / sizes.sum())
     low, high = int(np.argmin(sd)), int(np.argmax(sd))
     apart = (means.max(axis=0) - means.min(axis=0)) / np.maximum(sd, 1e-300)
@@ -86,6 +88,9 @@ def scales_of(data: FederatedData) -> list[tuple[str, str]]:
 def cost(choice: Choice, schema: Schema) -> str:
     """Return about how many bytes all silos send, where that is known beforehand: 8 a number."""
     d, silos = len(schema.variables), len(schema.rows)
+    if schema.kind == "mixed":
+        columns = coding_of(schema).size
+        return f"{readable(8.0 * silos * columns * (columns + 1) / 2)}"
     if choice.name in ("secure-linear", "secure-sum", "dp-covariance"):
         columns = d * 2 if schema.kind == "time-series" else d
         of_lag = " with one lag" if schema.kind == "time-series" else ""

@@ -14,7 +14,7 @@ from fedbnsl.algorithms.core.promise import ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import dp_covariance, secure_sum
-from fedbnsl.algorithms.moments.summed import noise_level
+from fedbnsl.algorithms.moments.summed_settings import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
 from fedbnsl.algorithms.privacy.shares import Shares, delta_for
 from fedbnsl.algorithms.privacy.zcdp import budget, gaussian_sigma
@@ -101,9 +101,9 @@ def forecast_of(
     d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
     if plan is None:
         return forecast(name, d, rows, algorithm.measures(server)["noise"])
-    summed = settings.columns(schema)
+    summed, shares = settings.columns(schema), plan(settings, schema)
     d, rows = len(summed.variables), sum(summed.rows.values())
-    return forecast(name, d, rows, noise_level(plan(settings, schema), d, silos, rows, settings.clipping))
+    return forecast(name, d, rows, noise_level(shares, d, silos, rows, settings.clip_for(schema, shares)))
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fedbnsl.algorithms.core.kept import unpack_state
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
@@ -24,7 +22,7 @@ class OpenRun:
     state: Any
 
 
-def open_run(terms: RunTerms, silo: str, table: NDArray[Any], standing: Standing) -> OpenRun:
+def open_run(terms: RunTerms, silo: str, table: Any, standing: Standing) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round that the journal has."""
     algorithm = terms.algorithm()
     state = algorithm.open_silo(table, terms.schema, silo, silo_generator(terms.seed, silo))

@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.large import LargeTable, holds_parts, opened, source_of
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
-from fedbnsl.data.folder.table import read_table, read_variables
+from fedbnsl.data.folder.table import read_variables
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,8 @@ class Described:
 
     silo: str
     profile: Profile
+    streamed: bool = False
+    """whether its rows are read in passes, as they are more than its memory is to hold"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -77,21 +78,23 @@ def describe_rows(silo: str, source: Path, declared: Declared = NOTHING_DECLARED
 
     What is `declared` of the kinds of data, of levels and of the step between two times is binding.
     """
-    if source.is_dir():
+    if _is_pooled(silo, source):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
     if declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared)):
         series = read_series(source, declared)
         return DescribedSeries(silo, series.variables, series.stretches, series.step)
-    return Described(silo, read_table(source, declared).profile())
+    return Described(silo, opened(source, declared).profile(), source_of(source, declared) is not None)
 
 
-def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> NDArray[Any]:
-    """Return the rows at `source` as a table of numbers or level codes, with the columns of `schema` in its order.
+def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> Any:
+    """Return the rows at `source`, in memory or to be read in passes: numbers or level codes.
+
+    Their columns are those of `schema` in its order.
 
     Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says.
     """
-    if source.is_dir():
+    if _is_pooled(silo, source):
         data = _pooled(source, declared)
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: it has other columns or levels than when the run began")
@@ -100,10 +103,18 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTH
         series = read_cut(source, schema.stretches[silo], declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")
         return series.rows(schema)
+    rows = source_of(source, declared) if silo in schema.streamed else None
+    if rows is not None:
+        return LargeTable(rows, declared).passes(schema, silo)
     table = read_variables(source, schema, declared).rows(schema)
     if len(table) != schema.rows[silo]:
         raise BadInput(f"{source}: it has {len(table)} rows, not {schema.rows[silo]} as when the run began")
     return table
+
+
+def _is_pooled(silo: str, source: Path) -> bool:
+    """Say whether `source` is a folder of several silos, whose rows are to be in one place."""
+    return source.is_dir() and (silo == POOLED or not holds_parts(source))
 
 
 def _pooled(source: Path, declared: Declared) -> FederatedData:

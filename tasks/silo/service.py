@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
+from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.private import Spender, private_solve
@@ -55,8 +55,10 @@ class SiloService:
         self._budget = budget
         self._ledger = FileLedger(ledger_path(source, name))
         self._files = ExitStack()
-        self._tables: dict[tuple[Any, ...], NDArray[Any]] = {}
+        self._tables: dict[tuple[Any, ...], Any] = {}
         """the rows, by that part of a schema on which their columns and codes depend"""
+        self._fitting: set[tuple[Any, ...]] = set()
+        """what was found to fit masked sums, by what that depends on"""
         self._open_runs: dict[str, OpenRun] = {}
 
     def describe(self, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
@@ -137,12 +139,20 @@ class SiloService:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers:
-            masked.check_range(algorithm, self._table(terms), schema, self.name)
+            self._check_range(algorithm, terms)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
         units = None
         if masked.in_units(algorithm, schema):
             units = masked.units_of(algorithm, schema, wire.decode(algorithm.broadcast_type, question.broadcast))
         return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows), units)
+
+    def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
+        """Raise `BadInput` for columns that do not fit masked sums: once, as it may take a pass over the rows."""
+        schema = terms.schema
+        asked = (*self._key(terms), schema.units, masked.in_units(algorithm, schema))
+        if asked not in self._fitting:
+            masked.check_range(algorithm, self._table(terms), schema, self.name)
+            self._fitting.add(asked)
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
         """Return the run as round `number` finds it: from memory, or opened where the journal says it stands."""
@@ -155,10 +165,15 @@ class SiloService:
             )
         return run
 
-    def _table(self, terms: RunTerms) -> NDArray[Any]:
+    def _table(self, terms: RunTerms) -> Any:
+        key = self._key(terms)
+        if key not in self._tables:
+            self._tables[key] = read_rows(self.name, self._source, terms.schema, terms.declared)
+        return self._tables[key]
+
+    @staticmethod
+    def _key(terms: RunTerms) -> tuple[Any, ...]:
+        """Return all of the terms on which columns and codes depend."""
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
-        key += (*declared.marks.items(),)
-        if key not in self._tables:
-            self._tables[key] = read_rows(self.name, self._source, schema, declared)
-        return self._tables[key]
+        return (*key, *declared.marks.items())

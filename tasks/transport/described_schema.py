@@ -37,7 +37,9 @@ def federated_schema(transport: SiloTransport, silos: tuple[str, ...], declared:
         parts = answers.pop() if answers else _described(transport, silos, asked)
         return {part.silo: part.profile for part in parts if isinstance(part, Described)}
 
-    return agreed("the silos", ask, declared)
+    found = agreed("the silos", ask, declared)
+    streamed = tuple(sorted(part.silo for part in first if isinstance(part, Described) and part.streamed))
+    return replace(found, schema=replace(found.schema, streamed=streamed))
 
 
 def _named(pooled: DescribedPooled) -> Schema:

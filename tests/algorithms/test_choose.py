@@ -14,10 +14,12 @@ EXPECTED = {
     ("continuous", True): "secure-sum",
     ("discrete", False): "secure-boss",
     ("discrete", True): "fed-pc",
+    ("mixed", False): "secure-boss",
+    ("mixed", True): "secure-sum",
     ("time-series", False): "secure-sum",
     ("time-series", True): "secure-sum",
 }
-CASES = list(itertools.product(("continuous", "discrete", "time-series"), (False, True)))
+CASES = list(itertools.product(("continuous", "discrete", "mixed", "time-series"), (False, True)))
 
 
 def schema_of(kind):
@@ -51,5 +53,5 @@ def test_many_discrete_variables_get_the_search_that_sends_little():
 
 def test_no_other_kind_is_guessed_at():
     assert set(CHOICES) == set(CASES)
-    with pytest.raises(BadInput, match="no algorithm learns from mixed data with an ε"):
-        choices(schema_of("mixed"), private=True)
+    with pytest.raises(BadInput, match="no algorithm learns from spatial data with an ε"):
+        choices(schema_of("spatial"), private=True)

@@ -181,6 +181,21 @@ def test_every_kind_of_data_can_be_prepared(capsys, folder, tmp_path, kind):
     assert list((tmp_path / kind).glob("*.csv"))
 
 
+def test_gaps_are_made_in_a_folder_and_written_as_parquet_on_request(capsys, monkeypatch, folder, tmp_path):
+    from fedbnsl.data.folder.folder import read_folder
+
+    written = []
+    monkeypatch.setattr("fedbnsl.data.folder.folder.write_folder", lambda *given: written.append(given))
+    options = ["--from", folder, "--mechanism", "mnar", "--share", "0.4", "--seed", 3, "--form", "parquet"]
+    code, _, err = run(capsys, "prepare", "amputate", tmp_path / "gaps", *options)
+    assert code == 0, err
+    ((out, data, form),) = written
+    assert (out, form) == (tmp_path / "gaps", "parquet")
+    assert data.schema.gaps
+    assert data.schema.rows == read_folder(folder).schema.rows
+    assert data.about["amputated"] == {"mechanism": "mnar", "share": 0.4, "seed": 3}
+
+
 def test_help_loads_neither_numbers_nor_servers():
     slow = ("numpy", "scipy", "numba", "pandas", "prefect", "mlflow", "dask", "fedbnsl.algorithms.registry")
     program = (

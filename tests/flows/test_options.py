@@ -25,8 +25,15 @@ from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSett
 from fedbnsl.flows.options.prepare import KINDS
 
 README = Path(__file__).parents[2] / "README.md"
-REQUIRED = {"network": {"network": "asia"}, "split": {"table": "t.csv"}, "series": {"table": "t.csv"}}
+REQUIRED = {
+    "network": {"network": "asia"},
+    "split": {"table": "t.csv"},
+    "series": {"table": "t.csv"},
+    "amputate": {"source": "whole"},
+}
 """what has no default"""
+WRITTEN = {"source": "from"}
+"""fields with another name on the command line: the field's is a word of Python"""
 
 
 def defaults(model):
@@ -72,7 +79,7 @@ def test_the_commands_have_the_defaults_of_the_model(asked):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_recipe_is_the_same_from_the_command_line_and_from_python(asked, monkeypatch, kind):
     required = REQUIRED.get(kind, {})
-    words = [word for name, value in required.items() for word in (f"--{name}", value)]
+    words = [word for name, value in required.items() for word in (f"--{WRITTEN.get(name, name)}", value)]
     recipe = KINDS[kind](**required)
     assert asked("fedbnsl.flows.make.make", "prepare", kind, "out", *words) == recipe
     made = []

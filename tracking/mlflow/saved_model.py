@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, Network
 
@@ -28,13 +29,13 @@ def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> No
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
     network = network_of(result)
-    discrete = isinstance(network, DiscreteNetwork)
+    labels = getattr(network, "levels", {})
     source = folder.with_name(NETWORK)
     source.write_text(json.dumps(as_json(network), indent=1, ensure_ascii=False), encoding="utf-8")
     names, anything = result.structure.variables, AnyType()
     signature = ModelSignature(
         inputs=Schema([ColSpec(anything, name=name) for name in names]),
-        outputs=Schema([ColSpec("string" if discrete else "double", name=name) for name in names]),
+        outputs=Schema([ColSpec("string" if name in labels else "double", name=name) for name in names]),
     )
     with warnings.catch_warnings():
         # MLflow advises to log an example row, but rows stay with their owners.
@@ -53,6 +54,8 @@ def _code(network: Network) -> str:
     """Return the name of the file that predicts from `network`."""
     if isinstance(network, DiscreteNetwork):
         return "pyfunc_discrete.py"
+    if isinstance(network, MixedNetwork):
+        return "pyfunc_mixed.py"
     return "pyfunc_dynamic.py" if isinstance(network, DynamicGaussianNetwork) else "pyfunc_model.py"
 
 

@@ -6,7 +6,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.moments.summed import noise_level
+from fedbnsl.algorithms.moments.summed_settings import noise_level
 from fedbnsl.algorithms.privacy.forecast import forecast
 from fedbnsl.data.generators.linear import homogeneous
 

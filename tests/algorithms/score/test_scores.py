@@ -87,8 +87,9 @@ class TestHoweverItIsCounted:
         assert len(shared.sets) == 1
         whole = np.zeros(levels[list(more)], np.int64)
         np.add.at(whole, tuple(table[:, list(more)].T), 1)
-        by = SearchSettings(expected_parents=0, score=score)
-        assert score_tables(whole.ravel(), asked, levels, len(table), by)[0] == mine(*data, score=score)
+        settings = SearchSettings(expected_parents=0, score=score)
+        by = criterion(settings, len(levels), len(table))
+        assert score_tables(whole.ravel(), asked, levels, by, settings)[0] == mine(*data, score=score)
 
     def test_states_beyond_any_integer(self, score):
         """70 parents of 8 levels: 2^210 states, of which each row has its own."""

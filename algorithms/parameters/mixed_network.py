@@ -1,0 +1,151 @@
+"""Bayesian networks of mixed variables: what each depends on, rows drawn from them, and questions to them.
+
+A continuous variable is linear in its parents, a discrete one of discrete parents has a table, and a discrete one with
+a continuous parent a multinomial logistic regression. In regressions a discrete parent is the indicators of its levels
+but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..errors import BadInput
+from ..graphs.dag import topological_order
+from ..graphs.structure import Structure
+from ..statistics.coding import Coding
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """x = intercept + Σ weight · coded parent + N(0, variance); `weights` `[coded columns of the parents]`."""
+
+    intercept: float
+    weights: FloatArray
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """P(level) ∝ exp(intercept + Σ weight · coded parent): `[levels]`, `[levels, coded columns]`; zero for level 1."""
+
+    intercepts: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular:
+    """P(level | parents), `[levels of the first parent, ..., levels]`; the last axis sums to 1."""
+
+    table: FloatArray
+
+
+Local = Linear | Logistic | Tabular
+
+
+@dataclass(frozen=True, eq=False)
+class MixedNetwork:
+    """P(x) = Π_v P(x_v | parents of v); `parents[v]` are numbers of variables, ascending."""
+
+    coding: Coding
+    levels: dict[str, tuple[str, ...]]
+    parents: tuple[tuple[int, ...], ...]
+    local: tuple[Local, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.coding.variables
+
+    @property
+    def dag(self) -> NDArray[np.bool_]:
+        """The edges, `[d, d]`."""
+        edges = np.zeros((len(self.parents),) * 2, np.bool_)
+        for v, own in enumerate(self.parents):
+            edges[list(own), v] = True
+        return edges
+
+    @property
+    def structure(self) -> Structure:
+        """The DAG, every edge of weight 1: a discrete end has one weight a level."""
+        return Structure(self.variables, self.dag.astype(np.float64))
+
+    def given_parents(self, v: int, table: FloatArray) -> FloatArray:
+        """Return the means `[n_rows]` of variable v given its parents' values in `table` `[n_rows, d]`.
+
+        Of a discrete variable, the probabilities of its levels, `[n_rows, levels]`.
+        """
+        own, local = list(self.parents[v]), self.local[v]
+        if isinstance(local, Tabular):
+            found = local.table[tuple(table[:, own].astype(np.int64).T)] if own else local.table
+            return np.broadcast_to(found, (len(table), local.table.shape[-1]))
+        columns = self.coding.of(own).rows(table[:, own])
+        if isinstance(local, Linear):
+            return np.asarray(local.intercept + columns @ local.weights)
+        return softmax(local.intercepts + columns @ local.weights.T)
+
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, float | str] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return drawn rows `[rows, d]`, discrete ones as codes, and the weight of each row, `[rows]`.
+
+        `given` values stand as they are, and a row weighs as much as its parents make them likely (likelihood
+        weighting; Fung, Chang 1990). Raises `BadInput` for a name or a label that there is not.
+        """
+        known = {self.place(name): self.code(name, value) for name, value in (given or {}).items()}
+        table, logs = np.zeros((rows, len(self.parents))), np.zeros(rows)
+        for v in topological_order(self.dag):
+            local, expected = self.local[v], self.given_parents(v, table)
+            if v in known:
+                table[:, v] = known[v]
+                logs += _log_likelihood(local, expected, known[v])
+            elif isinstance(local, Linear):
+                table[:, v] = expected + np.sqrt(local.variance) * rng.standard_normal(rows)
+            else:
+                passed = np.cumsum(expected, axis=1)
+                table[:, v] = (rng.random(rows)[:, None] * passed[:, -1:] > passed[:, :-1]).sum(axis=1)
+        weights = np.exp(logs - logs.max()) if rows else logs
+        return table, weights
+
+    def query(
+        self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
+    ) -> dict[str, float]:
+        """Return the probability of each level of variable `name` `given` others, or its mean and standard deviation.
+
+        Estimated from `rows` weighted draws. Raises `BadInput` for a name or a label that there is not.
+        """
+        v = self.place(name)
+        table, weights = self.sample(rows, rng, given)
+        share = weights / weights.sum()
+        if name in self.levels:
+            return {label: float(share[table[:, v] == code].sum()) for code, label in enumerate(self.levels[name])}
+        mean = float(share @ table[:, v])
+        return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
+
+    def place(self, name: str) -> int:
+        """Return the number of the variable `name`."""
+        if name not in self.variables:
+            raise BadInput(f"there is no variable '{name}': there are {', '.join(self.variables)}")
+        return self.variables.index(name)
+
+    def code(self, name: str, value: float | str) -> float:
+        """Return a value of the variable `name` as it stands in a table: a number, or the code of its label."""
+        if name not in self.levels:
+            return float(value)
+        if str(value) not in self.levels[name]:
+            raise BadInput(f"{name}: '{value}' is none of its labels {', '.join(self.levels[name])}")
+        return float(self.levels[name].index(str(value)))
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """Return the probabilities `[n, levels]` proportional to exp `scores`."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def _log_likelihood(local: Local, expected: FloatArray, value: float) -> FloatArray:
+    if isinstance(local, Linear):
+        return np.asarray(-0.5 * (value - expected) ** 2 / local.variance)
+    return np.asarray(np.log(np.maximum(expected[:, int(value)], 1e-300)))

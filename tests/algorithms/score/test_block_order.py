@@ -1,0 +1,160 @@
+"""The degenerate Gaussian BOSS: scores against numpy's determinants, graphs against all DAGs of few variables."""
+
+import functools
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.knowledge import Prior
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.dag import is_acyclic
+from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.score import block_order
+from fedbnsl.algorithms.score.block_order import block_boss
+from fedbnsl.algorithms.score.degenerate_gaussian import price_of, score_blocks
+from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
+from fedbnsl.algorithms.score.settings import OrderSettings
+from fedbnsl.algorithms.statistics.blocks import Blocks, blocks_of
+from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.moments import centred_moments
+from fedbnsl.data.federated import pool
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.generators.mixed import mixed
+
+THOROUGH = OrderSettings(starts=20, agreeing=10)
+
+
+def blocks_in(data):
+    coding = coding_of(data.schema)
+    return blocks_of(sum(centred_moments(coding.coded(t), (len(t),)) for t in data.tables.values()), coding)
+
+
+@functools.cache
+def all_dags(d):
+    pairs = list(itertools.combinations(range(d), 2))
+    found = []
+    for ways in itertools.product(range(3), repeat=len(pairs)):
+        dag = np.zeros((d, d), bool)
+        for (i, j), way in zip(pairs, ways, strict=True):
+            if way:
+                dag[(i, j) if way == 1 else (j, i)] = True
+        if is_acyclic(dag):
+            found.append(dag)
+    return found
+
+
+def plain(blocks, price):
+    """Return the score of a family by determinants: −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − price/2·|X|·Σ|Pa|."""
+    first = blocks.first
+
+    def logdet(members):
+        at = np.concatenate([[], *(np.arange(first[v], first[v + 1]) for v in members)]).astype(int)
+        return np.linalg.slogdet(blocks.R[np.ix_(at, at)])[1]
+
+    @functools.cache
+    def score(parents, j):
+        width = np.diff(first)
+        pairs = width[j] * sum(width[p] for p in parents)
+        return -0.5 * blocks.rows * (logdet((*parents, j)) - logdet(parents)) - 0.5 * price * pairs
+
+    return score
+
+
+def of_dag(dag, score):
+    return sum(score(tuple(map(int, np.flatnonzero(dag[:, j]))), j) for j in range(len(dag)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_families_are_scored_as_the_paper_says(seed):
+    blocks = blocks_in(mixed(6, 2, 200, seed, edges=9))
+    score = plain(blocks, 2 * math.log(blocks.rows))
+    rng = np.random.default_rng(seed)
+    families = [tuple(rng.permutation(6)[: rng.integers(1, 6)]) for _ in range(25)]
+    first = np.cumsum([0, *map(len, families)])
+    found = score_blocks(blocks, Batch(first, np.concatenate(families).astype(np.uint16)))
+    np.testing.assert_allclose(found, [score(tuple(map(int, ps)), int(j)) for j, *ps in families], atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("rows", [60, 600])
+def test_no_dag_scores_better(seed, rows):
+    blocks = blocks_in(mixed(4, 2, rows, seed, edges=4))
+    price = price_of(blocks.rows)
+    score = plain(blocks, price)
+    found = block_boss(blocks, price, THOROUGH)
+    assert found.score == pytest.approx(max(of_dag(dag, score) for dag in all_dags(4)), abs=1e-6)
+    assert of_dag(found.dag, score) == pytest.approx(found.score, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_knowledge_holds_and_the_best_dag_that_agrees_is_found(seed):
+    blocks = blocks_in(mixed(4, 2, 300, seed, edges=4))
+    rng = np.random.default_rng(seed)
+    one, other = rng.permutation(4)[:2]
+    required = np.zeros((4, 4), bool)
+    required[one, other] = True
+    possible = ((rng.random((4, 4)) < 0.6) | required) & ~required.T & ~np.eye(4, dtype=bool)
+    price = price_of(blocks.rows)
+    score = plain(blocks, price)
+    found = block_boss(blocks, price, THOROUGH, Prior(possible, required))
+    assert (found.dag <= possible).all()
+    assert (found.dag >= required).all()
+    agree = [dag for dag in all_dags(4) if (dag <= possible).all() and (dag >= required).all()]
+    assert found.score == pytest.approx(max(of_dag(dag, score) for dag in agree), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_of_one_column_are_gaussian_data(seed):
+    data = homogeneous(12, 1, 2000, 300 + seed, edges=24)
+    X = data.tables["silo-1"] - data.tables["silo-1"].mean(axis=0)
+    S = X.T @ X / len(X)
+    scale = np.sqrt(np.diag(S))
+    price = math.log(2000)
+    one = gaussian_boss(S, 2000, price, THOROUGH)
+    other = block_boss(Blocks(2000, S / np.outer(scale, scale), np.arange(13)), price, THOROUGH)
+    assert other.score == pytest.approx(one.score + 2000 * np.log(scale).sum(), abs=1e-6)
+    np.testing.assert_array_equal(cpdag(other.dag), cpdag(one.dag))
+
+
+def test_columns_in_another_order_give_the_same_class():
+    for seed in range(4):
+        blocks = blocks_in(mixed(10, 2, 1000, 50 + seed, edges=15))
+        found = block_boss(blocks, price_of(blocks.rows), THOROUGH)
+        order = np.random.default_rng(seed).permutation(10)
+        at = np.concatenate([np.arange(blocks.first[v], blocks.first[v + 1]) for v in order])
+        first = np.concatenate([[0], np.cumsum(np.diff(blocks.first)[order])])
+        turned = Blocks(blocks.rows, np.ascontiguousarray(blocks.R[np.ix_(at, at)]), first)
+        again = block_boss(turned, price_of(blocks.rows), replace(THOROUGH, seed=3))
+        np.testing.assert_array_equal(cpdag(again.dag), cpdag(found.dag)[np.ix_(order, order)])
+
+
+def test_trees_that_are_full_are_forgotten_and_change_nothing(monkeypatch):
+    blocks = blocks_in(mixed(10, 2, 1000, 60, edges=20))
+    whole = block_boss(blocks, price_of(blocks.rows), THOROUGH)
+    monkeypatch.setattr(block_order, "NODES", 1)
+    monkeypatch.setattr(block_order, "ENTRIES", 1)
+    few = block_boss(blocks, price_of(blocks.rows), THOROUGH)
+    np.testing.assert_array_equal(few.dag, whole.dag)
+    assert few.score == pytest.approx(whole.score)
+
+
+@pytest.mark.parametrize(("federated", "pooled"), [("secure-boss", "boss"), ("secure-ges", "ges"), ("fed-pc", "pc")])
+@pytest.mark.parametrize("effects", ["additive", "slopes"])
+def test_federated_is_pooled_exactly_in_one_exchange(federated, pooled, effects):
+    for seed in range(3):
+        data = mixed(12, 4, 300, 70 + seed, edges=20, effects=effects)
+        whole = pool(data)
+        found = []
+        for name, one in ((federated, data), (pooled, whole)):
+            algorithm = registry.build(registry.specify(name, {}))
+            *_, last = rounds(algorithm, InProcessFederation(one.schema, one.tables))
+            found.append(algorithm.structure(last.server).weights)
+            assert last.number == 1
+        np.testing.assert_array_equal(*found)
+        assert found[0].any()

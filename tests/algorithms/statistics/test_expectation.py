@@ -1,0 +1,92 @@
+"""The E-step: what rows with empty cells are expected to give, held against the textbook's row-by-row formulas."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.core.filling import Filling
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.expectation import about_own_means, expected, patterns
+from fedbnsl.algorithms.statistics.moments import about_means
+from fedbnsl.data.federated import with_gaps
+
+NAMES = ("a", "b", "c", "d")
+
+
+def drawn(seed: int, rows: int, share: float):
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((4, 4))
+    table = rng.standard_normal((rows, 4)) @ factor + rng.standard_normal(4) * 5
+    table[rng.random(table.shape) < share] = np.nan
+    return table, factor.T @ factor + 0.1 * np.eye(4)
+
+
+def row_by_row(table, S):
+    """Return mean and products as Little & Rubin write them, with the mean that maximises the likelihood given S."""
+    precision, weighted = np.zeros((4, 4)), np.zeros(4)
+    for x in table:
+        o = np.flatnonzero(~np.isnan(x))
+        K = np.linalg.inv(S[np.ix_(o, o)]) if len(o) else np.zeros((0, 0))
+        precision[np.ix_(o, o)] += K
+        weighted[o] += K @ x[o]
+    mean = np.linalg.lstsq(precision, weighted, rcond=None)[0]
+    total = np.zeros((4, 4))
+    for x in table:
+        o, m = np.flatnonzero(~np.isnan(x)), np.flatnonzero(np.isnan(x))
+        deviation = np.where(np.isnan(x), 0.0, x - mean)
+        spread = np.zeros((4, 4))
+        if len(m):
+            B = S[np.ix_(m, o)] @ np.linalg.inv(S[np.ix_(o, o)]) if len(o) else np.zeros((len(m), 0))
+            deviation[m] = B @ (x[o] - mean[o])
+            spread[np.ix_(m, m)] = S[np.ix_(m, m)] - B @ S[np.ix_(o, m)]
+        total += np.outer(deviation, deviation) + spread
+    return mean, total
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 30), st.floats(0, 0.7))
+def test_it_is_what_row_by_row_formulas_give(seed, rows, share):
+    table, S = drawn(seed, rows, share)
+    schema = Schema(NAMES, {"s": rows})
+    found = expected(table, coding_of(schema), S)
+    mean, products = row_by_row(table, S)
+    there = ~np.isnan(table).all(axis=0)
+    np.testing.assert_allclose(found.products, products, rtol=1e-6, atol=1e-6 * np.abs(products).max())
+    np.testing.assert_allclose(found.mean[there], mean[there], rtol=1e-5, atol=1e-5)
+
+
+def test_of_complete_rows_it_is_what_they_give():
+    table, S = drawn(1, 50, 0.0)
+    found = expected(table, coding_of(Schema(NAMES, {"s": 50})), S)
+    mean, products = about_means(table)
+    np.testing.assert_allclose(found.mean, mean)
+    np.testing.assert_allclose(found.products, products, atol=1e-8)
+
+
+def test_the_units_of_a_column_do_not_matter():
+    table, S = drawn(2, 40, 0.3)
+    units = np.array([1e-6, 1.0, 1e6, 10.0])
+    coding = coding_of(Schema(NAMES, {"s": 40}))
+    scaled = expected(table * units, coding, S * np.outer(units, units))
+    np.testing.assert_allclose(scaled.products / np.outer(units, units), expected(table, coding, S).products, rtol=1e-6)
+
+
+def test_rows_with_the_same_empty_cells_stand_together():
+    table = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan], [np.nan, np.nan]])
+    found = patterns(table)
+    assert sorted(map(tuple, found.known.tolist())) == [(False, False), (True, False), (True, True)]
+    sizes = dict(zip(map(tuple, found.known.tolist()), np.diff(found.first).tolist(), strict=True))
+    assert sizes == {(False, False): 1, (True, False): 2, (True, True): 1}
+
+
+def test_before_the_covariance_is_known_there_is_nothing_to_expect():
+    table, S = drawn(3, 20, 0.3)
+    schema = with_gaps(Schema(NAMES, {"s": 20}), {"s": table})
+    with pytest.raises(ValueError, match="before all silos have found out"):
+        about_own_means(table, schema)
+    known = replace(schema, filling=Filling(covariance=S, rows=10))
+    assert about_own_means(table, known).products.shape == (4, 4)

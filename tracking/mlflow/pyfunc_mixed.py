@@ -1,0 +1,71 @@
+"""The mixed model that MLflow saves with a run, as code (models-from-code): it needs no fedbnsl to be loaded.
+
+MLflow copies this file into the model, beside `network.json`: levels, parents and regressions or tables by variable.
+Nothing is pickled.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from mlflow.models import set_model
+from mlflow.pyfunc.model import PythonModel
+
+
+class MixedGivenParents(PythonModel):
+    """Predicts every variable of a row from its parents in that row: the mean of a number, the likeliest label."""
+
+    def load_context(self, context: Any) -> None:
+        """Read the network."""
+        with open(context.artifacts["network"], encoding="utf-8") as file:
+            network = json.load(file)
+        self.variables: list[str] = network["nodes"]
+        self.levels: dict[str, list[str]] = network["levels"]
+        self.parents: dict[str, list[str]] = network["parents"]
+        self.families: dict[str, Any] = network["families"]
+
+    def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
+        """Return, per row and variable, its mean or likeliest label given its parents; the first among equals.
+
+        Columns that are no variables are ignored. Raises `ValueError` if a variable has no column, or a cell no label
+        of its variable.
+        """
+        missing = [name for name in self.variables if name not in model_input.columns]
+        if missing:
+            raise ValueError(f"the table lacks the columns {', '.join(missing)}")
+        found = {name: self._predicted(name, model_input) for name in self.variables}
+        return pd.DataFrame(found, index=model_input.index)
+
+    def _predicted(self, name: str, rows: pd.DataFrame) -> Any:
+        family = self.families[name]
+        if family["kind"] == "linear":
+            return family["intercept"] + self._terms(family["coefficients"], rows)
+        labels = np.array(self.levels[name], dtype=object)
+        if family["kind"] == "table":
+            best = np.argmax(np.array(family["table"]), axis=-1)
+            given = tuple(self._codes(rows[parent], parent) for parent in self.parents[name])
+            return labels[best[given] if given else np.full(len(rows), best)]
+        scores = [family["intercepts"][label] + self._terms(family["coefficients"][label], rows) for label in labels]
+        return labels[np.argmax(np.column_stack(scores), axis=1)]
+
+    def _terms(self, coefficients: dict[str, Any], rows: pd.DataFrame) -> Any:
+        total = np.zeros(len(rows))
+        for parent, weight in coefficients.items():
+            if isinstance(weight, dict):
+                of_level = np.array([weight[label] for label in self.levels[parent]])
+                total += of_level[self._codes(rows[parent], parent)]
+            else:
+                total += weight * rows[parent].to_numpy(dtype=float)
+        return total
+
+    def _codes(self, column: "pd.Series[Any]", name: str) -> Any:
+        place = {label: code for code, label in enumerate(self.levels[name])}
+        labels = column.astype(str)
+        unknown = sorted(set(labels) - set(place))
+        if unknown:
+            raise ValueError(f"column {name}: '{unknown[0]}' is none of its labels {', '.join(self.levels[name])}")
+        return labels.map(place).to_numpy(dtype=int)
+
+
+set_model(MixedGivenParents())
