@@ -173,7 +173,7 @@ def _of_words(place: str, name: str, column: JointColumn) -> bool:
     words = column.words - column.number_like
     if not column.words:
         return False
-    if column.number_like <= words and words >= column.numbers + column.number_like:
+    if words >= column.numbers + column.number_like:
         if column.whole or column.labels is not None:
             return True
     elif not column.number_like and column.whole and column.labels is not None and _often(column):
