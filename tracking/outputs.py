@@ -73,7 +73,11 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
-        as_png(draw_structure(result.structure, result.truth, title, strengths_in(result), result.knowledge.required)),
+        as_png(
+            draw_structure(
+                result.structure, result.truth, title, strengths_in(result), result.knowledge.required, result.labelled
+            )
+        ),
         report_html(result),
     )
     return {**dict(zip(OUTPUTS, contents, strict=True)), **_further(result, title), **model_file(result)}

@@ -154,6 +154,11 @@ class RunResult:
     """what is to be known about how the silos' tables were read"""
 
     @property
+    def labelled(self) -> tuple[str, ...]:
+        """The variables that hold labels where others hold numbers; none if all are of one kind."""
+        return tuple(self.schema.levels) if self.schema.kind == "mixed" else ()
+
+    @property
     def knowledge(self) -> Knowledge:
         """What was known of the graph beforehand, and imposed."""
         return self.schema.knowledge

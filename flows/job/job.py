@@ -18,6 +18,11 @@ class Filled:
     exchanges: int = 0
     bytes_sent: int = 0
 
+    @property
+    def metrics(self) -> dict[str, int]:
+        """As figures of a run."""
+        return {"filling_exchanges": self.exchanges, "filling_bytes": self.bytes_sent}
+
 
 NOT_FILLED = Filled()
 

@@ -70,10 +70,9 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     job = with_filling(with_lags(with_units(job, session), session), session)
     algorithm = imposing(registry.build(job.spec), job.known(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
-    start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
-    played = _rounds(session.wrap(algorithm, federation), federation, resumed)
+    start, played = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _follow(job, algorithm, played, listeners, resumed)
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     scored, truth = _scored(job, session, algorithm, last.server)
     fitted = refit(job, session, algorithm, last, scored.structure)
     model = parameters(job, session, algorithm, last, scored.structure)
@@ -96,8 +95,12 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | diagnosed.metrics)
-        | {"filling_exchanges": job.filled.exchanges, "filling_bytes": job.filled.bytes_sent}
+        | (
+            _totals(last, rows, seconds)
+            | {"parameter_bytes": model.bytes_sent}
+            | diagnosed.metrics
+            | job.filled.metrics
+        )
         | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,

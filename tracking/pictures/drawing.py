@@ -29,6 +29,8 @@ RING = 0.038
 LEGEND, TITLE = 0.4, 0.35
 """heights, inches"""
 MARGIN = 0.2
+FILL, LABELS_FILL = "#f2f5f9", "#fbeedd"
+"""colours of boxes: of variables, and of those that hold labels among others that hold numbers"""
 BAND, BAND_WIDTH = "#f0e442", 6.0
 """colour and width, in points, of the band behind a required edge"""
 
@@ -40,11 +42,12 @@ def draw_graph(
     title: str,
     strengths: Strengths | None = None,
     required: Collection[Arc] = (),
+    labels: Collection[str] = (),
 ) -> "Figure":
     """Return a figure as large as the graph needs: one inch of layout is one inch of paper.
 
     Lines are as thick as `strengths` say, or, without these, as the weights do. Edges that were `required` have a
-    yellow band behind them.
+    yellow band behind them. Variables that hold `labels`, among others that hold numbers, have square, tinted boxes.
     """
     from matplotlib.figure import Figure
 
@@ -64,10 +67,10 @@ def draw_graph(
         _draw_edge(axes, edge, route, downwards, thick(edge))
         if was_required(edge, required):
             _draw_band(axes, route)
-    for name, (x, y), box in zip(names, layout.centres, layout.widths, strict=True):
-        draw_box(axes, name, x, y, box, layout.height)
+    for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
+        draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
     bands = sum(was_required(edge, required) for edge in edges)
-    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN, bands)
+    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN, bands, kinds=bool(labels))
     return figure
 
 
@@ -136,14 +139,15 @@ def route_path(route: FloatArray) -> "Path":
     return Path(np.array(vertices), codes)
 
 
-def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: float) -> None:
-    """Draw the box of a variable around (`x`, `y`), its name in it."""
+def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: float, *, labels: bool = False) -> None:
+    """Draw the box of a variable around (`x`, `y`), its name in it: a square one if it holds `labels`."""
     from matplotlib.patches import FancyBboxPatch
 
     inset = 0.09
-    shape = f"round,pad={inset},rounding_size={inset}"
+    shape = f"square,pad={inset}" if labels else f"round,pad={inset},rounding_size={inset}"
+    fill = LABELS_FILL if labels else FILL
     corner = (x - width / 2 + inset, y - height / 2 + inset)
-    box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc="#f2f5f9", ec="#4a5a6e", lw=0.9)
+    box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc=fill, ec="#4a5a6e", lw=0.9)
     box.set_zorder(5)
     axes.add_patch(box)
     label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
@@ -151,19 +155,35 @@ def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: 
 
 
 def write_header(
-    axes: "Axes", title: str, entries: Sequence[tuple[Category, str]], middle: float, bottom: float, bands: int = 0
+    axes: "Axes",
+    title: str,
+    entries: Sequence[tuple[Category, str]],
+    middle: float,
+    bottom: float,
+    bands: int = 0,
+    *,
+    kinds: bool = False,
 ) -> None:
-    """Write the title, and below it the legend whose lower edge is at `bottom`, with `bands` required edges."""
+    """Write the title, and below it the legend whose lower edge is at `bottom`, with `bands` required edges.
+
+    With `kinds` it says which boxes hold numbers and which labels.
+    """
+    from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)
     heading.set_parse_math(False)
-    handles = [
+    handles: list[Artist] = [
         Line2D([], [], color=STYLES[category].colour, linewidth=2.0, linestyle=STYLES[category].line, label=label)
         for category, label in entries
     ]
     if bands:
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
+    if kinds:
+        handles += [
+            Patch(fc=fill, ec="#4a5a6e", label=kind) for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels"))
+        ]
     axes.legend(
         handles=handles,
         loc="center",

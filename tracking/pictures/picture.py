@@ -39,10 +39,12 @@ def draw_structure(
     title: str = "",
     strengths: Strengths | None = None,
     required: Collection[Arc] = (),
+    labels: Collection[str] = (),
 ) -> "Figure":
     """Return a figure of `structure`, held against `truth` if there is one; of `strengths` its lines are as thick.
 
-    Edges that background knowledge `required` are marked where the structure is drawn as a graph.
+    Edges that background knowledge `required`, and variables that hold `labels` among others that hold numbers, are
+    marked where the structure is drawn as a graph.
 
     A truth of time series that says only who drives whom has no place in a drawing over time: it stands beside the
     matrices. Raises `ValueError` if the truth is over other variables.
@@ -52,7 +54,7 @@ def draw_structure(
     edges, compared = classify(structure, truth), truth is not None
     if len(structure.variables) > DRAWN_UP_TO:
         return draw_heat_map(structure.variables, edges, compared, title)
-    return draw_graph(structure.variables, edges, compared, title, strengths, required)
+    return draw_graph(structure.variables, edges, compared, title, strengths, required, labels)
 
 
 def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":

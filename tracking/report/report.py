@@ -104,7 +104,10 @@ def _structure(result: RunResult) -> str:
     if result.structure.lags:
         return dynamic_structure(result)
     strengths = strengths_in(result)
-    svg = as_svg(draw_structure(result.structure, result.truth, "", strengths, result.knowledge.required), "structure")
+    svg = as_svg(
+        draw_structure(result.structure, result.truth, "", strengths, result.knowledge.required, result.labelled),
+        "structure",
+    )
     truth = result.about.get("truth")
     against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
     thick = "; the stronger an edge, the thicker its line" * (weighted(result.structure) and not strengths)

@@ -130,3 +130,23 @@ def test_rounds_are_drawn():
 @pytest.mark.parametrize("rows", [[], [{"round": 1, "h": 0.0}], [{"round": 1, "h": float("nan"), "edges": 0}]])
 def test_rounds_with_nothing_to_show_are_drawn(rows):
     assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")
+
+
+def test_variables_that_hold_labels_are_told_apart():
+    from matplotlib.colors import to_hex
+    from matplotlib.patches import FancyBboxPatch
+
+    structure = Structure(("age", "sex", "dose"), np.triu(np.ones((3, 3)), 1))
+
+    def fills(labels):
+        figure = draw_structure(structure, labels=labels)
+        boxes = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
+        legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        return [to_hex(box.get_facecolor()) for box in boxes], legend
+
+    (age, sex, dose), legend = fills(("sex",))
+    assert age == dose != sex
+    assert legend[-2:] == ["numbers", "labels"]
+    one_kind, legend = fills(())
+    assert len(set(one_kind)) == 1
+    assert "labels" not in legend
