@@ -95,12 +95,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | (
-            _totals(last, rows, seconds)
-            | {"parameter_bytes": model.bytes_sent}
-            | diagnosed.metrics
-            | job.filled.metrics
-        )
+        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
+        | (diagnosed.metrics | job.filled.metrics)
         | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
