@@ -196,12 +196,13 @@ def _positive(S: FloatArray) -> FloatArray:
 def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_], rows: int) -> FloatArray:
     """Return, by variable, ln of how much less its own weights leave of its rows than the others' weights do, `[d]`.
 
-    Less what fitting p weights to so many rows gains by chance, p/rows. A variable without parents has none.
+    Less what fitting p weights to so many rows gains by chance, p/rows. A variable without parents, or that is constant
+    in this silo, has none.
     """
     found = np.zeros(len(own))
     for j in np.flatnonzero(parents.any(axis=0)):
         of = np.flatnonzero(parents[:, j])
-        if len(of) + 2 >= rows:
+        if len(of) + 2 >= rows or own[j, j] <= 1e-12 * rest[j, j]:
             continue
         left = []
         for S in (own, rest):

@@ -8,9 +8,8 @@ from fedbnsl.algorithms.errors import shown
 
 from .declared import Declared
 from .joint_column import JointColumn
+from .levels import MOST_CODES
 
-MOST_CODES = 10
-"""distinct whole numbers that may be codes"""
 SHOWN = 6
 """columns or labels that a line names"""
 MANY_VALUES = 20

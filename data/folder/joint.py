@@ -16,11 +16,9 @@ from .aside import why_aside
 from .declared import ColumnKind, Declared
 from .findings import findings
 from .joint_column import JointColumn, joint_columns
-from .levels import MOST_LEVELS, joined_levels
+from .levels import MOST_CODES, MOST_LEVELS, joined_levels
 from .profile import Profile
 
-MOST_CODES = 10
-"""distinct whole numbers that may be codes without anybody saying so"""
 ROWS_PER_CODE = 5
 OFTEN, SHARE = 5, 0.02
 """times that each word among whole numbers occurs, on average, and part of the cells that are words, in a column of
@@ -45,54 +43,59 @@ def joint_schema(
     numbers, for a declared column that is not there, and if no variable remains.
     """
     names = names or {silo: f"silo {silo}" for silo in profiles}
-    silos = sorted(profiles)
-    _check_columns(place, {silo: profiles[silo] for silo in silos}, declared, names)
-    for silo in silos:
-        _check_rows(names[silo], profiles[silo].rows, complete=bool(declared.complete))
-    columns = joint_columns({silo: profiles[silo] for silo in silos})
-    kinds = _kinds(place, columns, declared)
-    aside, notes = _left_out(place, profiles, declared), list[str]()
-    if not declared.reading.private:
-        aside |= {
-            name: why
-            for name, column in columns.items()
-            if (
-                why := why_aside(
-                    name,
-                    column,
-                    kinds[name],
-                    declared=declared.kind_of(name) is not None,
-                    levels=name in declared.levels,
-                )
-            )
-        }
-    for name in aside:
-        columns.pop(name, None)
+    profiles = dict(sorted(profiles.items()))
+    _check_columns(place, profiles, declared, names)
+    for silo, profile in profiles.items():
+        _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
+    every = joint_columns(profiles)
+    kinds = _kinds(place, every, declared)
+    aside = _left_out(place, profiles, declared) | _set_aside(every, kinds, declared)
+    columns = {name: column for name, column in every.items() if name not in aside}
     if not columns:
         why = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(aside.items())[:3])
-        raise BadInput(f"{place}: no column is left to learn from: {why or 'all are left out'}")
-    kind = _kind_of_table(declared, {kinds[name] for name in columns})
-    if declared.reading.private:
-        _check_levels_public(place, {name for name in columns if kinds[name] == "discrete"} - set(declared.levels))
-    levels, joined = dict[str, tuple[str, ...]](), dict[str, tuple[str, ...]]()
-    for name in columns:
-        if kinds[name] == "discrete":
-            levels[name], joined[name] = _levels(place, name, columns[name], declared)
-    rows = {silo: profiles[silo].rows for silo in silos}
-    counts = {silo: tuple(profiles[silo].columns[name].empty for name in columns) for silo in silos}
+        raise BadInput(f"{place}: no column is left to learn from: {why}")
+    levels, joined = _all_levels(
+        place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
+    )
+    counts = {silo: tuple(profile.columns[name].empty for name in columns) for silo, profile in profiles.items()}
     schema = Schema(
         tuple(columns),
-        rows,
-        kind,
+        {silo: profile.rows for silo, profile in profiles.items()},
+        _kind_of_table(declared, {kinds[name] for name in columns}),
         levels,
         empty=counts if any(map(any, counts.values())) else {},
         complete_rows=declared.reading.missing == "complete-rows" and bool(declared.complete),
         aside=aside,
     )
-    if not declared.reading.private:
-        notes += [f"{silo}: {note}" for silo in silos for note in profiles[silo].notes]
-        notes += findings(schema, columns, declared, {name: twins for name, twins in joined.items() if twins})
-    return Joint(schema, tuple(notes))
+    if declared.reading.private:
+        return Joint(schema)
+    notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
+    return Joint(schema, (*notes, *findings(schema, columns, declared, joined)))
+
+
+def _set_aside(
+    columns: Mapping[str, JointColumn], kinds: Mapping[str, ColumnKind], declared: Declared
+) -> dict[str, str]:
+    """Return which columns cannot be variables, with why; in private runs none, as that would tell of their cells."""
+    found = {
+        name: why_aside(
+            name, column, kinds[name], declared=declared.kind_of(name) is not None, levels=name in declared.levels
+        )
+        for name, column in columns.items()
+        if not declared.reading.private
+    }
+    return {name: why for name, why in found.items() if why}
+
+
+def _all_levels(
+    place: str, columns: Mapping[str, JointColumn], declared: Declared
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Return the levels of the discrete `columns`, and by column which spellings were joined to make them."""
+    if declared.reading.private:
+        _check_levels_public(place, set(columns) - set(declared.levels))
+    found = {name: _levels(place, name, column, declared) for name, column in columns.items()}
+    joined = {name: spellings for name, (_, spellings) in found.items() if spellings}
+    return {name: levels for name, (levels, _) in found.items()}, joined
 
 
 def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -> dict[str, str]:
@@ -160,8 +163,6 @@ def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions:
         return False
     if declared.kind is None and declared.levels and not fractions:
         return column.labels is not None or declared.reading.private
-    if declared.kind == "mixed" and declared.columns:
-        return False
     if column.labels is None or not 1 < len(column.labels) <= MOST_CODES:
         return False
     return not fractions or column.filled >= ROWS_PER_CODE * len(column.labels)
@@ -172,7 +173,7 @@ def _of_words(place: str, name: str, column: JointColumn) -> bool:
     words = column.words - column.number_like
     if not column.words:
         return False
-    if column.number_like <= words and words >= column.numbers + column.number_like:
+    if words >= column.numbers + column.number_like:
         if column.whole or column.labels is not None:
             return True
     elif not column.number_like and column.whole and column.labels is not None and _often(column):

@@ -14,6 +14,8 @@ from .check import cell_fault
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
+MOST_CODES = 10
+"""distinct whole numbers that may be codes without anybody saying so"""
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 WHOLE_AS_FLOAT = re.compile(r"([+-]?[0-9]+)\.0*")

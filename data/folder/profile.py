@@ -46,7 +46,7 @@ class ColumnProfile:
     apart: bool = False
     """whether all values but 0 are positive and far from it, so that a 0 may mark a missing value"""
     unique: bool = False
-    """whether no cell is empty and no value occurs twice"""
+    """whether no cell is empty and no whole number or word occurs twice"""
     consecutive: bool = False
     """whether its values are whole numbers without a gap, each once"""
     spaced: bool = False
@@ -129,8 +129,10 @@ def of_cells(
     named = {label for label, there in zip(cells.labels, filled & ~number, strict=True) if there}
     told = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
     rows = int(counts.sum())
-    found = _of_values(cells.numbers[number], counts[number], rows, whole=whole) if not words else {}
-    unique = len(labels) == rows == int(counts[filled].sum())
+    if words:
+        found: dict[str, Any] = {"unique": len(labels) == rows == int(counts[filled].sum())}
+    else:
+        found = _of_values(cells.numbers[number], counts[number], rows, whole=whole)
     return ColumnProfile(
         empty=int(counts[cells.empty].sum()),
         numbers=numbers,
@@ -142,7 +144,7 @@ def of_cells(
         kinds_of_words=min(len(named), MOST_LEVELS + 1),
         spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
         odd=odd,
-        **{**found, "unique": unique},
+        **found,
     )
 
 

@@ -65,10 +65,7 @@ class Resumed:
 
 
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result; a silo that is lost is a value in it.
-
-    Raises `BadInput` before the first round for parameters, data or a truth the algorithm cannot use.
-    """
+    """Run `job` to its end and return the result, a lost silo being a value in it; raises `BadInput` as `check`."""
     check(job, session.schema)
     job = with_filling(with_lags(with_units(job, session), session), session)
     algorithm = imposing(registry.build(job.spec), job.known(session.schema))
@@ -98,12 +95,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | (
-            _totals(last, rows, seconds)
-            | {"parameter_bytes": model.bytes_sent}
-            | diagnosed.metrics
-            | job.filled.metrics
-        )
+        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
+        | (diagnosed.metrics | job.filled.metrics)
         | (figures_of(sure, job) | figures(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,

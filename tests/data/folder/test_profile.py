@@ -1,4 +1,4 @@
-"""What a silo tells of a column is the same read as numbers or as text, and nothing of rows if private."""
+"""What a silo tells of a column is the same whether it was read as numbers or as text; of a private run, little."""
 
 import numpy as np
 import pytest

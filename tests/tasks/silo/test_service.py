@@ -88,7 +88,7 @@ def test_a_silo_describes_its_public_part_only_and_leaves_no_file_behind(owners)
     described = owners.services["silo-2"].describe()
     assert described.variables == owners.data.schema.variables
     assert described.rows == 100
-    assert set(vars(described)) == {"silo", "profile"}
+    assert set(vars(described)) == {"silo", "profile", "streamed"}
     private = owners.services["silo-2"].describe(Declared(reading=Reading(private=True)))
     public = ColumnProfile(0, 100, 0, whole=False)
     assert private.profile == Profile(100, dict.fromkeys(described.variables, public))
