@@ -218,7 +218,7 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
     Where effects are linear it explains nothing (Ramsey's RESET, 1969). Rows are about their `means`, and those without
     a cell that is needed are left out; predictions are those of regressions on all silos' moments `S`.
     """
-    fits = {int(j): _fit(S, np.flatnonzero(parents[:, j]), j) for j in np.flatnonzero(parents.any(axis=0))}
+    fits = {int(j): _fit(S, np.flatnonzero(parents[:, j]), int(j)) for j in np.flatnonzero(parents.any(axis=0))}
 
     def sums(rows: FloatArray) -> FloatArray:
         return np.array([(len(left), left.sum(), bent.sum()) for left, bent in _predictions(rows, means, fits)])
