@@ -13,6 +13,7 @@ from fedbnsl.data.generators.amputate import amputated
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
@@ -27,6 +28,7 @@ from .options.prepare import (
     Heterogeneous,
     Homogeneous,
     Lucas,
+    Mixed,
     Network,
     Nonlinear,
     Recipe,
@@ -51,6 +53,8 @@ def make(recipe: Recipe) -> FederatedData:
             return nonlinear(**recipe.model_dump(exclude={"kind"}))
         case Discrete():
             return discrete(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
+        case Mixed():
+            return mixed(**recipe.model_dump(exclude={"kind", "levels", "form"}), levels=_range(recipe.levels))
         case Surrogate():
             return surrogate(**recipe.model_dump(exclude={"kind", "levels"}), levels=_range(recipe.levels))
         case Sachs():
@@ -74,7 +78,7 @@ def make(recipe: Recipe) -> FederatedData:
 
 def form_of(recipe: Recipe) -> Form:
     """Return what kind of files the rows of `recipe` are written to."""
-    return recipe.form if isinstance(recipe, Split | Amputate) else "csv"
+    return recipe.form if isinstance(recipe, Split | Amputate | Mixed) else "csv"
 
 
 def _range(levels: str) -> tuple[int, int]:

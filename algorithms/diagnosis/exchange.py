@@ -8,6 +8,7 @@ four figures and the columns in which they are greatest. They travel in the sum,
 name the silo that disagrees, the coordinator must see them.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,6 @@ from ..core.filling import NOTHING_FILLED
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
-from ..parameters.refit import refit
 from ..statistics.chunks import Table, summed, thinned
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.columns import columns_of
@@ -30,7 +30,7 @@ FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
 MAD = 1.4826
 """standard deviations in the median absolute deviation of a Gaussian"""
-LOOKED_AT = 100_000
+LOOKED_AT = 20_000
 """rows from which medians are taken, of a table that is read in passes"""
 LEAST_ROWS = 30
 """with all cells that a residual needs, for it to be looked at"""
@@ -219,46 +219,60 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
     Where effects are linear it explains nothing (Ramsey's RESET, 1969). Rows are about their `means`, and those without
     a cell that is needed are left out; predictions are those of regressions on all silos' moments `S`.
     """
-    weights, fitted = refit(S, parents), np.flatnonzero(parents.any(axis=0))
+    fits = {int(j): _fit(S, np.flatnonzero(parents[:, j]), int(j)) for j in np.flatnonzero(parents.any(axis=0))}
 
-    def of(rows: FloatArray) -> FloatArray:
-        return _predicted(rows - means, weights, fitted)
-
-    counted, *sums = summed(table, lambda rows: of(rows).sum(axis=1))
-    enough = counted >= LEAST_ROWS
-    middle = np.array(sums) / np.maximum(counted, 1)
+    def sums(rows: FloatArray) -> FloatArray:
+        return np.array([(len(left), left.sum(), bent.sum()) for left, bent in _predictions(rows, means, fits)])
 
     def products_of(rows: FloatArray) -> FloatArray:
-        there, *both = of(rows)
-        residual, squared = (one - there * at for one, at in zip(both, middle, strict=True))
-        return np.stack([(residual**2).sum(axis=0), (squared**2).sum(axis=0), (residual * squared).sum(axis=0)])
+        found = []
+        for (left, bent), (of_left, of_bent) in zip(_predictions(rows, means, fits), middle, strict=True):
+            left, bent = left - of_left, bent - of_bent
+            found.append((left @ left, bent @ bent, left @ bent))
+        return np.array(found)
 
-    left, bent, together = summed(table, products_of)
     found = np.zeros(len(S))
-    found[fitted] = np.divide(together**2, left * bent, out=np.zeros(len(fitted)), where=enough & (left * bent > 0))
+    if fits:
+        total = summed(table, sums)
+        enough, middle = total[:, 0] >= LEAST_ROWS, total[:, 1:] / np.maximum(total[:, :1], 1)
+        left, bent, both = summed(table, products_of).T
+        found[list(fits)] = np.divide(both**2, left * bent, out=np.zeros(len(fits)), where=enough & (left * bent > 0))
     return found
 
 
-def _predicted(X: FloatArray, weights: FloatArray, fitted: NDArray[np.intp]) -> FloatArray:
-    """Return of the `fitted` columns, row by row: 1, the residual and the squared prediction, `[3, n_rows, n_fitted]`.
+Fit = tuple[NDArray[np.intp], FloatArray]
+"""the parents of a variable, and their weights"""
 
-    All are 0 in a row without a cell that is needed.
-    """
-    empty = np.isnan(X)
-    there = 1.0 - ((empty @ (weights[:, fitted] != 0)) | empty[:, fitted])
-    X = np.where(empty, 0.0, X)
-    predicted = X @ weights[:, fitted]
-    return np.stack([there, there * (X[:, fitted] - predicted), there * predicted**2])
+
+def _fit(S: FloatArray, of: NDArray[np.intp], j: int) -> Fit:
+    return of, np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
+
+
+def _predictions(
+    rows: FloatArray, means: FloatArray, fits: Mapping[int, Fit]
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield, variable after variable, its residuals and the squares of what is predicted of it, row by row."""
+    complete = not np.isnan(rows.sum())
+    for j, (of, weights) in fits.items():
+        there = slice(None) if complete else ~np.isnan(rows[:, [*of, j]]).any(axis=1)
+        predicted = (rows[there][:, of] - means[of]) @ weights
+        yield rows[there, j] - means[j] - predicted, predicted**2
 
 
 def _outlying(table: Table) -> tuple[float, float]:
     """Return the share of all cells that lie far out, and the column with most of them."""
     looked_at = thinned(table, LOOKED_AT)
-    looked_at = np.where(np.isnan(looked_at).all(axis=0), 0.0, looked_at)
-    centre = np.nanmedian(looked_at, axis=0)
-    spread = MAD * np.nanmedian(np.abs(looked_at - centre), axis=0)
+    centre = _medians(looked_at)
+    spread = MAD * _medians(np.abs(looked_at - centre))
     far = summed(table, lambda rows: ((np.abs(rows - centre) > FAR_OUT * spread) & (spread > 0)).sum(axis=0))
     return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
+
+
+def _medians(X: FloatArray) -> FloatArray:
+    """Return the median of each column's cells that are not NaN, `[d]`; 0 for a column that has none."""
+    if np.isnan(X.sum()):
+        return np.asarray(np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
+    return np.asarray(np.median(X, axis=0))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:

@@ -49,6 +49,6 @@ def thinned(table: Table, most: int) -> NDArray[Any]:
         return table
     step, begin, kept = -(-table.shape[0] // most), 0, []
     for rows in chunks(table):
-        kept.append(rows[-begin % step :: step])
+        kept.append(rows[-begin % step :: step].copy())
         begin += len(rows)
     return np.concatenate(kept)

@@ -121,7 +121,7 @@ class Tally:
         self.negative = self.negative or bool((known < 0).any())
         if len(sizes):
             self.least = min(self.least, float(sizes.min()))
-            self.sizes.append(sizes[:: max(1, len(sizes) // SIZES)])
+            self.sizes.append(sizes[:: max(1, len(sizes) // SIZES)].copy())
         if self.rising:
             steps = np.diff(known, prepend=known[0] - 1 if math.isnan(self.last) else self.last)
             self.rising, self.by_one = self.whole and bool((steps > 0).all()), self.by_one and bool((steps == 1).all())

@@ -22,7 +22,7 @@ from ..folder.scan import check_apart
 from ..folder.series import has_time
 from ..folder.table import read_table
 from ..folder.truth import read_truth
-from .parts import by_column, by_sizes, dirichlet, equal, label_skew
+from .parts import Parts, by_column, by_hidden_child, by_sizes, dirichlet, equal, label_skew
 
 __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
@@ -41,42 +41,63 @@ def split_table(
     concentration: float | None = None,
     by: str | None = None,
     skew: str | None = None,
+    surrogate: int | None = None,
     kind: Kind | None = None,
     truth: Path | None = None,
 ) -> FederatedData:
     """Split the table in `path` (.csv, .csv.gz or .parquet) among silos; `truth` is a file of the true graph, if known.
 
     Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed sizes), `silos` and `skew` (each
-    level of that column spread by Dirichlet shares of its own, discrete data only), `sizes`, or `by` (a silo per value
-    of that column, which is dropped). The kind of data is the given one, else that of the federated data set that the
-    table is a silo of, with its levels, else what it looks like. Raises `BadInput` as `read_table` or `read_labels` do,
-    for time series, for a choice that is none of these, and for a silo that would have fewer than two rows or, of
-    numbers, a constant column.
+    level of that column spread by Dirichlet shares of its own), `silos` and `surrogate` (a hidden child of so many
+    columns, drawn at random, deals the rows; of a column of numbers it is told whether they are above the median),
+    `sizes`, or `by` (a silo per value of that column, which is dropped). The kind of data is the given one, else that
+    of the federated data set that the table is a silo of, with its levels, else what it looks like. Raises `BadInput`
+    as `read_table` does, for time series, for a choice that is none of these, and for a silo that would have fewer than
+    two rows.
     """
-    _check_choice(silos, sizes, concentration, by, seed, skew, kind)
+    _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)
-    chosen = {"silos": silos, "sizes": sizes, "concentration": concentration, "by": by, "skew": skew}
+    chosen = {
+        "silos": silos,
+        "sizes": sizes,
+        "concentration": concentration,
+        "by": by,
+        "skew": skew,
+        "surrogate": surrogate,
+    }
     how = {name: value for name, value in chosen.items() if value is not None}
     about = {"generator": "split", "parameters": {"table": path.name} | how}
     schema = whole.schema
     graph = read_truth(truth, schema.variables, tuple(schema.aside))[0] if truth is not None else None
     whole = replace(whole, truth=graph, about=whole.about | about)
-    rows = len(whole.tables[WHOLE])
     if by is not None:
         return _give(whole, _silos_of(path, by, owners))
-    rng = np.random.default_rng(seed)
-    if skew is not None:
-        parts = label_skew(
-            _codes_of(path, whole, skew), silos or 0, SKEW if concentration is None else concentration, rng
-        )
-    elif sizes is not None:
-        parts = by_sizes(rows, sizes, rng)
-    elif concentration is not None:
-        parts = dirichlet(rows, silos or 0, concentration, rng)
-    else:
-        parts = equal(rows, silos or 0, rng)
+    parts = _parts(path, whole, np.random.default_rng(seed), silos, sizes, concentration, skew, surrogate)
     whole = replace(whole, about=whole.about | {"seed": seed})
     return _give(whole, dict(zip(silo_names(len(parts)), parts, strict=True)))
+
+
+def _parts(
+    path: Path,
+    whole: FederatedData,
+    rng: np.random.Generator,
+    silos: int | None,
+    sizes: Sequence[int] | None,
+    concentration: float | None,
+    skew: str | None,
+    surrogate: int | None,
+) -> Parts:
+    """Return which rows each silo gets, where no column says it."""
+    rows, uneven = len(whole.tables[WHOLE]), SKEW if concentration is None else concentration
+    if skew is not None:
+        return label_skew(_codes_of(path, whole, skew), silos or 0, uneven, rng)
+    if surrogate is not None:
+        return by_hidden_child(_told_apart(whole, surrogate, rng), silos or 0, uneven, rng)
+    if sizes is not None:
+        return by_sizes(rows, sizes, rng)
+    if concentration is not None:
+        return dirichlet(rows, silos or 0, concentration, rng)
+    return equal(rows, silos or 0, rng)
 
 
 def deal(
@@ -101,11 +122,15 @@ def _check_choice(
     by: str | None,
     seed: int,
     skew: str | None,
+    surrogate: int | None,
     kind: str | None,
 ) -> None:
     given = [silos is not None, sizes is not None, by is not None]
-    if sum(given) != 1 or (silos is None and (concentration is not None or skew is not None)):
+    with_silos = [concentration is not None, skew is not None, surrogate is not None]
+    if sum(given) != 1 or (silos is None and any(with_silos)):
         raise BadInput("split: give one of silos (with or without concentration), sizes, or by")
+    if skew is not None and surrogate is not None:
+        raise BadInput("split: give skew or surrogate, not both")
     if seed < 0:
         raise BadInput(f"seed: {seed} is less than 0")
     if kind is not None and kind not in DEALT:
@@ -150,6 +175,19 @@ def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
         named = ", ".join(list(whole.schema.levels)[:8])
         raise BadInput(f"{path}: column {shown(skew)} is missing; there are {named}")
     codes = whole.tables[WHOLE][:, whole.schema.variables.index(skew)]
+    return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
+
+
+def _told_apart(whole: FederatedData, columns: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return codes [n_rows, columns] of so many columns, drawn at random: levels, numbers above the median, or -1."""
+    variables = whole.schema.variables
+    if not 1 <= columns <= len(variables):
+        raise BadInput(f"surrogate: {columns} is not between 1 and {len(variables)}, the number of columns")
+    chosen = np.sort(rng.choice(len(variables), size=columns, replace=False))
+    codes = whole.tables[WHOLE][:, chosen].astype(np.float64)
+    for k, v in enumerate(chosen):
+        if variables[v] not in whole.schema.levels:
+            codes[:, k] = np.where(np.isnan(codes[:, k]), np.nan, codes[:, k] > np.nanmedian(codes[:, k]))
     return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 
 

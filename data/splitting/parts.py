@@ -73,6 +73,28 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
     return [np.flatnonzero(owner == silo) for silo in range(silos)]
 
 
+def by_hidden_child(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
+    """Deal the rows by a hidden child of some columns, whose `codes` are [n_rows, n_columns].
+
+    P(silo | configuration of the columns) is drawn from Dirichlet(concentration, ...) for every configuration that
+    occurs: the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a concentration that is not
+    positive, or a silo that gets fewer than two rows.
+    """
+    _check_concentration(concentration)
+    _check_silos(len(codes), silos)
+    configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
+    ends = np.cumsum(rng.dirichlet(np.full(silos, concentration), len(configurations)), axis=1)[:, :-1]
+    owner = (rng.random(len(codes))[:, None] >= ends[of_row.reshape(-1)]).sum(axis=1)
+    parts = [np.flatnonzero(owner == silo) for silo in range(silos)]
+    least = min(map(len, parts))
+    if least < LEAST_ROWS:
+        raise BadInput(
+            f"silos: one of {silos} would get {least} of {len(codes)} rows, a silo needs {LEAST_ROWS}: give fewer "
+            "silos or a larger concentration"
+        )
+    return parts
+
+
 def _check_silos(rows: int, silos: int) -> None:
     if silos < 1:
         raise BadInput(f"silos: {silos} is less than 1")

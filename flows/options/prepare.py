@@ -7,11 +7,15 @@ from pydantic import ConfigDict, Field
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.defaults import (
     DEGREE,
+    EFFECTS,
     GRAPH,
     LEVELS,
+    MIXED_LEVELS,
     NOISE,
+    SITE_MEANS,
     TRANSFORM,
     TRUTH,
+    Effects,
     Graph,
     Mechanism,
     Transform,
@@ -97,6 +101,45 @@ class Discrete(Options):
     levels: Levels = f"{LEVELS[0]}-{LEVELS[1]}"
     concentration: Concentration = None
     latent: Latent = 0
+
+
+class Mixed(Options):
+    """Draw every silo's rows from one random model of numbers and labels; silos differ in rows and means."""
+
+    model_config = ConfigDict(title="mixed: numbers and labels in one random model")
+    kind: Literal["mixed"] = "mixed"
+    variables: Annotated[
+        int,
+        Field(ge=2, title="Variables", description="How many variables there are; half of them are discrete."),
+        OnCommandLine(value="N"),
+    ] = 20
+    silos: Silos = 5
+    rows: Annotated[
+        int,
+        Field(ge=2, title="Rows per silo", description="How many rows a silo holds on average."),
+        OnCommandLine(value="N"),
+    ] = 1000
+    seed: Seed = 0
+    edges: Edges = None
+    effects: Annotated[
+        Effects,
+        Field(title="Effects", description="How effects on a number depend on the labels that act on it."),
+        OnCommandLine(value="NAME"),
+    ] = EFFECTS
+    levels: Levels = f"{MIXED_LEVELS[0]}-{MIXED_LEVELS[1]}"
+    site_means: Annotated[
+        float,
+        Field(
+            ge=0,
+            title="Means of the silos",
+            description="Standard deviation of the silos' means, in standard deviations of a column.",
+        ),
+        OnCommandLine(value="SIGMA"),
+    ] = SITE_MEANS
+    unequal: Annotated[
+        bool, Field(title="Unequal", description="Give the silos rows in the proportions 1 : 2 : 3 and so on.")
+    ] = True
+    form: Form = "csv"
 
 
 class Surrogate(Options):
@@ -245,9 +288,18 @@ class Split(Options):
         str | None,
         Field(
             title="Skewed column",
-            description="With silos, discrete data only: spread each level of this column unevenly over the silos.",
+            description="With silos: spread each level of this column of labels unevenly over the silos.",
         ),
         OnCommandLine(value="COLUMN"),
+    ] = None
+    surrogate: Annotated[
+        int | None,
+        Field(
+            title="Surrogate",
+            description="With silos: deal the rows by a hidden variable that depends on so many columns, so that each "
+            "silo is biased.",
+        ),
+        OnCommandLine(value="N"),
     ] = None
     data_kind: Annotated[
         Literal["continuous", "discrete"] | None,
@@ -299,6 +351,7 @@ Recipe = (
     | Heterogeneous
     | Nonlinear
     | Discrete
+    | Mixed
     | Surrogate
     | Sachs
     | Network

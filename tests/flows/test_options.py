@@ -14,6 +14,7 @@ from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import DynamicSettings
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
+from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import sachs
@@ -164,6 +165,7 @@ MADE_BY = {
     "heterogeneous": heterogeneous,
     "nonlinear": nonlinear,
     "discrete": discrete,
+    "mixed": mixed,
     "surrogate": surrogate,
     "sachs": sachs,
     "network": network,

@@ -276,3 +276,69 @@ def test_numbers_have_no_labels_to_skew(table, tmp_path):
     path = without_site(tmp_path / "t.csv", table[1])
     with pytest.raises(BadInput, match="holds numbers; the levels of a column can be skewed in discrete data only"):
         split_table(path, 0, silos=2, skew="x")
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """Return the path of a table of numbers and labels with empty cells."""
+    rng = np.random.default_rng(100)
+    made = pd.DataFrame({"age": rng.normal(60, 10, 400), "sex": rng.choice(["m", "f"], 400)})
+    made["ward"] = list("abcd" * 100)
+    made["age"] = made["age"].mask(rng.random(400) < 0.2)
+    made["sex"] = made["sex"].mask(rng.random(400) < 0.1)
+    made.to_csv(tmp_path / "patients.csv", index=False)
+    return tmp_path / "patients.csv"
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"by": "ward"},
+        {"sizes": [100, 300]},
+        {"silos": 4, "concentration": 2.0},
+        {"silos": 3, "skew": "sex"},
+        {"silos": 3, "surrogate": 2, "concentration": 1.0},
+    ],
+    ids=["by", "sizes", "dirichlet", "skew", "surrogate"],
+)
+def test_a_table_of_both_kinds_keeps_its_kinds_and_its_gaps(patients, tmp_path, how, form):
+    data = split_table(patients, 1, **how)
+    assert data.schema.kind == "mixed"
+    table = pd.read_csv(patients)
+    assert sum(data.schema.rows.values()) == 400
+    empty = dict(zip(data.schema.variables, np.sum(list(data.schema.empty.values()), axis=0), strict=True))
+    assert {name: int(count) for name, count in empty.items() if count} == {
+        name: int(count) for name, count in table.isna().sum().items() if count
+    }
+    write_folder(tmp_path / "dealt", data, form)
+    again = read_folder(tmp_path / "dealt")
+    assert again.schema.levels == data.schema.levels
+    for silo, rows in data.tables.items():
+        assert np.array_equal(again.tables[silo], rows, equal_nan=True)
+
+
+def test_a_hidden_child_of_columns_biases_the_silos(patients):
+    def share(data, name):
+        column = data.schema.variables.index(name)
+        return [np.nanmean(rows[:, column] > 60) for rows in data.tables.values()]
+
+    shares = [
+        np.ptp(share(split_table(patients, seed, silos=2, surrogate=3, concentration=0.3), "age")) for seed in range(8)
+    ]
+    fair = [np.ptp(share(split_table(patients, seed, silos=2), "age")) for seed in range(8)]
+    assert np.mean(shares) > 2 * np.mean(fair)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"silos": 2, "surrogate": 9}, "surrogate: 9 is not between 1 and 3"),
+        ({"sizes": [200, 200], "surrogate": 1}, "give one of silos"),
+        ({"silos": 2, "surrogate": 1, "skew": "sex"}, "skew or surrogate, not both"),
+        ({"silos": 199, "surrogate": 3}, "a silo needs 2: give fewer silos"),
+    ],
+)
+def test_a_hidden_child_that_makes_no_sense(patients, how, message):
+    with pytest.raises(BadInput, match=message):
+        split_table(patients, 1, **how)

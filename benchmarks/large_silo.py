@@ -1,0 +1,125 @@
+"""A silo larger than memory: how much of it a run holds, and how fast its rows are read and summed.
+
+The silo is a Parquet file of a linear model; beside it is a small one, so that sums are masked. Each figure comes from
+a process of its own, with one thread: its CPU seconds, and the most memory it ever held (`resource.getrusage`). A run
+holds coordinator and both silos in one process, so a worker of the silo alone holds less.
+"""
+
+import multiprocessing
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+VARIABLES, SMALL, BLOCK = 50, 100_000, 1 << 18
+NAMES = ("silo-1", "silo-2")
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a process used, and what it found."""
+
+    cpu_seconds: float
+    megabytes: float
+    found: Any
+
+
+def large(rows: int, seed: int, scratch: Path | None = None) -> list[dict[str, str]]:
+    """Return the lines of the table, of a silo of so many `rows` in files made below `scratch`, and removed."""
+    lines = []
+    for kind in ("float64", "float32"):
+        folder = Path(tempfile.mkdtemp(prefix="large-", dir=scratch))
+        try:
+            alone(make, folder, rows, seed, kind)
+            file = folder / f"{NAMES[0]}.parquet"
+            for what, work in (("moments", moments), ("profile", profile), ("auto", auto)):
+                used = alone(work, folder)
+                lines.append(
+                    {
+                        "columns": kind,
+                        "file": f"{file.stat().st_size / 1e9:.1f} GB",
+                        "what": what,
+                        "CPU s": f"{used.cpu_seconds:.1f}",
+                        "rows a CPU second": f"{rows / used.cpu_seconds / 1e6:.2f} million",
+                        "memory": f"{used.megabytes:.0f} MB",
+                        "found": used.found,
+                    }
+                )
+                print(" | ".join(lines[-1].values()), flush=True)
+        finally:
+            shutil.rmtree(folder)
+    return lines
+
+
+def alone(work: Callable[..., Any], *given: Any) -> Used:
+    """Return what `work` used in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(used_by, (work, *given))
+
+
+def used_by(work: Callable[..., Any], *given: Any) -> Used:
+    """Run `work`; what it imports beforehand is not counted as its time."""
+    import fedbnsl.flows.api  # noqa: F401 - its seconds are not those of the rows
+
+    begin = time.process_time()
+    found = work(*given)
+    seconds = time.process_time() - begin
+    return Used(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, found)
+
+
+def make(folder: Path, rows: int, seed: int, kind: str) -> None:
+    """Write the two silos and the truth: a linear model with Gaussian errors of equal variance, edges as variables."""
+    import numpy as np
+    import pyarrow
+    import pyarrow.parquet
+
+    from fedbnsl.data.folder.folder import write_structure
+    from fedbnsl.data.generators.linear import homogeneous
+
+    truth = homogeneous(VARIABLES, 1, 2, seed).truth
+    assert truth is not None
+    write_structure(folder / "truth.csv", truth)
+    mixing = np.linalg.inv(np.eye(VARIABLES) - truth.weights)
+    rng = np.random.default_rng(seed)
+    means = rng.normal(0, 100, VARIABLES)
+    schema = pyarrow.schema([(name, kind) for name in truth.variables])
+    for name, count in zip(NAMES, (rows, SMALL), strict=True):
+        file = folder / f"{name}.parquet"
+        with pyarrow.parquet.ParquetWriter(file, schema, use_dictionary=False, compression="none") as writer:
+            for begin in range(0, count, BLOCK):
+                table = rng.standard_normal((min(BLOCK, count - begin), VARIABLES)) @ mixing + means
+                columns = [pyarrow.array(column.astype(kind)) for column in table.T]
+                writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
+
+
+def moments(folder: Path) -> str:
+    """Sum the second moments about the means of the large silo."""
+    from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.algorithms.statistics.moments import about_means
+    from fedbnsl.data.folder.batches import Parts
+    from fedbnsl.data.folder.passes import Passes
+
+    source = Parts(folder / f"{NAMES[0]}.parquet")
+    about_means(Passes(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
+    return f"{source.rows * len(source.names):,} cells"
+
+
+def profile(folder: Path) -> str:
+    """Describe the large silo, as before every run."""
+    from fedbnsl.data.folder.declared import Declared
+    from fedbnsl.data.folder.large import opened
+
+    return f"{opened(folder / f'{NAMES[0]}.parquet', Declared()).profile().rows:,} rows"
+
+
+def auto(folder: Path) -> str:
+    """Learn from both silos with the defaults."""
+    from fedbnsl import learn
+
+    learned = learn(str(folder))
+    rounds = learned.result.rounds
+    return f"SHD {learned.metrics['shd']}, {len(rounds)} exchanges and those of units, diagnosis, parameters"
