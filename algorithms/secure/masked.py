@@ -38,8 +38,8 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
-    Discrete data are codes, which always fit. Where its summands travel in units, columns are measured in them, about
-    their means.
+    Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
+    in them, about their means.
     """
     if schema.kind == "discrete":
         return
@@ -50,7 +50,8 @@ def check_range(algorithm: Algorithm, table: FloatArray, schema: Schema, silo: s
     squares = np.einsum("ki,ki->i", X, X) / len(X)
     if in_units(algorithm, schema):
         squares = np.where(squares == 0, 1.0, squares)
-    for j in np.flatnonzero((squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)):
+    unfit = (squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)
+    for j in np.flatnonzero(unfit & ~schema.discrete):
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
             f"of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
