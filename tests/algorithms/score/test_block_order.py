@@ -94,7 +94,7 @@ def test_no_dag_scores_better(seed, rows):
     assert of_dag(found.dag, score) == pytest.approx(found.score, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(15))
 def test_knowledge_holds_and_the_best_dag_that_agrees_is_found(seed):
     blocks = blocks_in(mixed(4, 2, 300, seed, edges=4))
     rng = np.random.default_rng(seed)
