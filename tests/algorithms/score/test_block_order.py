@@ -183,6 +183,15 @@ def test_masked_sums_in_units_of_the_columns_find_the_same_whatever_a_silo_lacks
     np.testing.assert_array_equal(*found)
 
 
+def test_a_label_of_one_level_in_a_silo_is_no_number_too_small_for_a_masked_sum():
+    data = mixed(6, 2, 100, 4)
+    tables = {silo: table.copy() for silo, table in data.tables.items()}
+    tables["silo-1"][:, np.flatnonzero(data.schema.discrete)[0]] = 0
+    algorithm = registry.build(registry.specify("secure-boss", {}))
+    *_, last = rounds(algorithm, InProcessFederation(data.schema, tables, secure=True))
+    assert last.outcome == "converged"
+
+
 def test_a_code_that_no_level_has_is_refused_by_name():
     data = mixed(6, 2, 50, 1)
     label = int(np.flatnonzero(data.schema.discrete)[0])
@@ -192,3 +201,11 @@ def test_a_code_that_no_level_has_is_refused_by_name():
         algorithm = registry.build(registry.specify("secure-boss", {}))
         with pytest.raises(BadInput, match=rf"silo-2: row 4, column {data.schema.variables[label]}: .* is not a level"):
             list(rounds(algorithm, InProcessFederation(data.schema, tables)))
+
+
+def test_a_required_arc_stays_though_it_explains_nothing():
+    required = np.zeros((3, 3), bool)
+    required[0, 1] = True
+    possible = ~np.eye(3, dtype=bool) & ~required.T
+    found = block_boss(Blocks(500, np.eye(3), np.arange(4)), 12.0, THOROUGH, Prior(possible, required))
+    np.testing.assert_array_equal(found.dag, required)

@@ -93,6 +93,8 @@ def test_moments_of_silos_add_up_to_those_of_pooled_rows_and_have_their_units():
     alone = by_configuration(open_mixed_rows(pooled.tables["pooled"], pooled.schema, "pooled"), sets)
     np.testing.assert_allclose(added, alone, atol=1e-12)
     assert len(added) == 3 * 6 + 2 * 3
+    apart = by_configuration(open_mixed_rows(parts["t"], whole, "t"), sets)
+    np.testing.assert_allclose(apart, by_configuration(open_mixed_rows(X[150:], whole, "t"), sets), atol=1e-12)
     assert added[[0, 6, 12]].sum() == added[[18, 21]].sum() == 400
     in_units = units_by_configuration(Schema(whole.variables, whole.rows, "mixed", LEVELS, units=(1, 2, 1, 8)), sets)
     assert in_units.tolist() == [1, 2, 8, 4, 16, 64] * 3 + [1, 2, 4] * 2
