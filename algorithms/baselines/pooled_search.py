@@ -22,10 +22,11 @@ from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.known import agreeing_member
 from ..score.procedures import BOSS, GES, ScoreSearch, search, search_blocks, search_moments
-from ..score.scoring import refuse_wide, scores_of
+from ..score.scoring import configuration_scores, opened, refuse_wide, scores_of
 from ..score.settings import FusionSettings, SearchSettings
 from ..statistics.blocks import blocks_of
 from ..statistics.coding import coding_of
+from ..statistics.configuration_moments import MixedRows
 from ..statistics.rows import cardinalities_of, open_rows
 
 
@@ -56,8 +57,11 @@ def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, Br
 
 def _pooled(settings: SearchSettings, procedure: ScoreSearch[Any]) -> FederatedAlgorithm[Server, Arcs, Broadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
+        rows, d = opened(table, schema, silo, settings, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
+        if isinstance(rows, MixedRows):
+            scores = configuration_scores(rows, settings.most_cells)
+            return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
         if rows.kind == "continuous":
             return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
         if rows.kind == "mixed":

@@ -21,12 +21,18 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import Schema
+from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.imposed import within_knowledge
 from ..graphs.structure import Structure
 from ..statistics.blocks import blocks_of
 from ..statistics.coding import Coding, coding_of
+from ..statistics.configuration_moments import (
+    MixedRows,
+    by_configuration,
+    configurations_of,
+    units_by_configuration,
+)
 from ..statistics.moments import of_all_rows
 from ..statistics.rows import (
     Numbers,
@@ -37,15 +43,15 @@ from ..statistics.rows import (
     counts_of,
     entry_units,
     moments_of,
-    open_rows,
     summand,
 )
+from .conditional_gaussian import score_configurations
 from .discrete import TOO_WIDE, criterion
 from .families import Batch, Families, no_families
 from .ges import EquivalenceSearch
 from .known import considered, priced
 from .procedures import BOSS, GES, ScoreSearch, State, search_blocks, search_moments, shuffled
-from .scoring import refuse_wide
+from .scoring import opened, refuse_gaps, refuse_wide
 from .settings import SearchSettings
 from .starts import Starts
 from .tables import affordable, score_tables, sets_of, too_wide
@@ -121,7 +127,7 @@ def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
-        open_silo=open_rows,
+        open_silo=lambda table, schema, silo, rng: opened(table, schema, silo, settings, rng),
         open_server=lambda schema: _begun(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
@@ -135,7 +141,7 @@ def _secure(
         reply_type=Numbers,
         max_rounds=settings.rounds,
         summand=summand,
-        entry_units=entry_units,
+        entry_units=units_of,
         needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
@@ -147,7 +153,10 @@ def _begun(
 ) -> Server[Any]:
     """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
     cardinalities = cardinalities_of(schema)
+    if schema.kind == "mixed" and settings.in_tables(schema.kind):
+        cardinalities = configurations_of(schema)
     refuse_wide(schema, settings.most_cells)
+    refuse_gaps(schema, settings)
     d, prior = len(schema.variables), schema.knowledge.prior(schema.variables)
     server = server_type(
         variables=schema.variables,
@@ -173,12 +182,11 @@ def _learned(
     """Return the state with the scores that the summed answers give, and the search advanced as far as they allow."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
-    if server.kind != "discrete":
+    if not settings.in_tables(server.kind):
         return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
     batch = asked(server, settings, procedure)
     put = considered(batch, server.prior) if procedure.orders else batch
-    by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
-    scores = score_tables(replies.total, put, server.cardinalities, by, settings)
+    scores = scored(server, replies.total, put, settings)
     scores = priced(scores, batch, server.prior) if procedure.orders else scores
     families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
     return _advanced(replace(server, families=families, state=state), procedure, settings)
@@ -186,11 +194,12 @@ def _learned(
 
 def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
     """Return what all silos are asked: the moments, or the counts over the sets that hold the families wanted now."""
-    if server.kind != "discrete":
+    if not settings.in_tables(server.kind):
         return Query("moments", exchange=server.exchanges)
     batch = asked(server, settings, procedure)
     batch = considered(batch, server.prior) if procedure.orders else batch
-    return Query("tables", sets_of(batch, server.cardinalities, settings.most_cells).sets, exchange=server.exchanges)
+    sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
+    return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
 
 
 def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
@@ -201,8 +210,26 @@ def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[An
     return Batch(wanted.first[: first + 1], wanted.members[: wanted.first[first]])
 
 
+def units_of(schema: Schema, query: Query) -> FloatArray:
+    """Return about how large the numbers are that a `query` asks for."""
+    if query.what == "configurations":
+        return units_by_configuration(schema, query.sets)
+    return entry_units(schema, query)
+
+
+def scored(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
+    """Return the scores of `batch` that the summed tables give."""
+    if server.kind == "discrete":
+        by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
+        return score_tables(total, batch, server.cardinalities, by, settings)
+    discrete = np.array(server.coding.discrete)
+    return score_configurations(total, batch, server.cardinalities, discrete, server.rows, settings.most_cells)
+
+
 def answer(rows: Rows, query: Query) -> Numbers:
     """Return the silo's part of the sum."""
+    if isinstance(rows, MixedRows):
+        return Numbers(by_configuration(rows, query.sets))
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
 
 
@@ -219,7 +246,7 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
     while not state.done:
         if len(families.wanted):
             wanted = within.families(families.wanted)
-            if server.kind != "discrete" or not too_wide(wanted, server.cardinalities, settings.most_cells):
+            if not settings.in_tables(server.kind) or not too_wide(wanted, server.cardinalities, settings.most_cells):
                 break
             families = families.with_scores(np.full(len(families.wanted), TOO_WIDE))
         state = procedure.advance(state, families, settings.ahead)

@@ -55,6 +55,9 @@ class OrderSettings:
 class SearchSettings(ScoreSettings):
     """Settings of a search over all rows, pooled or by sums: with equal settings the two find the same graph."""
 
+    mixed_score: Literal["degenerate-gaussian", "conditional-gaussian"] = "degenerate-gaussian"
+    """for mixed data; conditional-gaussian: another Gaussian for every configuration of labels, which takes as many
+    exchanges as counts do, and sends as many moments for each of them"""
     turning: bool = True
     """GES: also turn edges, and repeat all phases until nothing changes"""
     most_cells: int = 1 << 15
@@ -77,6 +80,10 @@ class SearchSettings(ScoreSettings):
         require(0 <= self.exact <= 16, "exact", self.exact, "from 0 to 16")
         require(self.exact_parents >= 1, "exact_parents", self.exact_parents, "1 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+    def in_tables(self, kind: str) -> bool:
+        """Return whether scores of that `kind` of data come from tables that are asked for as the search goes on."""
+        return kind == "discrete" or (kind == "mixed" and self.mixed_score == "conditional-gaussian")
 
     def starts_of(self, d: int) -> int:
         """Return how many orders of `d` variables to start from: a start takes about as long as d³ scores."""

@@ -40,8 +40,8 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
-    Discrete data are codes, which always fit. Where its summands travel in units, columns are measured in them, about
-    their means.
+    Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
+    in them, about their means.
     """
     if schema.kind == "discrete":
         return

@@ -39,9 +39,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Query:
-    """What the server asks: moments, count tables over sets of variables, or something about independence tests."""
+    """What the server asks: moments, tables over sets (counts, or moments by configuration), or about tests."""
 
-    what: Literal["moments", "tables", "sketches", "votes"]
+    what: Literal["moments", "tables", "configurations", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
     """of variables, `[n, size]`, filled up with -1; where tests are asked about, they themselves"""
     margins: FloatArray = field(default_factory=lambda: NOTHING)

@@ -37,6 +37,7 @@ ALSO = {
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),
     "secure-boss, mixed": ("secure-boss", {}),
     "secure-ges, mixed": ("secure-ges", {}),
+    "secure-boss, by configuration, mixed": ("secure-boss", {"mixed_score": "conditional-gaussian"}),
     "fed-pc, mixed": ("fed-pc", {}),
     "fed-fci, mixed": ("fed-fci", {}),
     "secure-sum, mixed": ("secure-sum", {}),
@@ -230,7 +231,7 @@ class TestEveryAlgorithm:
             assert seen
             assert not any(rows in shape or rows * 5 in shape for shape in seen)
             shapes.append(max((int(np.prod(shape)) for shape in seen), default=0))
-        if "cit-voting" in name or name in DISCRETE:  # it asks as many tests as the data call for
+        if "cit-voting" in name or "by configuration" in name or name in DISCRETE:  # as many as the data call for
             assert max(shapes) <= 10 * 2**3 * 27  # 10 pairs, the subsets of the other 3, 27 numbers or 5 a test
         else:
             assert max(shapes) <= most_numbers(name)

@@ -103,6 +103,14 @@ def test_what_a_whole_silo_has_in_common_is_in_no_pair():
     np.testing.assert_allclose(rows[:, 1:4], (plain[:, 1:2] == [1, 2, 3]) - 0.25)
 
 
+def test_pairs_vary_as_rows_do():
+    rows = np.tile(table(6), (4000, 1))[np.random.default_rng(2).permutation(24_000)]
+    pairs = coded_rows(rows, SCHEMA, "s", "pairs")
+    assert len(pairs) == 12_000
+    expected = np.cov(coded_rows(rows, SCHEMA, "s", "centred").T, bias=True)
+    np.testing.assert_allclose(pairs.T @ pairs / len(pairs), expected, atol=0.04)
+
+
 @pytest.mark.parametrize("effects", ["additive", "slopes"])
 def test_without_noise_it_is_secure_boss(effects):
     data = mixed(12, 4, 300, 31, edges=20, effects=effects)

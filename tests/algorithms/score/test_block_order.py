@@ -11,6 +11,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Prior
 from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.in_process import InProcessFederation
@@ -23,6 +24,7 @@ from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.algorithms.statistics.blocks import Blocks, blocks_of
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.moments import centred_moments
+from fedbnsl.data.federated import mixed as mixed_schema
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
@@ -92,7 +94,7 @@ def test_no_dag_scores_better(seed, rows):
     assert of_dag(found.dag, score) == pytest.approx(found.score, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(15))
 def test_knowledge_holds_and_the_best_dag_that_agrees_is_found(seed):
     blocks = blocks_in(mixed(4, 2, 300, seed, edges=4))
     rng = np.random.default_rng(seed)
@@ -158,3 +160,52 @@ def test_federated_is_pooled_exactly_in_one_exchange(federated, pooled, effects)
             assert last.number == 1
         np.testing.assert_array_equal(*found)
         assert found[0].any()
+
+
+@pytest.mark.parametrize("score", ["degenerate-gaussian", "conditional-gaussian"])
+def test_masked_sums_in_units_of_the_columns_find_the_same_whatever_a_silo_lacks(score):
+    """A column of tiny numbers, one of huge ones, and a label of which one silo has a single level."""
+    data = mixed(8, 3, 400, 12, edges=10)
+    names = data.schema.variables
+    numbers, labels = (np.flatnonzero(data.schema.discrete == kind) for kind in (False, True))
+    unit = np.ones(8)
+    unit[numbers[:2]] = 2.0**-30, 2.0**30
+    tables = {silo: table * unit for silo, table in data.tables.items()}
+    tables["silo-1"][:, labels[0]] = 0
+    levels = {name: data.schema.levels[name] for name in names if name in data.schema.levels}
+    schema = replace(mixed_schema(tables, names, levels), units=tuple(unit))
+    algorithm = registry.build(registry.specify("secure-boss", {"mixed_score": score}))
+    found = []
+    for secure in (False, True):
+        *_, last = rounds(algorithm, InProcessFederation(schema, tables, secure=secure))
+        found.append(algorithm.structure(last.server).weights)
+    assert found[0].any()
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_label_of_one_level_in_a_silo_is_no_number_too_small_for_a_masked_sum():
+    data = mixed(6, 2, 100, 4)
+    tables = {silo: table.copy() for silo, table in data.tables.items()}
+    tables["silo-1"][:, np.flatnonzero(data.schema.discrete)[0]] = 0
+    algorithm = registry.build(registry.specify("secure-boss", {}))
+    *_, last = rounds(algorithm, InProcessFederation(data.schema, tables, secure=True))
+    assert last.outcome == "converged"
+
+
+def test_a_code_that_no_level_has_is_refused_by_name():
+    data = mixed(6, 2, 50, 1)
+    label = int(np.flatnonzero(data.schema.discrete)[0])
+    for code in (-1.0, 9.0, 0.5, np.nan):
+        tables = {silo: table.copy() for silo, table in data.tables.items()}
+        tables["silo-2"][3, label] = code
+        algorithm = registry.build(registry.specify("secure-boss", {}))
+        with pytest.raises(BadInput, match=rf"silo-2: row 4, column {data.schema.variables[label]}: .* is not a level"):
+            list(rounds(algorithm, InProcessFederation(data.schema, tables)))
+
+
+def test_a_required_arc_stays_though_it_explains_nothing():
+    required = np.zeros((3, 3), bool)
+    required[0, 1] = True
+    possible = ~np.eye(3, dtype=bool) & ~required.T
+    found = block_boss(Blocks(500, np.eye(3), np.arange(4)), 12.0, THOROUGH, Prior(possible, required))
+    np.testing.assert_array_equal(found.dag, required)
