@@ -81,12 +81,14 @@ class Learned:
     def model(self) -> Any:
         """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
 
-        That of a dynamic structure is over several times, with nodes such as "x" and "x[t-1]".
-        Raises `ValueError` that says why, if there is none.
+        That of a dynamic structure is over several times, with nodes such as "x" and "x[t-1]". That of mixed data is a
+        `MixedNetwork` of ours, with `sample` and `query`. Raises `ValueError` that says why, if there is none.
         """
-        from fedbnsl.tracking.model import pgmpy_model
+        from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
+        from fedbnsl.tracking.model import network_of, pgmpy_model
 
-        return pgmpy_model(self.result)
+        network = network_of(self.result)
+        return network if isinstance(network, MixedNetwork) else pgmpy_model(self.result)
 
     @cached_property
     def dynamic(self) -> Any:

@@ -59,21 +59,35 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
     rows = list(schema.rows.values())
     silos = f"{len(rows)} silo{'s' * (len(rows) != 1)} of {min(rows):,} to {max(rows):,}"
     facts = [("data", f"{schema.kind}, {len(schema.variables)} variables"), ("rows", f"{sum(rows):,} in {silos}")]
-    if schema.kind == "discrete":
+    if schema.levels:
         levels = [len(levels) for levels in schema.levels.values()]
-        return [*facts, ("levels", f"{min(levels)} to {max(levels)} a variable")]
+        of = f" of {len(levels)}" if schema.kind == "mixed" else ""
+        facts.append(("levels", f"{min(levels)} to {max(levels)} a variable{of}"))
+    if schema.gaps:
+        facts.append(("empty cells", gaps_of(schema)))
     if schema.kind == "time-series":
         breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
         facts.append(("gaps", f"{breaks} in the series, where cells are empty or times are missing"))
-    return facts if data is None else [*facts, *scales_of(data)]
+    return facts if data is None or schema.discrete.all() else [*facts, *scales_of(data)]
+
+
+def gaps_of(schema: Schema) -> str:
+    """Return how many cells are empty, in all and in the column that has most of them."""
+    rows = sum(schema.rows.values())
+    shares = np.array(list(schema.empty.values())).sum(axis=0) / rows
+    most = int(np.argmax(shares))
+    return f"{100 * shares.mean():.2g} % of all; most in {schema.variables[most]}, {100 * shares[most]:.2g} %"
 
 
 def scales_of(data: FederatedData) -> list[tuple[str, str]]:
-    """Return how far the columns' standard deviations, and the silos' means, lie apart."""
-    names, silos = data.schema.variables, data.schema.silos
+    """Return how far the standard deviations of columns of numbers, and the silos' means, lie apart."""
+    numbers, silos = np.flatnonzero(~data.schema.discrete), data.schema.silos
+    names = [data.schema.variables[v] for v in numbers]
     sizes = np.array([data.schema.rows[silo] for silo in silos], np.float64)
     columns = [columns_of(data.tables[silo]) for silo in silos]
-    means, variances = np.stack([own.means for own in columns]), np.stack([own.variances for own in columns])
+    means, variances = (
+        np.stack([getattr(own, figure)[numbers] for own in columns]) for figure in ("means", "variances")
+    )
     sd: FloatArray = np.sqrt(sizes @ variances / sizes.sum())
     low, high = int(np.argmin(sd)), int(np.argmax(sd))
     apart = (means.max(axis=0) - means.min(axis=0)) / np.maximum(sd, 1e-300)

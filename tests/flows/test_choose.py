@@ -1,11 +1,14 @@
 """`fedbnsl choose`: what it says of each kind of data, and that an ε keeps it from the rows."""
 
+import numpy as np
 import pytest
 
 from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.amputate import amputated
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.flows.terminal import choose as module
 
 from .test_cli import run
@@ -14,6 +17,7 @@ DATA = {
     "continuous": lambda: homogeneous(5, 3, 120, 1),
     "discrete": lambda: discrete(variables=5, silos=2, rows=300, seed=3),
     "time-series": lambda: dynamic(4, 3, 150, 2),
+    "mixed": lambda: amputated(mixed(6, 2, 300, 1), "mcar", 0.2, np.random.default_rng(1)),
 }
 
 
@@ -32,7 +36,11 @@ def folder(tmp_path, monkeypatch):
     ("kind", "words"),
     [
         ("continuous", ("secure-linear", "fed-sparse", "secure-lingam", "360 in 3 silos", "standard deviations")),
-        ("discrete", ("secure-boss", "fed-pc", "fed-ges", "600 in 2 silos", "levels", "for all pairs")),
+        ("discrete", ("secure-boss", "fed-pc", "fed-ges", "600 in 2 silos", "3 to 4 a variable", "for all pairs")),
+        (
+            "mixed",
+            ("secure-boss", "fed-pc", "fed-fci", "a variable of 3", "20 % of all", "standard deviations"),
+        ),
         ("time-series", ("secure-sum -p lags=auto", "pfdbnl", "fdbnl", "gaps", "with one lag")),
     ],
 )

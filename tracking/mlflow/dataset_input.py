@@ -34,7 +34,7 @@ def dataset_input(data: TrackedData) -> "DatasetInput":
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     schema = data.schema
-    kind = "double" if schema.kind != "discrete" else "string"
+    columns = [{"type": "string" if name in schema.levels else "double", "name": name} for name in schema.variables]
     profile = {
         "num_rows": sum(schema.rows.values()),
         "num_silos": len(schema.rows),
@@ -48,7 +48,7 @@ def dataset_input(data: TrackedData) -> "DatasetInput":
         digest=data.digest,
         source_type="federated",
         source=source if len(source) <= SOURCE_LIMIT else json.dumps({"name": data.name[:500]}),
-        schema=json.dumps({"mlflow_colspec": [{"type": kind, "name": name} for name in schema.variables]}),
+        schema=json.dumps({"mlflow_colspec": columns}),
         profile=json.dumps(profile),
     )
     return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", "training")])

@@ -1,8 +1,11 @@
 """Models as MLflow keeps them: they predict, and come back for pgmpy."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
+from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
 
@@ -46,4 +49,39 @@ def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, ca
         model.predict(table.assign(smoke=["0", "7"]))
     again = load_pgmpy(str(tmp_path / "model"))
     assert again.get_cpds("c-3") == pgmpy_model(of(chain, network)).get_cpds("c-3")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path, capfd):
+    import mlflow.pyfunc
+
+    coding = Coding(("dose", "sex", "stage", "weight"), (1, 1, 2, 1), (False, True, True, False))
+    network = MixedNetwork(
+        coding,
+        {"sex": ("f", "m"), "stage": ("i", "ii", "iii")},
+        ((), (), (0, 1), (0, 2)),
+        (
+            Linear(2.0, np.empty(0), 1.0),
+            Tabular(np.array([0.4, 0.6])),
+            Logistic(np.array([0.0, -1.0, -3.0]), np.array([[0.0, 0.0], [0.6, 1.0], [1.5, -1.0]])),
+            Linear(50.0, np.array([2.0, 4.0, -3.0]), 1.0),
+        ),
+    )
+    save_pyfunc(of(chain, network), tmp_path / "model", {})
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    table = pd.DataFrame(
+        {"dose": [0.0, 1.0, 9.0], "sex": ["f", "m", "m"], "stage": ["i", "ii", "iii"], "weight": [0.0, 0.0, 0.0]}
+    )
+    found = model.predict(table)
+    assert found["dose"].tolist() == [2.0, 2.0, 2.0]
+    assert found["sex"].tolist() == ["m", "m", "m"]
+    assert found["stage"].tolist() == ["i", "ii", "iii"]
+    np.testing.assert_allclose(found["weight"], [50.0, 56.0, 65.0])
+    codes = np.array([[0.0, 0, 0, 0], [1.0, 1, 1, 0], [9.0, 1, 2, 0]])
+    for v, name in enumerate(coding.variables):
+        expected = network.given_parents(v, codes)
+        mine = found[name] if expected.ndim == 1 else [network.levels[name].index(label) for label in found[name]]
+        np.testing.assert_allclose(mine, expected if expected.ndim == 1 else expected.argmax(axis=1))
+    with pytest.raises(ValueError, match="column sex: 'x' is none of its labels f, m"):
+        model.predict(table.assign(sex="x"))
     assert capfd.readouterr() == ("", "")
