@@ -41,6 +41,7 @@ contracts: types
 
 bench: setup
 	$(BIN)/python benchmarks/real.py
+	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/bootstrap.py
 	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/private.py
