@@ -1,7 +1,7 @@
 """Tables as owners have them: mixed kinds, empty cells, real files, silos larger than memory.
 
-`python benchmarks/tables.py` runs all of them, `--table NAME` those of one script: `mixed.py`, `gaps.py`, `heart.py` and
-`large.py` say what each does.
+`python benchmarks/tables.py` runs all of them, `--table NAME` those of one script: `mixed.py`, `gaps.py`, `heart.py`
+and `large.py` say what each does.
 """
 
 import argparse
