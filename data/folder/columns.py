@@ -44,7 +44,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberColumn:
     """A column of numbers [n_rows], NaN where a cell is empty."""
 
     name: str
@@ -63,7 +63,7 @@ AsNumbers = Callable[[str], bool | None]
 class Read:
     """What was read of a file."""
 
-    columns: list[Column | Numbers]
+    columns: list[Column | NumberColumn]
     left_out: tuple[str, ...] = ()
     """the columns that were not to be kept"""
     notes: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[st
 
 def _text_columns(
     path: Path, text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
-) -> list[Column | Numbers]:
+) -> list[Column | NumberColumn]:
     import pyarrow  # type: ignore[import-untyped]
 
     for attempt in [numeric, set[str]()] if numeric else [numeric]:
@@ -172,7 +172,9 @@ def _numeric(text: Text, header: Sequence[str], kept: Sequence[str], as_numbers:
     return numeric
 
 
-def _arrow_columns(text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]) -> list[Column | Numbers]:
+def _arrow_columns(
+    text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
+) -> list[Column | NumberColumn]:
     """Parse what is below the header of a well-formed file; raise ArrowInvalid on most others."""
     import pyarrow
     import pyarrow.csv  # type: ignore[import-untyped]
@@ -194,13 +196,13 @@ def _arrow_columns(text: Text, header: Sequence[str], kept: Sequence[str], numer
             include_columns=list(kept),
         ),
     ).unify_dictionaries()
-    columns: list[Column | Numbers] = []
+    columns: list[Column | NumberColumn] = []
     for name in kept:
         if name in numeric:
             values = np.asarray(table[name].to_numpy(), dtype=np.float64)
             if np.isinf(values).any():
                 raise OverflowError(f"{name} is not finite")
-            columns.append(Numbers(name, np.ascontiguousarray(values)))
+            columns.append(NumberColumn(name, np.ascontiguousarray(values)))
             continue
         chunks = table[name].chunks
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
@@ -221,14 +223,14 @@ def _pointed(cell: str, decimal: str) -> str:
 
 def _read_parquet(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
     frame, header = read_frame(path)
-    columns: list[Column | Numbers] = []
+    columns: list[Column | NumberColumn] = []
     for v, name in enumerate(header):
         if not keep(name):
             continue
         series, numeric = frame.iloc[:, v], as_numbers(name)
         is_number = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
         if is_number and numeric is not False and series.dtype.kind != "c":
-            columns.append(Numbers(name, _finite(path, name, series.to_numpy(dtype=np.float64, na_value=np.nan))))
+            columns.append(NumberColumn(name, _finite(path, name, series.to_numpy(dtype=np.float64, na_value=np.nan))))
         else:
             columns.append(_factorized(name, series))
     return Read(columns, tuple(name for name in header if not keep(name)))

@@ -18,7 +18,7 @@ from .declared import Declared
 from .levels import MOST_LEVELS, level_faults
 from .passes import Passes, cells_in, numbers_in
 from .profile import Profile
-from .query import Query
+from .query import QuerySource
 from .table import Table, read_table
 from .tally import Tally
 from .text_batches import TextFile
@@ -36,7 +36,7 @@ def source_of(path: Path, declared: Declared) -> Source | None:
     if path.is_dir():
         return Parts(path)
     if path.suffix.lower() == ".sql":
-        return Query(path)
+        return QuerySource(path)
     if path.suffix.lower() == ".parquet":
         return Parts(path) if 8 * cells_of(path) > HELD else None
     return TextFile(path, declared.form) if path.is_file() and path.stat().st_size > HELD else None

@@ -25,7 +25,7 @@ DUCKDB = "duckdb:///"
 
 
 @dataclass(frozen=True)
-class Query:
+class QuerySource:
     """Rows that the query in the file `path` gives."""
 
     path: Path

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .cells import NUMBER_LIKE, Cells, understood
 from .check import cell_fault, check_same_columns
-from .columns import Column, Numbers, check_cells, read_typed
+from .columns import Column, NumberColumn, check_cells, read_typed
 from .declared import NOTHING_DECLARED, Declared
 from .levels import MOST_LEVELS, codes_of, empty_cells, fraction_faults, label_faults, labels_of, level_faults
 from .profile import ColumnProfile, Profile, of_cells, of_numbers
@@ -25,7 +25,7 @@ class Table:
     """The columns of a file: as numbers where they were certain to be such, else as text."""
 
     path: Path
-    columns: dict[str, Column | Numbers]
+    columns: dict[str, Column | NumberColumn]
     declared: Declared
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Table:
     def _empty(self, name: str) -> NDArray[np.bool_]:
         """Return which cells of a column are empty, `[n_rows]`."""
         column = self.columns[name]
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             return np.asarray(np.isnan(column.values))
         return np.asarray(self._cells(column).empty[column.codes])
 
@@ -162,7 +162,7 @@ class Table:
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
         """Return the profile of a column; of a part of the table no place is said, as its rows are others."""
         column, private = self.columns[name], self.declared.reading.private
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             return of_numbers(column.values, private=private)
         cells = self._cells(column)
         kind = self.declared.kind_of(name)
@@ -195,7 +195,7 @@ class Table:
 
     def _numbers(self, name: str) -> NDArray[np.float64]:
         column = self.columns[name]
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             return column.values
         return np.asarray(self._cells(column).numbers[column.codes])
 
@@ -225,8 +225,8 @@ def read_variables(path: Path, schema: Schema, declared: Declared = NOTHING_DECL
     return Table(path, {column.name: column for column in read.columns}, declared)
 
 
-def _part(column: Column | Numbers, rows: NDArray[np.intp]) -> Column | Numbers:
-    if isinstance(column, Numbers):
-        return Numbers(column.name, column.values[rows])
+def _part(column: Column | NumberColumn, rows: NDArray[np.intp]) -> Column | NumberColumn:
+    if isinstance(column, NumberColumn):
+        return NumberColumn(column.name, column.values[rows])
     there, codes = np.unique(column.codes[rows], return_inverse=True)
     return Column(column.name, codes, [column.cells[code] for code in there])

@@ -21,6 +21,8 @@ from fedbnsl.data.generators.mixed import mixed as draw
 
 CONDITIONAL = {"mixed_score": "conditional-gaussian"}
 LEVELS = {"a": ("u", "v", "w"), "c": ("no", "yes")}
+RNG = np.random.default_rng(0)
+"""for empty cells, of which there are none"""
 
 
 def table(rows=400, seed=0):
@@ -61,7 +63,7 @@ def test_families_are_scored_as_the_paper_says():
     X[:, [1, 3]] -= X[:, [1, 3]].mean(axis=0)
     families = [(3, 1, 0), (0, 1), (1,), (2, 0), (2, 0, 1, 3), (0,), (3, 0, 2), (1, 3)]
     first = np.cumsum([0, *map(len, families)])
-    rows = open_mixed_rows(X, schema(), "s")
+    rows = open_mixed_rows(X, schema(), "s", RNG)
     found = configuration_scores(rows, 100)(Batch(first, np.concatenate(families).astype(np.uint16)))
     levels = {0: 3, 2: 2}
     expected = [likelihood(X, family, levels) - likelihood(X, family[1:], levels) for family in families]
@@ -69,7 +71,7 @@ def test_families_are_scored_as_the_paper_says():
 
 
 def test_a_family_of_too_many_configurations_is_excluded():
-    rows = open_mixed_rows(table(), schema(), "s")
+    rows = open_mixed_rows(table(), schema(), "s", RNG)
     found = configuration_scores(rows, 5)(Batch(np.array([0, 2, 4]), np.array([0, 2, 0, 1], np.uint16)))
     assert found[0] == -np.inf
     assert np.isfinite(found[1])
@@ -78,7 +80,7 @@ def test_a_family_of_too_many_configurations_is_excluded():
 def test_a_configuration_of_few_rows_takes_the_common_covariance():
     X = table()
     X[:3, 2], X[3:, 2] = 1, 0
-    rows = open_mixed_rows(X, schema(), "s")
+    rows = open_mixed_rows(X, schema(), "s", RNG)
     score = configuration_scores(rows, 100)(Batch(np.array([0, 3]), np.array([3, 1, 2], np.uint16)))
     assert np.isfinite(score).all()
 
@@ -88,13 +90,13 @@ def test_moments_of_silos_add_up_to_those_of_pooled_rows_and_have_their_units():
     parts = {"s": X[:150], "t": X[150:] + np.array([0, 9.0, 0, -3.0])}
     whole = mixed(parts, ("a", "b", "c", "e"), LEVELS)
     sets = np.array([[0, 1, 3], [1, 2, -1]], np.int16)
-    added = sum(by_configuration(open_mixed_rows(part, whole, silo), sets) for silo, part in parts.items())
+    added = sum(by_configuration(open_mixed_rows(part, whole, silo, RNG), sets) for silo, part in parts.items())
     pooled = pool(FederatedData(whole, parts))
-    alone = by_configuration(open_mixed_rows(pooled.tables["pooled"], pooled.schema, "pooled"), sets)
+    alone = by_configuration(open_mixed_rows(pooled.tables["pooled"], pooled.schema, "pooled", RNG), sets)
     np.testing.assert_allclose(added, alone, atol=1e-12)
     assert len(added) == 3 * 6 + 2 * 3
-    apart = by_configuration(open_mixed_rows(parts["t"], whole, "t"), sets)
-    np.testing.assert_allclose(apart, by_configuration(open_mixed_rows(X[150:], whole, "t"), sets), atol=1e-12)
+    apart = by_configuration(open_mixed_rows(parts["t"], whole, "t", RNG), sets)
+    np.testing.assert_allclose(apart, by_configuration(open_mixed_rows(X[150:], whole, "t", RNG), sets), atol=1e-12)
     assert added[[0, 6, 12]].sum() == added[[18, 21]].sum() == 400
     in_units = units_by_configuration(Schema(whole.variables, whole.rows, "mixed", LEVELS, units=(1, 2, 1, 8)), sets)
     assert in_units.tolist() == [1, 2, 8, 4, 16, 64] * 3 + [1, 2, 4] * 2
