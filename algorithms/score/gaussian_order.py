@@ -82,8 +82,9 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
         change[i + 1] = change[i] + without - given + after - own
         own = after
     place = int(np.argmax(order == x))
-    best = int(np.argmin(change))
-    return best if change[best] < change[place] - EQUAL else place
+    if change[place] <= change.min() + EQUAL:
+        return place
+    return int(np.argmax(change <= change.min() + EQUAL))  # of equals the first, whatever rounding makes of them
 
 
 @njit(cache=True)

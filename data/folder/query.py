@@ -98,7 +98,7 @@ class QuerySource:
             raise self._lacking("duckdb") from None
         try:
             with duckdb.connect(database.removeprefix(DUCKDB), read_only=True) as connection:
-                reader = connection.execute(query).fetch_record_batch(MOST_ROWS)
+                reader = connection.sql(query).to_arrow_reader(MOST_ROWS)
                 yield reader.schema.names
                 yield from reader
         except duckdb.Error as error:

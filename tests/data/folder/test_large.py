@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,7 +73,16 @@ def as_csv(folder, made: pd.DataFrame):
     return folder / "table.csv"
 
 
-WRITTEN = {"parts": as_parts, "query": as_query, "csv": as_csv}
+def as_duckdb(folder, made: pd.DataFrame):
+    with duckdb.connect(str(folder / "owner.duckdb")) as connection:
+        connection.register("made", made)
+        connection.sql("CREATE TABLE patients AS SELECT * FROM made")
+    path = folder / "query.sql"
+    path.write_text(f"-- duckdb:///{folder / 'owner.duckdb'}\nSELECT * FROM patients ORDER BY id;\n")
+    return path
+
+
+WRITTEN = {"parts": as_parts, "query": as_query, "duckdb": as_duckdb, "csv": as_csv}
 EXACT = ["empty", "numbers", "words", "whole", "labels", "distinct", "number_like", "kinds_of_words", "zeros", "apart"]
 EXACT += ["unique", "consecutive", "spaced", "odd"]
 
