@@ -26,14 +26,13 @@ from ..statistics.chunks import Table, summed
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.expectation import about_own_means
 from ..statistics.moments import pooled_packing
-from ..statistics.symmetric import from_triangle, triangle
 from ..statistics.units import of_moments
-from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
+from .logistic import TINY, Family, newton_step, packed_size, unscaled
+from .mixed_network import Linear, Local, MixedNetwork, Tabular
 from .tables import smoothed
 
 MOST_CELLS = 1 << 15
 """of a table; a discrete variable whose table had more is regressed on the indicators of its parents"""
-TINY = 1e-12
 NEWTON = 30
 """steps, at most"""
 SETTLED = 1e-7
@@ -182,7 +181,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         begin += prod(shape)
         own = np.flatnonzero(asked.dag[:, v])
         block = np.concatenate([coding.blocks[u] for u in own])
-        family = _Family(v, own, coding.of(own.tolist()), shifts[block], asked.scales[block], weights)
+        family = Family(v, own, coding.of(own.tolist()), shifts[block], asked.scales[block], weights)
         found.append(summed(silo.table, family.fit) / n)
     return Reply(np.concatenate(found))
 
@@ -207,14 +206,9 @@ def _stepped(server: Server, total: FloatArray, prior: float, coding: Coding) ->
     begin, at = 0, 0
     for shape in sizes(coding, server.dag).values():
         q = prod(shape)
-        weights = server.weights[at : at + q].reshape(shape)
-        penalised = weights * np.array([0.0] + [1.0] * (shape[1] - 1))
-        likelihood += total[begin] - 0.5 * prior * float((penalised**2).sum())
-        gradient = total[begin + 1 : begin + 1 + q] - prior * penalised.ravel()
-        hessian = from_triangle(total[begin + 1 + q : begin + 1 + q + q * (q + 1) // 2])
-        curvature = prior * np.tile([0.0] + [1.0] * (shape[1] - 1), shape[0]) + TINY
-        direction[at : at + q] = np.linalg.solve(hessian + np.diag(curvature), gradient)
-        begin, at = begin + 1 + q + q * (q + 1) // 2, at + q
+        of_family = total[begin : begin + packed_size(q)]
+        gained, direction[at : at + q] = newton_step(of_family, server.weights[at : at + q].reshape(shape), prior)
+        likelihood, begin, at = likelihood + gained, begin + packed_size(q), at + q
     if likelihood < server.likelihood:
         half = 0.5 * server.direction
         return replace(server, weights=server.weights - half, direction=half)
@@ -241,7 +235,7 @@ def network(server: Server, ess: float) -> MixedNetwork:
         if v in logistic:
             weights = server.weights[at : at + prod(logistic[v])].reshape(logistic[v])
             at += weights.size
-            local.append(_unscaled(weights, moments["sums"][block], _scales(moments)[block]))
+            local.append(unscaled(weights, moments["sums"][block], _scales(moments)[block]))
         else:
             local.append(_regressed(moments, int(coding.blocks[v][0]), block))
     return MixedNetwork(coding, dict(server.schema.levels), parents, tuple(local))
@@ -257,47 +251,6 @@ def _regressed(moments: Mapping[str, FloatArray], j: int, block: NDArray[np.int6
     weights = np.linalg.lstsq(S[np.ix_(block, block)], S[block, j])[0] if len(block) else np.empty(0)
     variance = S[j, j] - float(weights @ S[block, j])
     return Linear(float(means[j] - weights @ means[block]), np.asarray(weights), max(variance, 1e-6 * S[j, j]))
-
-
-def _unscaled(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
-    """Return the regression on coded columns as they are, from `weights` on standardised ones."""
-    slopes = weights[:, 1:] / scales
-    intercepts = weights[:, 0] - slopes @ shifts
-    return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
-
-
-@dataclass(frozen=True, eq=False)
-class _Family:
-    """A discrete variable, its parents, how these are standardised, and the weights of its regression so far."""
-
-    child: int
-    parents: NDArray[np.intp]
-    coding: Coding
-    shifts: FloatArray
-    scales: FloatArray
-    weights: FloatArray
-
-    def fit(self, rows: FloatArray) -> FloatArray:
-        """Return what those of `rows` add that have all cells of the family."""
-        there = rows[~np.isnan(rows[:, [self.child, *self.parents]]).any(axis=1)]
-        columns = (self.coding.rows(there[:, self.parents]) - self.shifts) / self.scales
-        design = np.column_stack([np.ones(len(there)), columns])
-        return _fit(design, there[:, self.child].astype(np.int64), self.weights)
-
-
-def _fit(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
-    """Return the log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
-    levels, p = weights.shape
-    chances = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
-    likelihood = np.log(np.maximum(chances[np.arange(len(codes)), codes], 1e-300)).sum()
-    residuals = (codes[:, None] == np.arange(1, levels + 1)) - chances[:, 1:]
-    curvature = np.empty((levels, p, levels, p))
-    for a in range(levels):
-        for b in range(levels):
-            spread = chances[:, a + 1] * ((a == b) - chances[:, b + 1])
-            curvature[a, :, b, :] = (columns * spread[:, None]).T @ columns
-    gradient = residuals.T @ columns
-    return np.concatenate([[likelihood], gradient.ravel(), triangle(curvature.reshape(levels * p, levels * p))])
 
 
 def _tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
