@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 
 from ..model import model_file
@@ -159,6 +160,8 @@ def _model(result: RunResult) -> str:
     kind, count = "linear Gaussian network", 0
     if isinstance(network, DynamicGaussianNetwork):
         kind = f"dynamic linear Gaussian network that looks back over {_number(network.structure.lags, 'step')}"
+    if isinstance(network, MixedNetwork):
+        kind = "network of mixed variables: linear and logistic regressions, and tables"
     if isinstance(network, DiscreteNetwork):
         kind, count = (
             "discrete network",
@@ -180,10 +183,11 @@ def _communication(result: RunResult) -> str:
         ("Coordinator to silos, bytes really serialised", metrics.get("bytes_down")),
         ("Both together by the papers' formula, megabytes", metrics.get("formula_megabytes")),
     ]
+    if metrics.get("filling_exchanges"):
+        rows.append(("Before, for the empty cells: exchanges", metrics["filling_exchanges"]))
+        rows.append(("Before, for the empty cells: bytes in both directions", metrics["filling_bytes"]))
     if result.parameters.bytes_sent:
-        rows.append(
-            ("Besides, for the parameters: bytes in both directions, in one exchange", result.parameters.bytes_sent)
-        )
+        rows.append(("Besides, for the parameters: bytes in both directions", result.parameters.bytes_sent))
     if result.diagnosed.bytes_sent:
         rows.append(("Besides, for the diagnoses: bytes in both directions", result.diagnosed.bytes_sent))
     return section("Communication", table(("over all silos and rounds", ""), rows))

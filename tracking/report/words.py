@@ -59,7 +59,7 @@ READING = {
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
-ELSEWHERE |= {"diagnoses", "diagnosis_bytes"}
+ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_bytes"}
 ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
