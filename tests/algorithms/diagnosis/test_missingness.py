@@ -12,6 +12,20 @@ from fedbnsl.data.federated import with_gaps
 NAMES = ("age", "dose", "score")
 
 
+def test_chance_is_reckoned_right_however_many_cells_are_empty():
+    """A mean over most of the rows is near that over all of them: its error is smaller than one of other rows."""
+    errors = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        table = rng.standard_normal((300, 3))
+        table[rng.random(300) < 0.7, 2] = np.nan
+        schema = with_gaps(Schema(NAMES, {"s": 300}), {"s": table})
+        *_, last = rounds(build(Missingness()), InProcessFederation(schema, {"s": table}))
+        differences, chance, _ = last.server.sums
+        errors += list(differences[2, :2] / np.sqrt(chance[2, :2]))
+    assert np.std(errors) == pytest.approx(1, abs=0.2)
+
+
 def told(tables, schema, secure=False):
     algorithm = build(Missingness())
     *_, last = rounds(algorithm, InProcessFederation(with_gaps(schema, tables), tables, secure=secure))

@@ -76,6 +76,15 @@ def test_it_comes_near_the_truth_and_counts_the_pairs():
     assert server.rows == pytest.approx(rows * 0.75**2, rel=0.02)
 
 
+def test_each_silos_means_cost_a_degree_of_freedom():
+    tables, _ = silos(8, 0.0, rows=12)
+    tables = {silo: table[:12] for silo, table in tables.items()}
+    within = sum((t - t.mean(axis=0)).T @ (t - t.mean(axis=0)) for t in tables.values()) / (36 - 3)
+    tables["s0"][0, 4] = np.nan
+    S = found(tables, tolerance=1e-6).server.covariance
+    np.testing.assert_allclose(S[:4, :4], within[:4, :4], rtol=1e-3)
+
+
 def test_where_sites_stand_makes_no_difference():
     near, _ = silos(3, 0.3)
     far = {silo: table + 100.0 * k for k, (silo, table) in enumerate(near.items())}
