@@ -66,3 +66,16 @@ def test_the_tables_of_all_rows_are_the_sum_of_the_silos():
     parts = [np.ascontiguousarray(columns[:, k::7]) for k in range(7)]
     total = sum(count(part, levels, sets).astype(np.int64) for part in parts)
     np.testing.assert_array_equal(total, count(columns, levels, sets))
+
+
+def test_rows_without_a_cell_that_a_set_needs_are_left_out_of_its_table_alone():
+    rng, levels = np.random.default_rng(4), np.array([2, 3, 4])
+    table = np.array([rng.integers(-1, n, 200) for n in levels], np.int16)
+    sets = np.array([[0, -1, -1], [0, 1, -1], [0, 1, 2], [1, 2, -1]], np.int16)
+    found = np.split(count(table, levels, sets), offsets(sets, levels)[1:-1])
+    for own, chosen in zip(found, sets, strict=True):
+        variables = chosen[chosen >= 0]
+        there = table[variables][:, (table[variables] >= 0).all(axis=0)]
+        expected = np.zeros(levels[variables], np.int64)
+        np.add.at(expected, tuple(there), 1)
+        np.testing.assert_array_equal(own, expected.ravel())
