@@ -184,3 +184,32 @@ class TestGaussian:
         table = self.rows()
         table[:, 3] = 2 * table[:, 0]
         assert np.isfinite(score_moments(pooled_moments(table), 5, batch((3, 0), (0, 3)))).all()
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_gaps_are_priced_by_the_rows_they_are_worth(filled):
+    """Node-average log-likelihood before anything is filled in, BIC with a greater price after; both by hand."""
+    rng, levels, n, worth = np.random.default_rng(6), np.array([2, 3, 2]), 400, 180
+    table = np.column_stack([rng.integers(0, size, n) for size in levels])
+    table[:, 2] = np.where(rng.random(n) < 0.7, table[:, 0], table[:, 2])
+    if not filled:
+        table[rng.random(table.shape) < 0.3] = -1
+    asked = batch((2,), (2, 0, 1))
+    complete, known = table[(table >= 0).all(axis=1)], table[table[:, 2] >= 0, 2]
+    settings = SearchSettings(score="bic")
+    by = criterion(settings, 3, n, worth, filled=filled)
+    assert sets_of(asked, levels, 1e9).sets.tolist() == [[0, 1, 2], [2, -1, -1]]
+    whole = np.zeros(levels, np.int64)
+    np.add.at(whole, tuple(complete.T), 1)
+    alone, family = score_tables(
+        np.concatenate([whole.ravel(), np.bincount(known, minlength=2)]), asked, levels, by, settings
+    )
+    counts = whole.reshape(6, 2)
+    margin = counts.sum(axis=0)
+    given = (counts * np.log(np.maximum(counts, 1) / np.maximum(counts.sum(axis=1, keepdims=True), 1))).sum()
+    free = (margin * np.log(margin / margin.sum())).sum()
+    price = 0.5 * n * np.log(worth) / worth
+    if filled:
+        np.testing.assert_allclose([alone, family], [free - price, given - 6 * price])
+    else:
+        np.testing.assert_allclose([alone, family], [0.0, n * (given - free) / margin.sum() - 5 * price], atol=1e-9)
