@@ -32,6 +32,8 @@ MAD = 1.4826
 """standard deviations in the median absolute deviation of a Gaussian"""
 LOOKED_AT = 20_000
 """rows from which medians are taken, of a table that is read in passes"""
+SURE = 5.0
+"""how many times what chance explains a figure must be, to be told"""
 LEAST_ROWS = 30
 """with all cells that a residual needs, for it to be looked at"""
 FIGURES = ("shift", "weights", "outliers", "bend")
@@ -236,7 +238,10 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
         total = summed(table, sums)
         enough, middle = total[:, 0] >= LEAST_ROWS, total[:, 1:] / np.maximum(total[:, :1], 1)
         left, bent, both = summed(table, products_of).T
-        found[list(fits)] = np.divide(both**2, left * bent, out=np.zeros(len(fits)), where=enough & (left * bent > 0))
+        share = np.divide(both**2, left * bent, out=np.zeros(len(fits)), where=enough & (left * bent > 0))
+        # What chance explains is judged by all rows, and explains more of the fewer that have the cells.
+        lacking = 1 / np.maximum(total[:, 0], 1) - 1 / table.shape[0]
+        found[list(fits)] = np.maximum(share - SURE * np.log(2 * len(S)) * lacking, 0)
     return found
 
 

@@ -14,7 +14,7 @@ from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
 from ..statistics.moments import residual_variances
-from .exchange import Server
+from .exchange import SURE, Server
 
 NEARLY = 1.05
 """variances whose largest is no more than this many times the smallest are equal by construction"""
@@ -30,8 +30,6 @@ ROWS_PER_PARAMETER = 5.0
 """rows a weight or a variance should have behind it"""
 STANDS_OUT = 1.5
 """by how much a silo's figure exceeds the next one's if it is the one that disagrees"""
-SURE = 5.0
-"""sampling errors by which a figure must exceed what chance explains"""
 
 
 @dataclass(frozen=True)

@@ -79,3 +79,12 @@ def test_with_a_budget_gaps_are_refused(gaps, tmp_path, capsys):
     assert err.count("\n") == 1
     assert "empty" in err
     assert not (tmp_path / "o").exists()
+
+
+def test_few_rows_with_all_cells_of_a_family_do_not_pass_for_bent_effects():
+    told = []
+    for seed in range(4):
+        whole = homogeneous(14, 2, 500, seed)
+        holed = amputated(whole, "mcar", 0.35, np.random.default_rng(seed))
+        told += [one.name for one in learn(holed, parameters=False).result.diagnosed.findings]
+    assert "not linear" not in told
