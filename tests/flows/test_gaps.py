@@ -8,11 +8,13 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.moments import secure_linear
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.amputate import amputated
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
+from fedbnsl.flows.cli.main import main
 
 from .test_cli import run
 
@@ -88,3 +90,23 @@ def test_few_rows_with_all_cells_of_a_family_do_not_pass_for_bent_effects():
         holed = amputated(whole, "mcar", 0.35, np.random.default_rng(seed))
         told += [one.name for one in learn(holed, parameters=False).result.diagnosed.findings]
     assert "not linear" not in told
+
+
+def test_a_run_stopped_after_em_goes_on_to_the_same_result(server, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "data", amputated(homogeneous(6, 3, 300, 9), "mcar", 0.2, np.random.default_rng(2)))
+    options = ("learn", tmp_path / "data", "-a", "secure-linear", "-p", "error_variances=free")
+    assert run(capsys, *options, "--engine", "inline", "--out", tmp_path / "whole")[0] == 0
+
+    def crash(*given):
+        raise RuntimeError("the coordinator stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(secure_linear, "directed", crash)
+        with pytest.raises(RuntimeError):
+            main([str(word) for word in (*options, "--out", tmp_path / "out")])
+    assert not (tmp_path / "out" / "metrics.json").exists()
+    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
+    assert code == 0, err
+    for name in ("structure.csv", "rounds.csv", "model.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

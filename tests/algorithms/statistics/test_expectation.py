@@ -1,6 +1,6 @@
 """The E-step: what rows with empty cells are expected to give, held against the textbook's row-by-row formulas."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core.filling import Filling
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.em import together
 from fedbnsl.algorithms.statistics.expectation import about_own_means, expected, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
 from fedbnsl.data.federated import with_gaps
@@ -90,3 +91,27 @@ def test_before_the_covariance_is_known_there_is_nothing_to_expect():
         about_own_means(table, schema)
     known = replace(schema, filling=Filling(covariance=S, rows=10))
     assert about_own_means(table, known).products.shape == (4, 4)
+
+
+@dataclass(frozen=True)
+class InParts:
+    table: np.ndarray
+    rows: int
+
+    @property
+    def shape(self):
+        return self.table.shape
+
+    def __iter__(self):
+        return (self.table[begin : begin + self.rows] for begin in range(0, len(self.table), self.rows))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_rows_read_in_passes_give_the_same(rows):
+    table, S = drawn(4, 50, 0.3)
+    coding = coding_of(Schema(NAMES, {"s": 50}))
+    whole, parts = expected(table, coding, S), expected(InParts(table, rows), coding, S)
+    np.testing.assert_allclose(parts.products, whole.products, atol=1e-8)
+    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-8)
+    for one, other in zip(together(InParts(table, rows), coding), together(table, coding), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8)
