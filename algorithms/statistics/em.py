@@ -24,6 +24,7 @@ from ..graphs.structure import Structure, no_edges
 from .acceleration import Iteration, stepped
 from .chunks import Table, chunks
 from .coding import Coding, coded_units, coding_of
+from .columns import columns_of
 from .expectation import expected
 from .symmetric import from_triangle, triangle
 from .units import of_products
@@ -133,7 +134,7 @@ def together(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
 
     Products are about the means of the cells that are there.
     """
-    means = _means(table, coding)
+    means = columns_of(coding.coded(table)).means
     products, pairs = np.zeros((coding.size, coding.size)), np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         coded = coding.rows(rows)
@@ -159,15 +160,6 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         name = server.schema.variables[coding.owners[j]]
         raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
     return replace(server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs, coding))
-
-
-def _means(table: Table, coding: Coding) -> FloatArray:
-    sums, counts = np.zeros(coding.size), np.zeros(coding.size)
-    for rows in chunks(table):
-        coded = coding.rows(rows)
-        sums += np.nansum(coded, axis=0)
-        counts += (~np.isnan(coded)).sum(axis=0)
-    return np.asarray(sums / np.maximum(counts, 1))
 
 
 def _positive(S: FloatArray) -> FloatArray:

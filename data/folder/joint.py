@@ -16,7 +16,7 @@ from .aside import why_aside
 from .declared import ColumnKind, Declared
 from .findings import findings
 from .joint_column import JointColumn, joint_columns
-from .levels import MOST_CODES, MOST_LEVELS, joined_levels
+from .levels import MOST_CODES, MOST_LEVELS, check_levels_public, joined_levels
 from .profile import Profile
 
 ROWS_PER_CODE = 5
@@ -92,7 +92,7 @@ def _all_levels(
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return the levels of the discrete `columns`, and by column which spellings were joined to make them."""
     if declared.reading.private:
-        _check_levels_public(place, set(columns) - set(declared.levels))
+        check_levels_public(place, set(columns) - set(declared.levels))
     found = {name: _levels(place, name, column, declared) for name, column in columns.items()}
     joined = {name: spellings for name, (_, spellings) in found.items() if spellings}
     return {name: levels for name, (levels, _) in found.items()}, joined
@@ -204,15 +204,6 @@ def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> t
     if len(levels) > MOST_LEVELS and name not in declared.columns:
         raise BadInput(f"{place}: column {shown(name)}: {len(levels)} levels over all silos, more than {MOST_LEVELS}")
     return levels, joined
-
-
-def _check_levels_public(place: str, undeclared: set[str]) -> None:
-    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
-    for name in sorted(undeclared):
-        raise BadInput(
-            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
-            "declare them in about.json for a private run"
-        )
 
 
 def _check_rows(place: str, rows: int, *, complete: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fedbnsl.algorithms.core.names import name_fault
-from fedbnsl.algorithms.errors import shown
+from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import cell_fault
 
@@ -95,3 +95,12 @@ def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
     place = {folded(level): code for code, level in reversed(list(enumerate(levels)))}
     place |= {level: code for code, level in enumerate(levels)}
     return [place.get(label, place.get(folded(label), -1)) for label in labels]
+
+
+def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
+    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
+    for name in sorted(undeclared):
+        raise BadInput(
+            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            "declare them in about.json for a private run"
+        )

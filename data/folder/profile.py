@@ -124,7 +124,7 @@ def of_cells(
         for label, is_number in zip(cells.labels, number, strict=True)
     ]
     if private:
-        return ColumnProfile(0, numbers, words, whole, odd=odd)
+        return ColumnProfile(0, numbers, words, whole)
     labels = {label for label, there in zip(cells.labels, filled, strict=True) if there}
     named = {label for label, there in zip(cells.labels, filled & ~number, strict=True) if there}
     told = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)

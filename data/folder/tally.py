@@ -86,9 +86,9 @@ class Tally:
 
     def profile(self, place: str, name: str) -> ColumnProfile:
         """Return the profile; `place` is the file that a word among numbers is in."""
-        odd = self._odd(place, name)
         if self.private:
-            return ColumnProfile(0, self.numbers, self.words, self.whole, odd=odd)
+            return ColumnProfile(0, self.numbers, self.words, self.whole)
+        odd = self._odd(place, name)
         count = MOST_LEVELS + 1 if self.labels is None else min(len(self.labels), MOST_LEVELS + 1)
         told = self.labelled or self.whole or self.words >= self.numbers or count == 1
         texts = self.texts or set()

@@ -6,6 +6,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.data.folder.levels import check_levels_public
 
 from .confidence import check_bootstrap
 from .job import Job
@@ -40,7 +41,7 @@ def check(job: Job, schema: Schema) -> None:
     check_bootstrap(job)
     if algorithm.private is not None:
         algorithm.private.promise(schema)
-        _check_levels_public(job, schema)
+        check_levels_public(job.dataset, set(schema.levels) - set(job.about.get("levels") or {}))
     elif job.budget < math.inf:
         raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
     check_truth(job, schema)
@@ -63,13 +64,4 @@ def _check_streams(job: Job, schema: Schema) -> None:
         raise BadInput(
             f"--bootstrap draws from rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, as they "
             "are more than its memory is to hold"
-        )
-
-
-def _check_levels_public(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
-    for name in sorted(set(schema.levels) - set(job.about.get("levels") or {})):
-        raise BadInput(
-            f"{job.dataset}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
-            "declare them in about.json for a private run"
         )

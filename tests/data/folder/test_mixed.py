@@ -171,6 +171,11 @@ def test_a_private_reading_tells_nothing_but_the_kinds_of_columns(tmp_path):
         BadInput, match=r"a.csv: line 3, column 'y': the cell is empty, which no run with an ε can take"
     ):
         read_folder(folder, Reading(private=True))
+    (folder / "a.csv").write_text("x,y,z\n1.5,2.5,0\n2.5,7.7x,0\n0.5,4.5,0\n")
+    with pytest.raises(BadInput, match="column 'y'") as refused:
+        read_folder(folder, Reading(private=True))
+    assert "7.7x" not in str(refused.value)
+    assert "line" not in str(refused.value)
     (folder / "a.csv").write_text("x,y\n1.5,red\n2.5,blue\n")
     with pytest.raises(BadInput, match="column 'y': its levels are those that occur in the rows, which no ε covers"):
         read_folder(folder, Reading(private=True))
