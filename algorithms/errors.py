@@ -4,6 +4,14 @@
 class BadInput(ValueError):  # noqa: N818 - the word users see
     """Something the user gave is wrong: one clear line naming file, column, row and value; the program exits with 2."""
 
+    exit_code = 2
+
+
+class SilosAway(BadInput):
+    """Silos that a run needs cannot be reached, which is worth another attempt; the program exits with 3."""
+
+    exit_code = 3
+
 
 SHOWN = 40
 """letters of a value that a message quotes"""

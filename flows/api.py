@@ -23,7 +23,7 @@ from fedbnsl.tracking.result import Metric, RunResult
 
 from .engines.inline import job_inline, run_inline
 from .job.check import check
-from .job.reading import reading_of
+from .job.reading import reading_of, silos_of
 from .make import form_of, make
 from .options.learn import Columns, LearnOptions, LearnSettings, Missing
 from .options.model import one_line
@@ -129,7 +129,9 @@ def learn(
     diagnose: bool = DEFAULTS.diagnose,
     smoothing: float = DEFAULTS.smoothing,
     bootstrap: int = DEFAULTS.bootstrap,
-    dask_address: str | None = DEFAULTS.dask_address,
+    federation: str | None = DEFAULTS.federation,
+    silos: Columns = DEFAULTS.silos,
+    quorum: int | None = DEFAULTS.quorum,
     silo_patience: float = DEFAULTS.silo_patience,
     **params: Any,
 ) -> Learned:
@@ -164,8 +166,10 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
 def in_memory(data: Any, reading: Reading = READ_ALL) -> FederatedData:
     """Return `data`, or the data set of one DataFrame a silo; raises `BadInput` as reading a folder does."""
     if isinstance(data, FederatedData):
-        if reading.ignore or reading.only or reading.missing != "model":
-            raise BadInput("ignore, only and missing are for data that are read: this FederatedData has been already")
+        if reading.ignore or reading.only or reading.silos or reading.missing != "model":
+            raise BadInput(
+                "ignore, only, silos and missing are for data that are read: this FederatedData has been already"
+            )
         return data
     if not isinstance(data, Mapping) or not data:
         raise BadInput(f"data is a {type(data).__name__}: give a folder, a FederatedData, or a dict of DataFrames")
@@ -200,7 +204,8 @@ def _learn_inline(settings: LearnSettings, tables: FederatedData, folder: Path |
     """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
-    result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)
+    files = silo_files(folder, silos_of(settings)) if folder is not None else None
+    result = run_inline(job, tables, files=files)
     if settings.out is None:
         return Learned(result)
     write_outputs(result, Path(settings.out))

@@ -11,7 +11,16 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.listening import listeners
-from fedbnsl.flows.engines.resuming import Started, checkpointing, forget, read_started, resumed_from, write_started
+from fedbnsl.flows.engines.pins import check_pins
+from fedbnsl.flows.engines.resuming import (
+    Started,
+    checkpointing,
+    forget,
+    read_started,
+    resumed_from,
+    standing_of,
+    write_started,
+)
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
@@ -41,7 +50,8 @@ def learn(settings: LearnSettings) -> Finished:
         settings: data set, algorithm with its parameters, seed, and where the results go.
     """
     settings = settings.named()
-    with silos_of(settings) as silos, threadpool_limits(1):
+    resumed = standing_of(Path(str(settings.out))) if settings.resume else None
+    with silos_of(settings, resumed) as silos, threadpool_limits(1):
         tag_flow_run(str(flow_run.id), [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"])
         finished = learn_from(silos, settings, str(flow_run.id))
         if finished.result.outcome != "silo lost":
@@ -58,10 +68,13 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finis
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
+    pins = silos.begin(job)
+    if started is not None:
+        check_pins(started.pins, pins)
     again = (started.tracking_id, started.tracking_uri) if started else None
     with tracked(job, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
         if started is None:
-            write_started(folder, Started(settings, job.run_id, log.uri, log.run_id))
+            write_started(folder, Started(settings, job.run_id, log.uri, log.run_id, pins))
         keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)
         hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(), *listeners())
         result = run(job, silos.session, hear, resumed)

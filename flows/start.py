@@ -11,7 +11,7 @@ from fedbnsl.tracking.outputs import write_outputs
 from .engines.inline import job_inline, run_inline
 from .job.check import check
 from .job.finished import Finished
-from .job.reading import reading_of
+from .job.reading import reading_of, silos_of
 from .job.run import Listener
 from .job.spec import check_words
 from .options.learn import LearnSettings
@@ -20,7 +20,7 @@ from .options.learn import LearnSettings
 def precheck(settings: LearnSettings) -> FederatedData | None:
     """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
     check_words(settings)
-    if settings.dask_address is not None:
+    if settings.federation is not None:
         return None
     data = read_folder(Path(settings.data), reading_of(settings))
     check(job_inline(settings, "", data), data.schema)
@@ -29,8 +29,8 @@ def precheck(settings: LearnSettings) -> FederatedData | None:
 
 def check_inline(settings: LearnSettings) -> None:
     """Raise `BadInput` for settings that the engine inline cannot follow."""
-    if settings.dask_address is not None:
-        raise BadInput("--dask-address needs the engine prefect")
+    if settings.federation is not None:
+        raise BadInput("--federation needs the engine prefect")
 
 
 def check_out(folder: Path) -> None:
@@ -44,7 +44,7 @@ def check_out(folder: Path) -> None:
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> Finished:
     """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
-    files = silo_files(Path(settings.data))
+    files = silo_files(Path(settings.data), silos_of(settings))
     # Masked messages hold the run id: one as long as that of a flow run makes them as long.
     result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files)
     folder = Path(str(settings.out))

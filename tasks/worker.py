@@ -1,14 +1,9 @@
-"""The preload of a data owner's Dask worker: which silos it hosts, and where their rows are.
+"""The preload of a Dask worker on the coordinator's machine: which silos of a folder it hosts, where their rows are.
 
-    dask worker tcp://coordinator:8786 --nthreads 1 --resources "silo:hospital-a=1" \
-        --preload fedbnsl.tasks.worker --silo hospital-a=/data/hospital-a.csv
-
-`--silo` may be repeated. The resource `silo:NAME` is announced for each, whether or not `--resources` names it; the
-path stays in this process. `--budget E` bounds the ε that all runs on these rows may spend together, whatever a
-coordinator asks for.
+`--silo NAME=PATH` may be repeated. The resource `silo:NAME` is announced for each; the path stays in this process.
+Owners' own workers are started by `fedbnsl silo start` (`transport/silo_worker.py`).
 """
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -34,12 +29,10 @@ def hosted(pairs: tuple[str, ...]) -> dict[str, Path]:
 
 @click.command()
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
-@click.option("--budget", type=click.FloatRange(0, min_open=True), help="The most ε that all runs may spend together.")
-def dask_setup(worker: Any, silos: tuple[str, ...], budget: float | None) -> None:
+def dask_setup(worker: Any, silos: tuple[str, ...]) -> None:
     """Host the silos: called by Dask when the worker starts, before it tells the scheduler what it has."""
     os.environ.update(THREADS)
-    limit = math.inf if budget is None else budget
-    host(worker, [SiloService(name, path, limit) for name, path in hosted(silos).items()])
+    host(worker, [SiloService(name, path) for name, path in hosted(silos).items()])
 
 
 def dask_teardown(worker: Any) -> None:

@@ -32,6 +32,8 @@ class Checkpoint:
     tracking_id: str = ""
     """the run in MLflow that goes on with it"""
     seconds: float = 0.0
+    lost: tuple[str, ...] = ()
+    """silos that had been given up"""
 
     def state(self, kind: type[T]) -> T:
         """Return the coordinator's state, of the algorithm's `server_type`. Raises `ValueError` if it is another's."""

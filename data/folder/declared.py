@@ -25,6 +25,8 @@ class Reading:
     """columns to take, all others left out; empty for all"""
     missing: Missing = "model"
     """what to do about empty cells: keep them for the learner, leave out their rows, or refuse them"""
+    silos: tuple[str, ...] = ()
+    """the silos to take, all others left out; empty for all"""
     private: bool = False
     """whether a run with a privacy budget reads: nothing is then told of rows but their number"""
 

@@ -51,8 +51,8 @@ AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "le
 """what `about.json` says of files as they were: times are written in whole steps, and files in one form"""
 
 
-def silo_files(folder: Path) -> dict[str, Path]:
-    """Return the file of each silo of `folder`, sorted by the silo's name; nothing is opened.
+def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
+    """Return the file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
 
     Raises `BadInput` if there is no such folder, no silo in it, or a silo twice (`a.csv` and `a.parquet`).
     """
@@ -72,7 +72,10 @@ def silo_files(folder: Path) -> dict[str, Path]:
         files[silo] = path
     if not files:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
-    return dict(sorted(files.items()))
+    for silo in only:
+        if silo not in files:
+            raise BadInput(f"{folder}: there is no silo {shown(silo)} among {', '.join(sorted(files))}")
+    return {silo: path for silo, path in sorted(files.items()) if not only or silo in only}
 
 
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
@@ -81,7 +84,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     Its kind is what `about.json` says, else what its columns look like (`joint.py`), and `reading` says which of
     them to take. Raises `BadInput` naming file, line or row, column and value for anything that cannot be learned from.
     """
-    files, about = silo_files(folder), read_about(folder)
+    files, about = silo_files(folder, reading.silos), read_about(folder)
     said = declared(about, reading)
     rows: dict[str, Any]
     if _are_series(files, said):
@@ -96,12 +99,14 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     own: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
         truth, own = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
+    there = silo_files(folder) if own else files
     for silo in own:
-        if silo not in rows:
+        if silo not in there:
             raise BadInput(
                 f"{folder / TRUTH}: line 1: column {shown('weight:' + silo)}: there is no silo {shown(silo)}"
             )
-    return FederatedData(schema, rows, truth, own, about, found.notes)
+    weights = {silo: own[silo] for silo in own if silo in rows}
+    return FederatedData(schema, rows, truth, weights, about, found.notes)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
@@ -109,7 +114,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
     Every silo is read and validated to the same end as in `read_folder`, one at a time: no more than one table is held.
     """
-    files, about = silo_files(folder), read_about(folder)
+    files, about = silo_files(folder, reading.silos), read_about(folder)
     said = declared(about, reading)
     if _are_series(files, said):
         schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
@@ -121,7 +126,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
     """Return what each silo tells of its table before a run. Raises `BadInput` for time series, which tell no such."""
-    files, said = silo_files(folder), declared(read_about(folder), reading)
+    files, said = silo_files(folder, reading.silos), declared(read_about(folder), reading)
     if _are_series(files, said):
         raise BadInput(f"{folder}: its silos hold time series")
     return {silo: opened(path, said).profile() for silo, path in files.items()}

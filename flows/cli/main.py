@@ -23,6 +23,9 @@ COMMANDS = {
     "evaluate": "Score a learned structure against the truth.",
     "privacy": "Plan a privacy budget, and see what has been spent.",
     "attack": "See what a curious coordinator can do, and what stops it.",
+    "federation": "Begin a federation over machines.",
+    "coordinator": "Run the meeting point of a federation.",
+    "silo": "Take part in a federation, with rows that stay here.",
     "ui": "Start the Prefect and the MLflow user interfaces.",
     "serve": "Learn on a schedule.",
 }
@@ -69,11 +72,14 @@ def command(name: str) -> Any:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong."""
+    """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong.
+
+    It is 3 where silos could not be reached, so that whoever starts runs can tell what is worth another attempt.
+    """
     try:
         code = typer.main.get_command(app).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
-        fail(str(error))
+        fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         print("stopped", file=sys.stderr)
         leave(130)
@@ -97,10 +103,10 @@ def given(error: Any, words: list[str]) -> str:
     return ""
 
 
-def fail(message: str) -> None:
-    """Say what is wrong in one line and leave with 2."""
+def fail(message: str, code: int = 2) -> None:
+    """Say what is wrong in one line and leave with `code`."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    leave(2)
+    leave(code)
 
 
 def leave(code: int) -> None:

@@ -1,7 +1,7 @@
 """Where the silos of a run are: embedded workers that read a folder, or workers their owners have started."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.federated import POOLED, outlive_pooling
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.declared import declared
@@ -16,7 +17,8 @@ from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
 from fedbnsl.tasks.silo.run_terms import RunTerms
-from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
+from fedbnsl.tasks.transport.cluster import connected, embedded, gathered
+from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.dask_transport import DaskTransport
 from fedbnsl.tasks.transport.described_schema import federated_schema
 from fedbnsl.tasks.transport.federation import SiloFederation
@@ -26,8 +28,12 @@ from fedbnsl.tasks.transport.waiting import Patience
 from ..job.asked import job_asked
 from ..job.job import Job
 from ..job.reading import reading_of
+from ..job.reading import silos_of as silos_asked
 from ..job.session import Session
 from ..job.spec import pools
+from .pins import Interrupted, Pin
+
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,18 @@ class Silos:
     truth: Any
     silo_weights: dict[str, Any]
     federations: list[SiloFederation]
+    connect: Callable[[Job, AlgorithmSpec, str], SiloFederation]
+
+    def begin(self, job: Job) -> dict[str, Pin]:
+        """Have every silo admit `job` by its owner's policy, and return what the run is pinned to.
+
+        Raises `NotAllowed` if one refuses: then nothing has been spent at any of them.
+        """
+        federation = self.connect(job, job.spec, job.run_id)
+        hidden = masked.applies(registry.build(job.spec), self.session.schema, asked=job.secure)
+        federation.ask("admit", federation.terms, hidden, bears_loss=False)
+        seals = federation.ask("seal", job.run_id, bears_loss=False)
+        return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
 
     def finish(self) -> None:
         """Let the silos forget the run, which is over."""
@@ -46,22 +64,30 @@ class Silos:
             federation.finish()
 
 
-@contextmanager
-def silos_of(settings: LearnSettings) -> Iterator[Silos]:
-    """Yield the silos that `settings` name; raises `BadInput` where one is missing or its rows cannot be used."""
-    folder = Path(settings.data)
-    pooled = pools(settings)
-    if settings.dask_address is None:
-        files = silo_files(folder)
-        cluster = embedded({POOLED: folder} if pooled else files)
-        names = (POOLED,) if pooled else tuple(files)
-    elif pooled:
+def _cluster(settings: LearnSettings, folder: Path, *, pooled: bool) -> tuple[AbstractContextManager[Any], Names]:
+    """Return where the silos are, and the names of those that are to take part; no names: whoever is there."""
+    wanted = silos_asked(settings)
+    if settings.federation is None:
+        files = silo_files(folder, wanted)
+        return (embedded({POOLED: folder}), (POOLED,)) if pooled else (embedded(files), tuple(files))
+    if pooled:
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
-    else:
-        cluster, names = connected(settings.dask_address), _named_in(folder)
+    file = read_federation_file(Path(settings.federation))
+    return connected(file), wanted or file.silos
+
+
+@contextmanager
+def silos_of(settings: LearnSettings, resumed: Interrupted | None = None) -> Iterator[Silos]:
+    """Yield the silos that `settings` name, or those of the run that is `resumed`.
+
+    Raises `SilosAway` where one is missing, `BadInput` where its rows cannot be used.
+    """
+    folder, pooled = Path(settings.data), pools(settings)
+    cluster, asked = _cluster(settings, folder, pooled=pooled)
     with cluster as client:
-        names = names or hosted_silos(client)
-        require(client, names or ("SILO",))
+        asked, quorum = (asked, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
+        names = gathered(client, asked, settings.silo_patience, quorum)
+        stayed_away = tuple(f"{silo} did not come: learned without it" for silo in asked if silo not in names)
         about = read_about(folder) if folder.is_dir() else {}
         transport = DaskTransport(client)
         said = declared(about, reading_of(settings))
@@ -74,8 +100,8 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             # Silos that an earlier federation of this run has given up are not waited for again.
-            gone = dict(federations[-1].roster.gone) if federations else {}
-            roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
+            gone = dict(federations[-1].roster.gone) if federations else dict(resumed.gone if resumed else {})
+            roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
             terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget, said)
             federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
             federations.append(federation)
@@ -86,19 +112,13 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             connect,
             wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: perform(evaluate.submit, work),
-            notes=found.notes,
+            notes=(*stayed_away, *found.notes),
         )
-        yield Silos(session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations)
+        yield Silos(
+            session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations, connect
+        )
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
     """Return the job that `settings` ask for on `silos`."""
     return job_asked(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)
-
-
-def _named_in(folder: Path) -> tuple[str, ...]:
-    """Return the silos that the coordinator's folder names: none if it holds no more than truth.csv and about.json."""
-    try:
-        return tuple(silo_files(folder))
-    except BadInput:
-        return ()

@@ -17,6 +17,7 @@ from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
+from .pins import Interrupted, Pin
 
 CHECKPOINT = "checkpoint.bin"
 STARTED = "started.json"
@@ -30,6 +31,8 @@ class Started:
     run_id: str
     tracking_uri: str
     tracking_id: str
+    pins: dict[str, Pin]
+    """what the run is pinned to, by silo"""
 
 
 def write_started(folder: Path, started: Started) -> None:
@@ -38,8 +41,10 @@ def write_started(folder: Path, started: Started) -> None:
     settings = started.settings.model_dump(mode="json") | {
         "data": str(Path(started.settings.data).absolute()),
         "out": str(folder.absolute()),
+        "federation": started.settings.federation and str(Path(started.settings.federation).absolute()),
     }
-    content = {"settings": settings, **{key: value for key, value in vars(started).items() if key != "settings"}}
+    pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
+    content = {**vars(started), "settings": settings, "pins": pins}
     (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
     os.replace(folder / f".{STARTED}", folder / STARTED)
 
@@ -52,14 +57,21 @@ def read_started(folder: Path) -> Started:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         settings = checked(LearnSettings, content.pop("settings"))
-        return Started(settings=settings, **content)
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        pins = {silo: Pin(*pin) for silo, pin in content.pop("pins").items()}
+        return Started(settings=settings, pins=pins, **content)
+    except (OSError, json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 
 
 def settings_of(folder: Path) -> LearnSettings:
     """Return the settings with which the run in `folder` is resumed."""
     return read_started(folder).settings.model_copy(update={"resume": True})
+
+
+def standing_of(folder: Path) -> Interrupted:
+    """Return how the silos of the interrupted run in `folder` stand."""
+    lost = load(folder / CHECKPOINT).lost if (folder / CHECKPOINT).exists() else ()
+    return Interrupted(read_started(folder).pins, dict.fromkeys(lost, "it was given up before the run was interrupted"))
 
 
 def resumed_from(folder: Path) -> Resumed | None:
@@ -79,9 +91,17 @@ def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callab
         job: Job = heard.job
         state = wire.encode(heard.round.server)
         seconds = perf_counter() - start
-        number = heard.round.number
+        number, lost = heard.round.number, heard.round.lost
         checkpoint = Checkpoint(
-            job.run_id, registry.pack(job.spec), job.seed, number, state, heard.rows, tracking_id, seconds
+            job.run_id,
+            registry.pack(job.spec),
+            job.seed,
+            number,
+            state,
+            heard.rows,
+            tracking_id,
+            seconds,
+            lost,
         )
         save(folder / CHECKPOINT, checkpoint)
 

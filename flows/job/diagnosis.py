@@ -37,6 +37,11 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     return Diagnosed((*capped, *gaps, *_found(job, found.last.server, structure)), found.bytes_sent + sent)
 
 
+def not_diagnosed(refusal: str) -> Diagnosed:
+    """Return what is known if an owner's policy refuses the exchanges: that nothing is."""
+    return Diagnosed((findings.Finding("not diagnosed", f"{refusal}.", "What the data can support was not asked."),))
+
+
 def _of_gaps(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
     """Return what the empty cells depend on, if there are any, and the bytes that took."""
     if not session.schema.gaps:

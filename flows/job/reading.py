@@ -8,8 +8,17 @@ from ..options.learn import LearnOptions
 def reading_of(options: LearnOptions) -> Reading:
     """Return which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
     return Reading(
-        _stripped(options.ignore), _stripped(options.only), options.missing, private=options.epsilon is not None
+        _stripped(options.ignore),
+        _stripped(options.only),
+        options.missing,
+        silos_of(options),
+        private=options.epsilon is not None,
     )
+
+
+def silos_of(options: LearnOptions) -> tuple[str, ...]:
+    """Return the silos that are to take part, sorted; none for all."""
+    return tuple(sorted(set(_stripped(options.silos))))
 
 
 def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,16 +13,17 @@ from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.tracking.result import RunResult
+from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
 from .confidence import confidence, figures_of
-from .diagnosis import diagnose
+from .diagnosis import diagnose, not_diagnosed
 from .filling import with_filling
 from .job import Job
 from .knowledge import comparing, imposing
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
+from .permitted import permitted
 from .privacy import figures, privacy_spent
 from .refit import errors, refit
 from .score import Scored, score
@@ -74,10 +75,12 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     scored, truth = _scored(job, session, algorithm, last.server)
-    fitted = refit(job, session, algorithm, last, scored.structure)
-    model = parameters(job, session, algorithm, last, scored.structure)
-    diagnosed = diagnose(job, session, algorithm, last, scored.structure)
-    sure = confidence(job, session, last, scored.structure, _telling(job, listeners))
+    after = (job, session, algorithm, last, scored.structure)
+    fitted = permitted(lambda: refit(*after), lambda said: None)
+    model = permitted(lambda: parameters(*after), lambda said: Parameters(None, said))
+    diagnosed = permitted(lambda: diagnose(*after), not_diagnosed)
+    tell = _telling(job, listeners)
+    sure = permitted(lambda: confidence(job, session, last, scored.structure, tell), lambda said: None)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         name=job.name,

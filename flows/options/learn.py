@@ -176,18 +176,34 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="NAME"),
     ] = None
-    dask_address: Annotated[
+    federation: Annotated[
         str | None,
         Field(
-            title="Dask scheduler",
-            description="Dask scheduler to whose workers the silos belong; default: start workers on this machine.",
-            examples=["tcp://10.0.0.1:8786"],
+            title="Federation",
+            description="The coordinator's file, federation.toml, of silos on their owners' machines; default: workers "
+            "on this machine.",
         ),
-        OnCommandLine(value="ADDRESS"),
+        OnCommandLine(value="FILE"),
+    ] = None
+    silos: Annotated[
+        Columns,
+        Field(title="Silos", description="The silos that take part, all others left out; commas between them."),
+        Listed,
+        OnCommandLine(value="NAMES"),
+    ] = ()
+    quorum: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            title="Quorum",
+            description="Go on without silos that stay away as long as so many are left; default: at the start all are "
+            "needed, later as many as the algorithm needs.",
+        ),
+        OnCommandLine(value="N"),
     ] = None
     silo_patience: Annotated[
         float,
-        Field(gt=0, title="Patience (s)", description="Seconds to wait for a silo whose worker died."),
+        Field(gt=0, title="Patience (s)", description="Seconds to wait for a silo that stays away."),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
     allow_cyclic_truth: Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, SilosAway
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.tracking.report.data import worth_showing
 
@@ -26,11 +26,15 @@ def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, en
         if engine == "inline":
             raise BadInput("--resume needs the engine prefect: an inline run keeps no journal")
         settings = settings_of(resume)
-    elif folder is None:
-        raise BadInput("which data? give a FOLDER with one file a silo, or --resume DIR")
+    elif folder is None and options.federation is None:
+        raise BadInput("which data? give a FOLDER with one file a silo, --federation FILE, or --resume DIR")
     else:
-        settings = options.on(str(folder))
-    show_result(learned(settings, engine=engine, verbose=verbose))
+        settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
+    finished = learned(settings, engine=engine, verbose=verbose)
+    show_result(finished)
+    if finished.result.outcome == "silo lost":
+        lost = ", ".join(finished.result.lost)
+        raise SilosAway(f"{lost} stayed away and the run could not go on; fedbnsl learn --resume {finished.folder}")
 
 
 def learned(

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from .service import SiloService
 
-Method = Literal["describe", "solve", "secure_answer", "charges", "finish"]
+Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "finish"]
 """the methods of `SiloService` that a coordinator may call"""
 
 

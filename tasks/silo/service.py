@@ -4,7 +4,6 @@ A transport calls these methods where the rows are (`method_call.py`). Only the 
 the lines of the ledger leave a silo; the path of its rows stays with it.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
@@ -22,15 +22,19 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.private import Spender, private_solve
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Ring
+from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.algorithms.secure.session import Aborted
 from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 from .journal import Journal, journal_path
 from .ledger import FileLedger, ledger_path
 from .open_run import OpenRun, open_run
+from .policy import ANYTHING, Policy
 from .rows import AnyDescribed, describe_rows, read_rows
 from .run_terms import RunTerms
+from .seal import seal
 from .secure_sums import Question, SecureSums
 
 
@@ -45,14 +49,14 @@ class SiloService:
     files continues where the old one stopped.
     """
 
-    def __init__(self, name: str, source: Path, budget: float = math.inf) -> None:
+    def __init__(self, name: str, source: Path, policy: Policy = ANYTHING) -> None:
         """Host the silo `name` with the rows at `source`: a file, or a folder whose silos are pooled.
 
-        `budget` is the most ε that its owner lets all runs spend together, whatever a coordinator asks for.
+        `policy` is what its owner allows, whatever a coordinator asks for.
         """
         self.name = name
         self._source = source
-        self._budget = budget
+        self._policy = policy
         self._ledger = FileLedger(ledger_path(source, name))
         self._files = ExitStack()
         self._tables: dict[tuple[Any, ...], Any] = {}
@@ -69,12 +73,25 @@ class SiloService:
         """
         return describe_rows(self.name, self._source, declared)
 
+    def admit(self, terms: RunTerms, behind_masks: bool) -> None:
+        """Raise `NotAllowed` for a run that the owner's policy refuses; nothing is read and nothing spent.
+
+        `behind_masks` tells whether replies are to leave as summands of a secure sum.
+        """
+        self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
+
+    def seal(self, run_id: str) -> str:
+        """Return the seal of the rows for one run: by it a coordinator knows whether they are still the same."""
+        return seal(self._source, run_id)
+
     def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
         """Return the reply to `broadcast` in round `number`; a repeated round gets the reply it got before.
 
-        Raises `BadInput` for rows that cannot be used, `SiloFailed` for anything else that goes wrong here.
+        Raises `BadInput` for rows that cannot be used and for what the owner does not allow, `SiloFailed` for anything
+        else that goes wrong here.
         """
         with self._failures_named(number):
+            self.admit(terms, behind_masks=False)
             return self._solve(terms, number, broadcast)
 
     def secure_answer(self, terms: RunTerms, number: int, question: Question) -> bytes:
@@ -84,6 +101,9 @@ class SiloService:
         to answer, `SiloFailed` for anything else that goes wrong here.
         """
         with self._failures_named(number):
+            self.admit(terms, behind_masks=True)
+            if question.phase == "unmask":
+                self._policy.check_sum(self.name, len(read_names(question.message, COORDINATOR)))
             return self._secure_sums.answer(
                 terms.run_id, number, terms.schema, question, lambda: self._summand(terms, number, question)
             )
@@ -128,7 +148,7 @@ class SiloService:
             return answered
         run = self._run_before(terms, number)
         message = wire.decode(run.algorithm.broadcast_type, broadcast)
-        spender = Spender(terms.run_id, self.name, self._ledger, Budget(min(terms.budget, self._budget)))
+        spender = Spender(terms.run_id, self.name, self._ledger, Budget(min(terms.budget, self._policy.total_epsilon)))
         state, reply = private_solve(run.algorithm, run.schema, run.state, message, broadcast, number, spender)
         packed = wire.encode(reply)
         self._journal.commit(terms.run_id, number, packed, pack_state(run.algorithm, state))

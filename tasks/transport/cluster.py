@@ -7,14 +7,20 @@ its nanny when it dies.
 import logging
 import multiprocessing
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, SilosAway
 
+from .configuration import FederationFile
 from .hosting import THREADS, resource
+from .unpickling import only_messages
+
+LOOK_AGAIN = 0.2
+"""seconds between two looks at who has come"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -58,38 +64,58 @@ def embedded(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[
 
 
 @contextmanager
-def connected(address: str, timeout: float = 15) -> Iterator[Any]:
-    """Yield a client of the scheduler at `address`; raises `BadInput` if nothing answers there."""
+def connected(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
+    """Yield a client of the federation of `file`; raises `SilosAway` if its coordinator does not answer."""
     from distributed import Client
 
     _silence()
+    only_messages()
     try:
-        client = Client(address, timeout=timeout, set_as_default=False)
+        client = Client(file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.security())
     except (OSError, ValueError, TimeoutError) as error:
-        raise BadInput(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+        raise SilosAway(
+            f"{file.path}: no coordinator answers at {file.address} ({type(error).__name__}): is it started, by "
+            "`fedbnsl coordinator start`?"
+        ) from None
     with client:
         yield client
 
 
 def hosted_silos(client: Any) -> tuple[str, ...]:
-    """Return the names of the silos that workers host at this moment, sorted."""
+    """Return the names of the silos that workers host at this moment, sorted.
+
+    Raises `BadInput` if two workers host the same one: they would answer in turn.
+    """
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    prefix = resource("")
-    return tuple(
-        sorted({name.removeprefix(prefix) for w in workers for name in w["resources"] if name.startswith(prefix)})
-    )
+    running, prefix = [worker for worker in workers if worker["status"] == "running"], resource("")
+    names = sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"two workers host silo {twice}: which of them has its rows?")
+    return tuple(names)
 
 
-def require(client: Any, silos: tuple[str, ...]) -> None:
-    """Raise `BadInput` if no worker hosts one of `silos`: Dask would wait for it for ever."""
-    present = hosted_silos(client)
-    missing = [silo for silo in silos if silo not in present]
-    if missing:
-        raise BadInput(
-            f"no worker hosts {', '.join(missing)} (there are {', '.join(present) or 'none'}): "
-            f"its owner starts one with: dask worker {client.scheduler.address} --nthreads 1 "
-            f"--preload fedbnsl.tasks.worker --silo {missing[0]}=FILE"
+def gathered(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
+    """Return those of `silos` (none named: whoever is there) that workers host, once all do or `patience` is over.
+
+    Raises `SilosAway` if then fewer than `quorum` of them are there, or, where none is given, if one is missing.
+    """
+    deadline = time.monotonic() + patience
+    while not _all_there(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
+        time.sleep(LOOK_AGAIN)
+    there = tuple(silo for silo in silos or present if silo in present)
+    if not there or len(there) < (quorum or len(silos)):
+        missing = [silo for silo in silos if silo not in present] or ["any silo"]
+        needed = f"; {quorum} of {len(silos) or 'those that come'} are needed" if quorum else ""
+        raise SilosAway(
+            f"no worker hosts {', '.join(missing)} (there are {', '.join(present) or 'none'}){needed}: its owner "
+            "starts one with `fedbnsl silo start`"
         )
+    return there
+
+
+def _all_there(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
+    return bool(present) and set(silos) <= set(present)
 
 
 def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:

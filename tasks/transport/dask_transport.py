@@ -8,7 +8,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 
 from ..silo.method_call import MethodCall
 from .cluster import hosted_silos
-from .hosting import on_worker, resource
+from .hosting import Raised, on_worker, resource
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,23 @@ class DaskAnswer:
     future: Any
 
     def result(self, timeout: float) -> Any:
-        """Return the answer; raises `SiloLost` if the call has killed its worker too often for Dask to try again."""
+        """Return the answer, or raise what the silo raised.
+
+        Raises `SiloLost` if the call has killed its worker too often for Dask to try again, or the scheduler has gone.
+        """
+        from asyncio import CancelledError
+
         from distributed import KilledWorker
 
         try:
-            return self.future.result(timeout=timeout)
+            answer = self.future.result(timeout=timeout)
         except KilledWorker:
             raise SiloLost((self.silo,), "its worker died again and again while solving") from None
+        except CancelledError:
+            raise SiloLost((self.silo,), "the connection to the coordinator's scheduler was lost") from None
+        if isinstance(answer, Raised):
+            raise answer.again()
+        return answer
 
     def release(self) -> None:
         """Let Dask drop the call and its result."""

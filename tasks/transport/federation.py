@@ -46,21 +46,21 @@ class SiloFederation:
         if masked.applies(algorithm, self.schema, asked=self.secure):
             transport = SecureTransport(self.roster, self.terms, number, packed, sparse, algorithm.bears_loss, start)
             return secure_exchange(algorithm, transport, broadcast)
-        answers = self._ask("solve", self.terms, number, packed, bears_loss=algorithm.bears_loss, start=start)
+        answers = self.ask("solve", self.terms, number, packed, bears_loss=algorithm.bears_loss, start=start)
         replies = {silo: wire.decode(algorithm.reply_type, reply) for silo, reply in answers.items()}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """Return what each silo's ledger says (see `Federation.charges`); silos given up are left out."""
-        return self._ask("charges", run, bears_loss=True)
+        return self.ask("charges", run, bears_loss=True)
 
     def finish(self) -> None:
         """Let the silos forget the finished run; one that does not answer keeps its journal."""
         # The run has its result: nothing that goes wrong in tidying up may take it away.
         with contextlib.suppress(Exception):
-            self._ask("finish", self.terms.run_id, bears_loss=True)
+            self.ask("finish", self.terms.run_id, bears_loss=True)
 
-    def _ask(self, method: Method, *arguments: Any, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
-        """Call `method` of every silo that is present."""
+    def ask(self, method: Method, *arguments: Any, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
+        """Call `method` of every silo that is present, and return the answers by silo (see `Roster.ask`)."""
         call = MethodCall(method, arguments)
         return self.roster.ask(dict.fromkeys(self.roster.present, call), bears_loss=bears_loss, start=start)

@@ -21,6 +21,8 @@ class Roster:
     silos: tuple[str, ...]
     patience: Patience
     gone: dict[str, str] = field(default_factory=dict)
+    quorum: int = 1
+    """the least number of silos with which a run goes on"""
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -35,7 +37,8 @@ class Roster:
     def ask(self, calls: Mapping[str, MethodCall], *, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
         """Send each silo its call, all at once, and return the answers by silo.
 
-        A silo that stays silent is given up for the rest of the run, or, unless `bears_loss`, raises `SiloLost`.
+        A silo that stays silent is given up for the rest of the run, or raises `SiloLost`, unless `bears_loss` and a
+        quorum is left.
         """
         steps = {
             silo: Step(partial(answer_of, self.transport, silo, call, self.patience)) for silo, call in calls.items()
@@ -44,6 +47,9 @@ class Roster:
         if lost and not bears_loss:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)
+        if lost and len(self.present) < self.quorum:
+            left = f"{len(self.present)} silos are left, and the quorum is {self.quorum}"
+            raise SiloLost(tuple(self.gone), f"{next(iter(lost.values()))}; {left}")
         return {silo: step.result for silo, step in steps.items() if silo not in lost}
 
 

@@ -1,8 +1,5 @@
 """Constraint-based runs as users make them: the same on both engines, behind masks, with noise, with a silo lost."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -13,9 +10,8 @@ from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.ledger import ledger_path
-from fedbnsl.tasks.transport.cluster import connected
 
-from .test_silos import connected_owners, wait_for
+from .owners import owners_of
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +41,12 @@ def test_both_engines_learn_the_same(server, four, tmp_path, given):
 
 
 def test_a_silo_that_dies_between_exchanges_costs_only_its_counts_and_the_run_says_so(server, four, tmp_path):
-    hosts = (("silo-1", "silo-2", "silo-3"), ("silo-4",))
-    with connected_owners(silo_files(four), hosts, tmp_path) as (address, children):
-        with connected(address, 60) as client:
-            wait_for(client, 4)
-        settings = {"data": str(four), "dask_address": address, "silo_patience": 2}
+    with owners_of(silo_files(four), tmp_path / "federation") as owners:
+        settings = {"data": str(four), "federation": str(owners.file), "silo_patience": 2}
 
         def stop(heard):
             if heard.round.number == 1:
-                os.killpg(children[1].pid, signal.SIGKILL)
+                owners.kill("silo-4")
 
         with listening(stop):
             finished = learn(LearnSettings(out=str(tmp_path / "out"), algorithm="fed-pc", **settings))

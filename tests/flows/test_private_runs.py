@@ -1,8 +1,6 @@
 """Private and masked runs as users make them: through Prefect and Dask, and on the command line."""
 
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -14,10 +12,9 @@ from fedbnsl.flows.engines.listening import listening
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
-from fedbnsl.tasks.transport.cluster import connected
 
+from .owners import owners_of
 from .test_cli import run
-from .test_silos import connected_owners, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +82,12 @@ def test_masks_over_dask_change_nothing_that_is_learned(server, four, tmp_path):
 
 
 def test_a_silo_that_dies_between_two_sums_costs_only_its_rows(server, four, tmp_path):
-    hosts = (("silo-1", "silo-2", "silo-3"), ("silo-4",))
-    with connected_owners(silo_files(four), hosts, tmp_path) as (address, children):
-        with connected(address, 60) as client:
-            wait_for(client, 4)
-        settings = {"data": str(four), "dask_address": address, "silo_patience": 2, "epsilon": 8.0}
+    with owners_of(silo_files(four), tmp_path / "federation") as owners:
+        settings = {"data": str(four), "federation": str(owners.file), "silo_patience": 2, "epsilon": 8.0}
 
         def stop(heard):
             if heard.round.number == 1:
-                os.killpg(children[1].pid, signal.SIGKILL)
+                owners.kill("silo-4")
 
         with listening(stop):
             finished = learn(LearnSettings(out=str(tmp_path / "out"), algorithm="secure-sum", **settings))

@@ -1,0 +1,81 @@
+"""A silo's worker on its owner's machine: it joins the federation, answers, and joins again whenever it has to.
+
+It carries out the calls of a coordinator (`MethodCall`) and nothing else: Dask's other services are taken out of it,
+and what it unpickles are messages of this project (`unpickling.py`).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from distributed import Worker
+
+from ..silo.service import SiloService
+from .hosting import host as host_services
+from .hosting import resource
+from .identity import Identity
+from .no_pages import NoPages
+from .unpickling import only_messages
+
+SERVED = frozenset({"identity", "ping", "get_data", "free_keys", "connection_stream", "terminate"})
+"""what a coordinator may ask of the worker besides tasks"""
+AGAIN = 3.0
+"""seconds between two attempts to reach the coordinator"""
+
+
+class SiloWorker(NoPages, Worker):
+    """A Dask worker that can do no more than carry out calls of a silo's service."""
+
+    def __init__(
+        self,
+        address: str,
+        service: SiloService,
+        identity: Identity,
+        listen: tuple[str, int],
+        say: Callable[[str], None],
+    ) -> None:
+        """Join the federation at `address` as the silo of `service`; bind to `listen` only."""
+        super().__init__(
+            address,
+            nthreads=1,
+            name=service.name,
+            host=listen[0],
+            port=listen[1],
+            protocol="tls",
+            security=identity.security(),
+            resources={resource(service.name): 1},
+            dashboard=False,
+            memory_limit=0,
+            extensions={},
+        )
+        for name in [name for name in self.handlers if name not in SERVED]:
+            del self.handlers[name]
+        host_services(self, [service], say)
+
+
+async def attend(
+    address: str, service: SiloService, identity: Identity, listen: tuple[str, int], say: Callable[[str], None]
+) -> None:
+    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection."""
+    only_messages()
+    said = ""
+    while True:
+        try:
+            async with SiloWorker(address, service, identity, listen, say) as worker:
+                said = ""
+                say(f"silo {service.name} has joined {address}, listening at {worker.address}")
+                await worker.finished()
+            say(f"silo {service.name}: {address} has gone; waiting for it")
+        except (OSError, RuntimeError) as error:
+            reason = _reason(error)
+            if said != reason:
+                said = reason
+                say(f"silo {service.name} cannot join {address}: {reason}")
+        await asyncio.sleep(AGAIN)
+
+
+def _reason(error: Exception) -> str:
+    """Return what Dask's own exception, which says only that the worker did not start, was raised from."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return str(cause).removeprefix("Unexpected response from register: ") or type(cause).__name__
