@@ -1,0 +1,21 @@
+"""The folder `.fedbnsl` beside a silo's rows, where it keeps ledger, journal and secret: for its owner only.
+
+A path is resolved before the folder is looked for, so that a link to the rows leads to the same folder as the rows.
+"""
+
+from pathlib import Path
+
+FOLDER = ".fedbnsl"
+
+
+def private_folder(source: Path) -> Path:
+    """Return where a silo keeps what belongs to the rows at `source`, a file or, if pooled or in parts, a folder."""
+    there = source.resolve()
+    return (there if there.is_dir() else there.parent) / FOLDER
+
+
+def make_private(folder: Path) -> None:
+    """Make `folder`, readable for nobody but its owner, also if it is there already; raises `OSError`."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
