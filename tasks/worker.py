@@ -4,8 +4,8 @@
         --preload fedbnsl.tasks.worker --silo hospital-a=/data/hospital-a.csv
 
 `--silo` may be repeated. The resource `silo:NAME` is announced for each, whether or not `--resources` names it; the
-path stays in this process. `--budget E` bounds the ε that all runs on these rows may spend together, whatever a
-coordinator asks for.
+path stays in this process. `--budget E` bounds the ε that all runs on these rows may spend together, at the δ of
+`--budget-delta D` (1/n² of the silo's rows), whatever a coordinator asks for.
 """
 
 import math
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from fedbnsl.algorithms.privacy.ledger import Budget
 
 from .silo.service import SiloService
 from .transport.hosting import THREADS, host, hosted_by
@@ -35,10 +37,11 @@ def hosted(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.command()
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
 @click.option("--budget", type=click.FloatRange(0, min_open=True), help="The most ε that all runs may spend together.")
-def dask_setup(worker: Any, silos: tuple[str, ...], budget: float | None) -> None:
+@click.option("--budget-delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="The δ of that budget.")
+def dask_setup(worker: Any, silos: tuple[str, ...], budget: float | None, budget_delta: float | None) -> None:
     """Host the silos: called by Dask when the worker starts, before it tells the scheduler what it has."""
     os.environ.update(THREADS)
-    limit = math.inf if budget is None else budget
+    limit = Budget(budget or math.inf, budget_delta or 0.0)
     host(worker, [SiloService(name, path, limit) for name, path in hosted(silos).items()])
 
 
