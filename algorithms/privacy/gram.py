@@ -26,8 +26,8 @@ EXACT_BITS = 52
 MOST_BITS = 14
 # What a shrunken row's norm may gain by rounding before it is rounded towards zero.
 SLACK = 1 - 2.0**-40
-# What a number in its unit is taken for if it is greater: an infinite one would not become a whole number.
-LARGEST = 1e300
+# What a number in its unit is taken for if it is greater: the squares of more would not be finite, nor have a norm.
+LARGEST = 1e150
 
 
 def units(scales: FloatArray) -> FloatArray:

@@ -3,12 +3,13 @@
 from fedbnsl.data.folder.declared import Reading
 
 from ..options.learn import LearnOptions
+from .spec import asks_for_privacy
 
 
 def reading_of(options: LearnOptions) -> Reading:
     """Return which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
     return Reading(
-        _stripped(options.ignore), _stripped(options.only), options.missing, private=options.epsilon is not None
+        _stripped(options.ignore), _stripped(options.only), options.missing, private=asks_for_privacy(options)
     )
 
 

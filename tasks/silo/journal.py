@@ -18,7 +18,7 @@ from types import TracebackType
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
-from .private_folder import make_private, make_private_file, private_folder
+from .private_folder import BadRecord, make_private, make_private_file, private_folder
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -45,7 +45,7 @@ class Journal:
     """The journal of one silo; a context manager. Several processes may open the same file."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the journal at `path`; raises `BadInput` if its folder cannot be written."""
+        """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written."""
         self.path = path
         try:
             make_private(path.parent)
@@ -57,7 +57,7 @@ class Journal:
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadInput(
+            raise BadRecord(
                 f"{path.parent}: a silo keeps its journal there, but it cannot be written ({error})"
             ) from None
 
@@ -76,7 +76,7 @@ class Journal:
         self._db.close()
 
     def standing(self, run: str) -> Standing:
-        """Return where `run` stands; raises `BadInput` if its state is damaged."""
+        """Return where `run` stands; raises `BadRecord` if its state is damaged."""
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
@@ -87,7 +87,7 @@ class Journal:
     def reply(self, run: str, number: int, binding: str) -> bytes | None:
         """Return what was answered in round `number` of `run`, None if that round was not finished.
 
-        Raises `BadInput` if it was answered to something else than `binding` stands for, or is damaged.
+        Raises `BadInput` if it was answered to something else than `binding` stands for, `BadRecord` if it is damaged.
         """
         with self._readable():
             row = self._db.execute(
@@ -159,11 +159,11 @@ class Journal:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise BadInput(f"{self.path}: the journal is damaged ({error}): begin a new run") from None
+            raise BadRecord(f"{self.path}: the journal is damaged ({error}): begin a new run") from None
 
     def _require_whole(self, whole: bool, run: str, number: int) -> None:
         if not whole:
-            raise BadInput(f"{self.path}: the journal is damaged, in round {number} of run {run}: begin a new run")
+            raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: begin a new run")
 
 
 def _checksum(*parts: object) -> str:

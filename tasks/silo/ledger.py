@@ -16,10 +16,9 @@ from pathlib import Path
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
-from .private_folder import make_private, make_private_file, private_folder
+from .private_folder import BadRecord, make_private, make_private_file, private_folder
 from .seal import seal
 
 SCHEMA = """
@@ -46,7 +45,7 @@ class FileLedger:
         """what this process has charged: a ledger that lacks it was tampered with"""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
-        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadInput` if it cannot be recorded."""
+        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if it cannot be recorded."""
         rows = self._rows()
         try:
             make_private(self.path.parent)
@@ -60,7 +59,7 @@ class FileLedger:
                     db.execute(f"INSERT INTO charges ({COLUMNS}) VALUES (?{', ?' * 9})", _row(charge, rows))
                 db.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
-            raise BadInput(
+            raise BadRecord(
                 f"{self.path}: the privacy ledger cannot be written, so nothing is released ({error})"
             ) from None
         self._made.add((charge.run, charge.number))
@@ -69,7 +68,7 @@ class FileLedger:
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of `run`, or all: then also those that other ledgers beside this have on the same rows.
 
-        Raises `BadInput` if the file is not a ledger, or lacks what was charged.
+        Raises `BadRecord` if the file is not a ledger, or lacks what was charged.
         """
         own = self._complete(self._own())
         if run is not None:
@@ -78,7 +77,7 @@ class FileLedger:
         return (*own, *self._elsewhere({self._rows()})) if others else own
 
     def require(self, charged: set[tuple[str, int]]) -> None:
-        """Raise `BadInput` unless the rounds `charged`, by run and number, are all in this ledger."""
+        """Raise `BadRecord` unless the rounds `charged`, by run and number, are all in this ledger."""
         self._require(self._own(), charged)
 
     def finish(self, run: str) -> None:
@@ -97,7 +96,7 @@ class FileLedger:
                     )
                 db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BadInput(f"{self.path}: the privacy ledger cannot be written ({error})") from None
+            raise BadRecord(f"{self.path}: the privacy ledger cannot be written ({error})") from None
 
     def _own(self) -> tuple[Charge, ...]:
         return _read(self.path, lambda db: _charges(db, self.path)) if self.path.exists() else ()
@@ -108,7 +107,7 @@ class FileLedger:
 
     def _require(self, charges: tuple[Charge, ...], charged: set[tuple[str, int]]) -> None:
         for run, number in sorted(charged - {(charge.run, charge.number) for charge in charges})[:1]:
-            raise BadInput(
+            raise BadRecord(
                 f"{self.path}: the privacy ledger lacks round {number} of run {run}, which was charged: bring back the "
                 "file as it was, nothing is released without it"
             )
@@ -150,7 +149,7 @@ def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) 
         with closing(_opened(path)) as db:
             return read(db)
     except sqlite3.Error as error:
-        raise BadInput(f"{path}: the privacy ledger cannot be read ({error})") from None
+        raise BadRecord(f"{path}: the privacy ledger cannot be read ({error})") from None
 
 
 @contextmanager
@@ -165,11 +164,11 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
-    """Return the charges in `db`, or those on `rows` of one of these seals; raises `BadInput` for a damaged one."""
+    """Return the charges in `db`, or those on `rows` of one of these seals; raises `BadRecord` for a damaged one."""
     found = []
     for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
         if row[9] not in ("", _checksum(row[:9])):
-            raise BadInput(
+            raise BadRecord(
                 f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: bring back the file as it "
                 "was"
             )

@@ -6,7 +6,13 @@ A path is resolved before the folder is looked for, so that a link to the rows l
 import os
 from pathlib import Path
 
+from fedbnsl.algorithms.errors import BadInput
+
 FOLDER = ".fedbnsl"
+
+
+class BadRecord(BadInput):
+    """What a silo keeps beside its rows is damaged or incomplete, or cannot be read or written."""
 
 
 def private_folder(source: Path) -> Path:

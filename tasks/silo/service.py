@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget
+from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, Overspent
 from fedbnsl.algorithms.privacy.private import Spender, bound, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Ring
@@ -28,6 +28,7 @@ from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 from .journal import Journal, journal_path
 from .ledger import ledger_of
 from .open_run import OpenRun, open_run
+from .private_folder import BadRecord
 from .rows import AnyDescribed, describe_rows, read_rows
 from .run_terms import RunTerms
 from .seal import rows_digest, sealed
@@ -135,15 +136,31 @@ class SiloService:
         answered = self._journal.reply(terms.run_id, number, binding)
         if answered is not None:
             return answered
-        run = self._run_before(terms, number)
-        message = wire.decode(run.algorithm.broadcast_type, broadcast)
         spender = Spender(terms.run_id, self.name, self._ledger, binding, (terms.budget, self._budget))
-        state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
+        with self._untold(terms, number):
+            run = self._run_before(terms, number)
+            message = wire.decode(run.algorithm.broadcast_type, broadcast)
+            state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
         packed, kept = wire.encode(reply), pack_state(run.algorithm, state)
         charged = any(charge.number == number for charge in self._ledger.charges(terms.run_id))
         self._journal.commit(terms.run_id, number, packed, kept, binding, charged=charged)
         self._open_runs[terms.run_id] = replace(run, number=number, state=state)
         return packed
+
+    @contextmanager
+    def _untold(self, terms: RunTerms, number: int) -> Iterator[None]:
+        """In a private run, tell only that a round failed: the reason may be a value that nobody paid for."""
+        try:
+            yield
+        except (Overspent, BadRecord, SiloFailed):
+            raise
+        except Exception:
+            if terms.algorithm().private is None:
+                raise
+            raise SiloFailed(
+                f"silo {self.name}, round {number}: its rows cannot be used, and a run with an ε tells no more: "
+                "`fedbnsl inspect` names what is wrong with them to who has them"
+            ) from None
 
     def _binding(self, terms: RunTerms, broadcast: bytes) -> str:
         """Return what stands for all that an answer depends on; in private runs, the rows are part of it.
@@ -171,7 +188,7 @@ class SiloService:
     def _summand(self, terms: RunTerms, number: int, question: Question) -> Ring:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
-        if not algorithm.whole_numbers:
+        if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
         units = None

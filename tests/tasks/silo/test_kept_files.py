@@ -310,7 +310,8 @@ def test_a_ledger_of_an_earlier_version_still_counts(tmp_path):
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(
             "CREATE TABLE charges (run TEXT, number INTEGER, digest TEXT NOT NULL, what TEXT NOT NULL, "
-            "rho REAL NOT NULL, delta REAL NOT NULL, broken TEXT NOT NULL, key BLOB NOT NULL, PRIMARY KEY (run, number))"
+            "rho REAL NOT NULL, delta REAL NOT NULL, broken TEXT NOT NULL, key BLOB NOT NULL, "
+            "PRIMARY KEY (run, number))"
         )
         db.execute("INSERT INTO charges VALUES ('old', 1, 'd', 'what', 0.03, 1e-6, '', x'00')")
     ledger = FileLedger(path)
