@@ -51,9 +51,12 @@ def bits_for(rows: int) -> int:
 
 
 def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatArray:
-    """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits."""
+    """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits.
+
+    That holds for any floats: what is infinite in its unit is clipped as well, what is not a number is 0.
+    """
     with np.errstate(over="ignore"):
-        q = np.clip(table / unit, -LARGEST, LARGEST)
+        q = np.clip(np.nan_to_num(table / unit), -LARGEST, LARGEST)
     norms = np.sqrt(np.einsum("ki,ki->k", q, q))
     q *= (2.0**bits / R * SLACK * np.minimum(1.0, R / np.maximum(norms, R / 2**bits)))[:, None]
     return np.asarray(np.trunc(q, out=q))

@@ -49,9 +49,7 @@ def test_the_first_integer_too_large_for_so_many_summands_is_refused(silos: int)
     most = (2**63 - 1) // silos
     ring.encode_integers(np.array([most, -most]), silos)
     for value in [most + 1] * (silos > 1) + [-most - 1]:
-        with pytest.raises(
-            BadInput, match=f"entry 0 is out of range: its size must be at most {most}, .* {silos} c"
-        ):
+        with pytest.raises(BadInput, match=f"entry 0 is out of range: its size must be at most {most}, .* {silos} c"):
             ring.encode_integers(np.array([value]), silos)
     with pytest.raises(BadInput, match="entry 0 is out of range"):
         ring.encode_integers(np.array([2**64 - 1], dtype=np.uint64), silos)

@@ -1,7 +1,6 @@
 """Every fault of a folder is one line that names file, line or row, column and value."""
 
 import gzip
-import json
 
 import pandas as pd
 import pytest

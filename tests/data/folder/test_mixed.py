@@ -172,7 +172,7 @@ def test_a_private_reading_tells_nothing_but_the_kinds_of_columns(tmp_path):
         read_folder(folder, Reading(private=True))
     assert "'y'" not in str(refused.value)
     (folder / "a.csv").write_text("x,y,z\n1.5,2.5,0\n2.5,7.7x,0\n0.5,4.5,0\n")
-    with pytest.raises(BadInput, match="column 'y': its levels are those that occur") as refused:
+    with pytest.raises(BadInput, match="column 'y': it has words and fractions") as refused:
         read_folder(folder, Reading(private=True))
     assert "7.7x" not in str(refused.value)
     assert "line" not in str(refused.value)
