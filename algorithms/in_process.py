@@ -1,9 +1,12 @@
 """A federation in this process: for tests, notebooks, benchmarks and `--engine inline`."""
 
+import hashlib
+import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
@@ -14,14 +17,14 @@ from .core.promise import Charge
 from .core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic, gather, rounds, traffic_of
 from .core.schema import Kind, Schema
 from .graphs.structure import Structure
-from .privacy.ledger import Budget, Ledger, MemoryLedger
-from .privacy.private import Spender, private_solve
+from .privacy.ledger import NO_LIMIT, Budget, Ledger, MemoryLedger
+from .privacy.private import Spender, bound, private_solve
 from .secure import masked
 from .secure.exchange import Transport, answer
 from .secure.masks import Ring
 from .secure.participant import Participant
 from .secure.session import Phase
-from .statistics.chunks import Table
+from .statistics.chunks import Table, chunks
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -43,8 +46,12 @@ class InProcessFederation:
     seed: int = 0
     secure: bool = False
     run_id: str = "run"
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = NO_LIMIT
     ledgers: dict[str, Ledger] = field(default_factory=dict)
+    seals: Mapping[str, str] = field(default_factory=dict)
+    """of the silos' rows, where they have files; a silo without one seals its table as it is in memory"""
+    spec: bytes = b""
+    """the packed specification of the algorithm, if it has one; else the algorithm stands for its own settings"""
     _states: dict[str, Any] = field(default_factory=dict)
 
     def exchange(
@@ -79,13 +86,38 @@ class InProcessFederation:
                 masked.check_range(algorithm, self.tables[silo], self.schema, silo)
             rng = silo_generator(self.seed, silo)
             self._states[silo] = algorithm.open_silo(self.tables[silo], self.schema, silo, rng)
+        if algorithm.private is None:
+            self._states[silo], reply = algorithm.local_solve(self._states[silo], broadcast)
+            return reply
         ledger = self.ledgers.setdefault(silo, MemoryLedger())
-        spender = Spender(self.run_id, silo, ledger, self.budget)
-        packed = wire.encode(broadcast)
+        spender = Spender(self.run_id, silo, ledger, self._binding(algorithm, silo, broadcast), (self.budget,))
         self._states[silo], reply = private_solve(
-            algorithm, self.schema, self._states[silo], broadcast, packed, number, spender
+            algorithm, self.schema, self._states[silo], broadcast, number, spender
         )
         return reply
+
+    def _binding(self, algorithm: Algorithm, silo: str, broadcast: Any) -> str:
+        """Return what stands for all that a private answer depends on."""
+        settings = self.spec or _token(algorithm)
+        return bound(broadcast, settings, self.schema.in_order(), self.seals.get(silo) or table_seal(self.tables[silo]))
+
+
+_SECRET = secrets.token_bytes(32)
+"""of this process: a plain digest of a table could be compared with guesses"""
+_TOKENS: WeakKeyDictionary[Algorithm, bytes] = WeakKeyDictionary()
+
+
+def table_seal(table: Table) -> str:
+    """Return what stands for the rows of `table` within this process: 64 hexadecimal digits."""
+    digest = hmac.new(_SECRET, digestmod=hashlib.sha256)
+    for rows in chunks(table):
+        digest.update(wire.encode(rows))
+    return digest.hexdigest()
+
+
+def _token(algorithm: Algorithm) -> bytes:
+    """Return what stands for this algorithm alone: its settings are inside its functions and cannot be compared."""
+    return _TOKENS.setdefault(algorithm, secrets.token_bytes(32))
 
 
 @dataclass

@@ -116,6 +116,7 @@ def learn(
     epsilon: float | None = DEFAULTS.epsilon,
     delta: float | None = DEFAULTS.delta,
     budget: float | None = DEFAULTS.budget,
+    budget_delta: float | None = DEFAULTS.budget_delta,
     secure: bool = DEFAULTS.secure,
     ignore: Columns = DEFAULTS.ignore,
     only: Columns = DEFAULTS.only,

@@ -53,7 +53,7 @@ NOT_COVERED = (
     "settings chosen by looking at the data or at other runs' results",
     "a person whose records are in several silos, or several of whose records are in one",
     "runs on the same rows without a privacy budget, which no ledger counts",
-    "error messages about rows that cannot be read",
+    "whether a silo's file can be read without a fault, and which columns hold numbers and which words",
     "the levels of discrete variables, which are declared and public",
     "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
 )

@@ -43,8 +43,9 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     """l, the number of random projections of a stratum"""
     projection_seed: int = 0
     """seed of the projections; it is public"""
-    colluders: int = 0
-    """silos that may reveal their noise to the coordinator: the noise of the others still suffices"""
+    colluders: int = 1
+    """silos that may look at what is released with the noise in mind that they know, their own: that of the others
+    suffices; 0: nothing is promised against a silo, and a little less noise needed"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

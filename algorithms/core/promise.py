@@ -125,11 +125,15 @@ class Promise:
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of a ledger: a reserved round, what it released and cost, and the key of its noise."""
+    """One line of a ledger: a reserved round, what it released and cost, and the key of its noise.
+
+    `binding` stands for what the round answers and from which rows; the key is empty once the run is over. Neither
+    leaves the silo.
+    """
 
     run: str
     number: int
-    digest: str
+    binding: str = field(repr=False)
     what: str
     rho: float
     delta: float

@@ -3,7 +3,7 @@
 What leaves a silo: its part of the sum, masked; nobody sees it except within the sum. Without noise the result is that
 of the pooled rows. With noise "shares" every silo adds a share of noise, such that the shares of the silos that are
 certain to be in the sum, minus those of the `colluders`, who know their own, suffice for (ε, δ): P silos together hide
-one record with the noise of one release, where silos that each hide their own release add P times as much variance.
+one record with about the noise of one release, where silos that each hide their own add P times as much variance.
 """
 
 from dataclasses import dataclass, replace
@@ -24,8 +24,9 @@ class SecureSum(SummedMoments):
 
     noise: Literal["auto", "none", "shares"] = "auto"
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
-    colluders: int = 0
-    """silos that may reveal their noise to the coordinator: the noise of the others still suffices"""
+    colluders: int = 1
+    """silos that may look at what is released with the noise in mind that they know, their own: that of the others
+    suffices; 0: nothing is promised against a silo, and a little less noise needed"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

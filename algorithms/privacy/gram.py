@@ -26,8 +26,8 @@ EXACT_BITS = 52
 MOST_BITS = 14
 # What a shrunken row's norm may gain by rounding before it is rounded towards zero.
 SLACK = 1 - 2.0**-40
-# What a number in its unit is taken for if it is greater: an infinite one would not become a whole number.
-LARGEST = 1e300
+# What a number in its unit is taken for if it is greater: the squares of more would not be finite, nor have a norm.
+LARGEST = 1e150
 
 
 def units(scales: FloatArray) -> FloatArray:
@@ -51,9 +51,12 @@ def bits_for(rows: int) -> int:
 
 
 def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatArray:
-    """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits."""
+    """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits.
+
+    That holds for any floats: what is infinite in its unit is clipped as well, what is not a number is 0.
+    """
     with np.errstate(over="ignore"):
-        q = np.clip(table / unit, -LARGEST, LARGEST)
+        q = np.clip(np.nan_to_num(table / unit), -LARGEST, LARGEST)
     norms = np.sqrt(np.einsum("ki,ki->k", q, q))
     q *= (2.0**bits / R * SLACK * np.minimum(1.0, R / np.maximum(norms, R / 2**bits)))[:, None]
     return np.asarray(np.trunc(q, out=q))

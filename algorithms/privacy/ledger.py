@@ -4,18 +4,18 @@ A run promises (ε, δ) to every record of every silo; the silo holds it to that
 their cost is charged whether or not the round then succeeds, and a reservation that would go beyond what the run
 promised, or beyond the budget of the data set over all runs, is refused before any noise exists. With the charge goes a
 key from which the round's noise is drawn: who repeats the round, after a crash, draws the same noise again, which
-releases nothing new and so costs nothing new. The same round for another broadcast would be a second release under the
-same noise: it is refused.
+releases nothing new and so costs nothing new. The same round for another broadcast, with other settings or from other
+rows would be a second release under the same noise, whose difference from the first has none: it is refused.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..core.promise import Charge, Cost, Promise, Release, ReplaceOne, nothing
-from ..errors import BadInput
-from .zcdp import epsilon
+from ..errors import BadInput, require_number
+from .zcdp import epsilon, rho_for
 
 # Costs are added up in floating point; a plan that fills its budget exactly must not fail by the last bit.
 ROUNDING = 1e-9
@@ -23,21 +23,51 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all runs on a silo's data may spend together; ε = ∞ is no limit."""
+    """The most that all runs on a silo's rows may spend together; ε = ∞ is no limit.
+
+    It is kept in ρ, the greatest whose ε at the budget's own δ is within it, whatever δ a run is asked with. Raises
+    `BadInput` for an ε that is not above 0, and for a δ that is not from 0 to below 1.
+    """
 
     epsilon: float = math.inf
+    delta: float = 0.0
+    """0 stands for 1/n², n the rows of the silo"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for an ε or a δ out of its range."""
+        require_number(0 <= self.delta < 1, "delta of the budget", self.delta, "from 0 to below 1")
+        require_number(self.epsilon > 0, "epsilon of the budget", self.epsilon, "above 0")
+
+    def delta_of(self, rows: int) -> float:
+        """Return the budget's δ at a silo of so many rows."""
+        return self.delta or 1.0 / rows**2
+
+    def cost(self, rows: int) -> Cost[ReplaceOne]:
+        """Return the most that may be spent at a silo of so many rows, rounded down."""
+        if math.isinf(self.epsilon):
+            return Cost(math.inf, ReplaceOne)
+        return Cost(rho_for(self.epsilon, self.delta_of(rows)), ReplaceOne)
+
+
+NO_LIMIT = Budget()
 
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """One round's releases, as a silo asks its ledger for them. `digest` stands for the broadcast they answer."""
+    """One round's releases, as a silo of `rows` rows asks its ledger for them, and the budgets that they are to keep.
+
+    `binding` stands for the broadcast they answer, the settings, the schema and the rows. `usual_delta` is the δ of a
+    run that was asked for none.
+    """
 
     run: str
     number: int
-    digest: str
+    binding: str
     releases: tuple[Release, ...]
     promise: Promise
-    budget: Budget = field(default_factory=Budget)
+    rows: int
+    usual_delta: float
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def cost(self) -> Cost[ReplaceOne]:
@@ -65,6 +95,10 @@ class Ledger(Protocol):
         """Return the charges of `run`, or all."""
         ...
 
+    def finish(self, run: str) -> None:
+        """Erase the keys of the noise of `run`, which is over; its charges stay."""
+        ...
+
 
 class MemoryLedger:
     """A ledger that ends with the process: for tables that are nobody's file."""
@@ -84,30 +118,33 @@ class MemoryLedger:
         """Return the charges of `run`, or all."""
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
+    def finish(self, run: str) -> None:
+        """Erase the keys of `run` (see `Ledger`)."""
+        self._charges = [replace(one, key=b"") if one.run == run else one for one in self._charges]
 
-def decide(charges: tuple[Charge, ...], request: ChargeRequest, key: bytes) -> Charge:
+
+def decide(
+    charges: tuple[Charge, ...], request: ChargeRequest, key: bytes, elsewhere: tuple[Charge, ...] = ()
+) -> Charge:
     """Return the charge for `request`: the one made before, or a new one that uses `key`.
 
-    Raises `Overspent` if the run or all runs together would spend too much, or if the round was charged for another
-    broadcast.
+    `elsewhere` are charges on the same rows in other ledgers. Raises `Overspent` if the run or all runs together would
+    spend too much, if its δ is above that of a budget, or if the round was charged for anything else or is over.
     """
     for charge in charges:
         if (charge.run, charge.number) == (request.run, request.number):
-            if charge.digest != request.digest:
-                raise Overspent(
-                    f"round {request.number} of run {request.run} was charged for another broadcast: "
-                    "answering this one too would be a second release"
-                )
-            return charge
+            return _charged_before(charge, request)
     run = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run == request.run) + request.cost
     _refuse_over(run, request.promise.cost, request)
-    others = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run != request.run)
+    others = [charge for charge in charges if charge.run != request.run]
+    spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *elsewhere))
     # The run is held to the budget with all it may yet spend: better refused in its first round than in its last.
-    _refuse_over_budget(others + max(run, request.promise.cost), request)
+    for budget in request.budgets:
+        _refuse_over_budget(spent_before + max(run, request.promise.cost), request, budget)
     what = "; ".join(release.what for release in request.releases)
     promise = request.promise
     return Charge(
-        request.run, request.number, request.digest, what, request.cost.rho, promise.delta, promise.broken, key
+        request.run, request.number, request.binding, what, request.cost.rho, promise.delta, promise.broken, key
     )
 
 
@@ -121,6 +158,18 @@ def spent(charges: Iterable[Charge], delta: float) -> float:
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
+def _charged_before(charge: Charge, request: ChargeRequest) -> Charge:
+    """Return the charge of this round if it was made for just this request."""
+    if charge.binding != request.binding:
+        raise Overspent(
+            f"round {request.number} of run {request.run} was charged for another broadcast, other settings or other "
+            "rows: answering this one too would be a second release under the same noise"
+        )
+    if not charge.key:
+        raise Overspent(f"round {request.number} of run {request.run} is over, and its noise erased: begin a new run")
+    return charge
+
+
 def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: ChargeRequest) -> None:
     if not request.promise.broken and cost.rho > allowed.rho * (1 + ROUNDING):
         raise Overspent(
@@ -129,12 +178,19 @@ def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Cha
         )
 
 
-def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest) -> None:
-    if math.isinf(request.budget.epsilon):
+def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest, budget: Budget) -> None:
+    if math.isinf(budget.epsilon):
         return
-    after = epsilon(cost, request.promise.delta)
-    if after > request.budget.epsilon * (1 + ROUNDING):
+    most = budget.delta or request.usual_delta
+    if request.promise.delta > most:
         raise Overspent(
-            f"round {request.number}: with what this run may spend, all runs on these rows come to ε = {after:.4g}, "
-            f"above the budget of {request.budget.epsilon:g}: refused before any noise was drawn"
+            f"round {request.number}: the run's δ = {request.promise.delta:.3g} is above the {most:.3g} that the "
+            "budget allows: refused before any noise was drawn"
+        )
+    delta = budget.delta_of(request.rows)
+    if cost.rho > budget.cost(request.rows).rho * (1 + ROUNDING):
+        raise Overspent(
+            f"round {request.number}: with what this run may spend, all runs on these rows come to "
+            f"ε = {epsilon(cost, delta):.4g} at the budget's δ = {delta:.3g}, above the budget of {budget.epsilon:g}: "
+            "refused before any noise was drawn"
         )

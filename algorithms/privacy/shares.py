@@ -1,8 +1,10 @@
 """Noise shares: how much noise every silo adds so that the sum of those who answer hides any one record.
 
-A secure sum is recovered from at least `threshold` silos, so at least that many shares are in it; shares of colluders,
-who know their own, do not count. A silo that hides its release by itself has one share, its own. The sum of
-integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and the cost allows for the difference.
+A secure sum is recovered from at least `threshold` silos, so at least that many shares are in it. Every silo knows its
+own share and can subtract it, so the shares of `colluders`, one unless more are feared, do not count: of P silos,
+⌊2P/3⌋ shares are to suffice, where ⌊2P/3⌋ + 1 would against the coordinator alone. A silo that hides its release by
+itself has one share, its own. The sum of integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and the
+cost allows for the difference.
 """
 
 import math
@@ -48,14 +50,21 @@ def sure_shares(silos: int, colluders: int) -> tuple[int, str]:
     Raises `BadInput` if the `colluders` leave none.
     """
     threshold = default_threshold(silos)
+    if silos == 1:
+        return 1, "from everyone but the silo that holds the record"
     if threshold - colluders < 1:
         raise BadInput(f"parameter colluders is {colluders}: of {threshold} sure shares none would be left")
-    telling = f"at most {colluders} of these tell" if colluders else "none of these tells"
-    protects = (
-        f"from the coordinator and whoever sees the result, while {threshold} of {silos} silos follow the protocol "
-        f"and {telling} the coordinator its noise"
-    )
-    return threshold - colluders, protects
+    if colluders:
+        whom = f"from everyone, {_among(colluders)}"
+    else:
+        whom = "from the coordinator and whoever sees the result, but not from another silo, which knows its own noise"
+    return threshold - colluders, f"{whom}, while {threshold} of {silos} silos follow the protocol"
+
+
+def _among(colluders: int) -> str:
+    if colluders == 1:
+        return "also from any other silo, which knows its own noise"
+    return f"also from any {colluders} other silos together, which know their own noise"
 
 
 def noise_shares(

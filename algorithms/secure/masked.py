@@ -41,9 +41,10 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
     Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
-    in them, about their means.
+    in them, about their means. For a private algorithm rows are not looked at: whether they fit would be told at no
+    price, and its replies are made of clipped values.
     """
-    if schema.kind == "discrete":
+    if schema.kind == "discrete" or algorithm.private is not None:
         return
     columns = columns_of(table)
     squares = columns.variances + columns.means**2

@@ -25,20 +25,22 @@ Labels = Sequence[str] | None
 def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> Ring:
     """Return integers `[n]` as ring elements, to be summed over at most `summands` silos.
 
-    Raises `BadInput` that names the first entry of size 2⁶³/summands or more, `TypeError` for another type of number.
+    Raises `BadInput` that names the place of an entry of size 2⁶³/summands or more, `TypeError` for numbers of another
+    type.
     """
     integers = np.asarray(values)
     if not np.issubdtype(integers.dtype, np.integer):
         raise TypeError(f"whole numbers must come as an integer type, not as {integers.dtype}")
     most = (2**63 - 1) // _positive(summands)
-    _refuse_first((integers > most) | (integers < -most), integers, f"at most {most}", summands, labels)
+    _refuse_first((integers > most) | (integers < -most), f"at most {most}", summands, labels)
     return integers.astype(np.int64).view(np.uint64)
 
 
 def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION_BITS, labels: Labels = None) -> Ring:
     """Return floats `[n]` as ring elements with `fraction_bits` bits after the point, for at most `summands` silos.
 
-    Raises `BadInput` that names the first entry that is not finite, or of size 2^(63 − fraction_bits)/summands or more.
+    Raises `BadInput` that names the place of an entry that is not finite, or of size 2^(63 − fraction_bits)/summands or
+    more.
     """
     if not 0 <= fraction_bits <= 62:
         raise BadInput(f"parameter fraction_bits is {fraction_bits}: it must be 0 to 62")
@@ -48,7 +50,7 @@ def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION
     # No float lies between 2⁶³/summands and its rounded value here, so comparing with either gives the same answer.
     limit = 2.0**63 / _positive(summands)
     range_ = f"below {np.ldexp(limit, -fraction_bits):g}"
-    _refuse_first(~(np.abs(scaled) < limit), floats, range_, summands, labels)
+    _refuse_first(~(np.abs(scaled) < limit), range_, summands, labels)
     return scaled.astype(np.int64).view(np.uint64)
 
 
@@ -72,7 +74,7 @@ def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels 
     elsewhere = np.asarray(dense != 0)
     elsewhere[positions] = False
     for at in np.flatnonzero(elsewhere)[:1]:
-        raise BadInput(f"{_name(at, labels)} is {dense[at]}: only {len(positions)} other, public positions are sent")
+        raise BadInput(f"{_name(at, labels)} is not 0: only {len(positions)} other, public positions are sent")
     return dense[positions]
 
 
@@ -100,10 +102,11 @@ def _check_positions(positions: NDArray[np.int64], length: int) -> None:
         raise BadInput(f"public positions must rise, from 0 or more to below {length}")
 
 
-def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Number], range_: str, summands: int, labels: Labels) -> None:
+def _refuse_first(bad: NDArray[np.bool_], range_: str, summands: int, labels: Labels) -> None:
+    """Refuse the first bad entry by its place alone: its value is what masks are to hide."""
     for at in np.flatnonzero(bad)[:1]:
         raise BadInput(
-            f"{_name(at, labels)} is {values.flat[at]}: its size must be {range_}, "
+            f"{_name(at, labels)} is out of range: its size must be {range_}, "
             f"so that a sum of {summands} cannot overflow"
         )
 

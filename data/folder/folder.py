@@ -31,6 +31,7 @@ from .large import AnyTable, holds_parts, opened, rows_of, source_of
 from .profile import Profile
 from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
 from .truth import read_structure, read_truth, write_structure
+from .untold import untold
 from .write_table import write_table
 
 __all__ = [
@@ -90,9 +91,12 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     if _are_series(files, said):
         found, rows = _read_series(files, said)
     else:
-        tables = {silo: opened(path, said) for silo, path in files.items()}
+        tables = {silo: _opened(path, said) for silo, path in files.items()}
         found = _agreed(folder, files, said, tables)
-        rows = {silo: rows_of(table, found.schema, silo) for silo, table in tables.items()}
+        rows = {}
+        for silo, table in tables.items():
+            with untold(files[silo], reading):
+                rows[silo] = rows_of(table, found.schema, silo)
     check_checksums(folder, about, files)
     schema = found.schema
     truth = None
@@ -129,7 +133,7 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
     files, said = silo_files(folder, reading.silos), declared(read_about(folder), reading)
     if _are_series(files, said):
         raise BadInput(f"{folder}: its silos hold time series")
-    return {silo: opened(path, said).profile() for silo, path in files.items()}
+    return {silo: _profile(path, _opened(path, said)) for silo, path in files.items()}
 
 
 def _agreed(
@@ -139,13 +143,23 @@ def _agreed(
 
     def ask(asked: Declared) -> dict[str, Profile]:
         return {
-            silo: (replace(tables[silo], declared=asked) if tables else opened(path, asked)).profile()
+            silo: _profile(path, replace(tables[silo], declared=asked) if tables else _opened(path, asked))
             for silo, path in files.items()
         }
 
     found = agreed(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
     streamed = tuple(silo for silo, path in files.items() if source_of(path, said) is not None)
     return replace(found, schema=replace(found.schema, streamed=streamed))
+
+
+def _opened(path: Path, said: Declared) -> AnyTable:
+    with untold(path, said.reading):
+        return opened(path, said)
+
+
+def _profile(path: Path, table: AnyTable) -> Profile:
+    with untold(path, table.declared.reading):
+        return table.profile()
 
 
 def _are_series(files: Mapping[str, Path], said: Declared) -> bool:
@@ -160,7 +174,8 @@ def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[st
     by = next(iter(files.values())).name
     first: SeriesTable | None = None
     for silo, path in files.items():
-        table = read_series(path, said)
+        with untold(path, said.reading):
+            table = read_series(path, said)
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)

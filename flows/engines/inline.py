@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.in_process import InProcessFederation
-from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
+from fedbnsl.tasks.silo.ledger import ledger_of
+from fedbnsl.tasks.silo.seal import seal
 from fedbnsl.tracking.result import RunResult
 
 from ..job.asked import job_asked
@@ -32,14 +32,27 @@ def run_inline(
     if registry.entry(job.spec.name).pooled:
         data = pool(data)
     job = replace(job, about=data.about, truth=data.truth, silo_weights=data.silo_weights)
-    ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in (files or {}).items()}
+    ledgers = {silo: ledger_of(path, silo) for silo, path in (files or {}).items()}
 
     def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> InProcessFederation:
-        schema, budget = job.known(data.schema), Budget(job.budget)
-        return InProcessFederation(schema, data.tables, job.seed, job.secure, run_id, budget, dict(ledgers))
+        private = registry.build(spec).private is not None
+        return InProcessFederation(
+            job.known(data.schema),
+            data.tables,
+            job.seed,
+            job.secure,
+            run_id,
+            job.budget,
+            dict(ledgers),
+            seals={silo: seal(path, f"run {run_id}") for silo, path in (files or {}).items()} if private else {},
+            spec=registry.pack(spec),
+        )
 
     with threadpool_limits(1):
-        return run(job, Session(data.schema, connect, notes=data.notes), listeners)
+        result = run(job, Session(data.schema, connect, notes=data.notes), listeners)
+    for ledger in ledgers.values():
+        ledger.finish(job.run_id)
+    return result
 
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:

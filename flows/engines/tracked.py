@@ -9,6 +9,7 @@ from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.run import RunLog, open_run, reopen_run
 
 from ..job.job import Job
+from ..job.privacy import about_told
 from ..job.run import Listener
 
 
@@ -21,7 +22,7 @@ def tracked(job: Job, schema: Schema, tags: dict[str, str], again: tuple[str, st
     if again is not None:
         log = reopen_run(*again)
     else:
-        data = TrackedData(job.dataset, job.about, schema)
+        data = TrackedData(job.dataset, about_told(job), schema)
         labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
         log = open_run(job.name, {**asdict(job.spec.settings), "seed": job.seed}, labels | tags, data)
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.privacy.ledger import Budget
 
 from ..options.learn import LearnSettings
 from .job import Job
@@ -30,7 +31,7 @@ def job_asked(
         asked=settings.algorithm,
         knowledge=knowledge_of(settings, schema.variables),
         secure=settings.secure,
-        budget=settings.budget or math.inf,
+        budget=Budget(settings.budget or math.inf, settings.budget_delta or 0.0),
         parameters=settings.parameters,
         diagnose=settings.diagnose,
         smoothing=settings.smoothing,

@@ -39,10 +39,12 @@ def check(job: Job, schema: Schema) -> None:
         raise BadInput(f"--secure: {name} needs all rows in one place, so there is nothing to mask")
     masked.applies(algorithm, schema, asked=job.secure)
     check_bootstrap(job)
+    if job.budget.delta and math.isinf(job.budget.epsilon):
+        raise BadInput("--budget-delta is the δ of a --budget, and none is given")
     if algorithm.private is not None:
         algorithm.private.promise(schema)
         check_levels_public(job.dataset, set(schema.levels) - set(job.about.get("levels") or {}))
-    elif job.budget < math.inf:
+    elif not math.isinf(job.budget.epsilon):
         raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
     check_truth(job, schema)
 

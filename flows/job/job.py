@@ -8,6 +8,7 @@ from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.privacy.ledger import Budget
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Job:
     dataset: str
     allow_cyclic_truth: bool
     secure: bool
-    budget: float
-    """the most ε that all runs on a silo's rows may spend together"""
+    budget: Budget
+    """the most that all runs on a silo's rows may spend together"""
     parameters: bool
     """whether to learn the parameters of the structure, too"""
     diagnose: bool

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import Charge, ReplaceOne
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation
 from fedbnsl.algorithms.privacy.ledger import spent
@@ -32,6 +33,16 @@ def privacy_spent(
         releases=releases(most),
         tight=algorithm.private.tight(federation.schema),
     )
+
+
+def about_told(job: Job) -> dict[str, Any]:
+    """Return what results may say of the data set: in a private run no checksums of the silos' files.
+
+    Whoever knows all rows but one could test guesses of the last one with them.
+    """
+    if registry.build(job.spec).private is None:
+        return job.about
+    return {key: value for key, value in job.about.items() if key != "checksums"}
 
 
 def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:

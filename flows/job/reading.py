@@ -3,6 +3,7 @@
 from fedbnsl.data.folder.declared import Reading
 
 from ..options.learn import LearnOptions
+from .spec import asks_for_privacy
 
 
 def reading_of(options: LearnOptions) -> Reading:
@@ -12,7 +13,7 @@ def reading_of(options: LearnOptions) -> Reading:
         _stripped(options.only),
         options.missing,
         silos_of(options),
-        private=options.epsilon is not None,
+        private=asks_for_privacy(options),
     )
 
 

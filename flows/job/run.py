@@ -24,7 +24,7 @@ from .knowledge import comparing, imposing
 from .lag_order import with_lags
 from .parameters import dynamics, parameters
 from .permitted import permitted
-from .privacy import figures, privacy_spent
+from .privacy import about_told, figures, privacy_spent
 from .refit import errors, refit
 from .score import Scored, score
 from .session import Session
@@ -89,7 +89,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         seed=job.seed,
         engine=job.engine,
         dataset=job.dataset,
-        about=job.about,
+        about=about_told(job),
         schema=replace(session.schema, knowledge=job.knowledge),
         structure=scored.structure,
         truth=truth,

@@ -31,6 +31,14 @@ def check_words(options: LearnOptions) -> None:
         registry.build(registry.specify(options.algorithm, options.params, options.epsilon, options.delta))
 
 
+def asks_for_privacy(options: LearnOptions) -> bool:
+    """Say whether `options` ask for a private run: by --epsilon, by a parameter, or by an algorithm that always is."""
+    if options.epsilon is not None or options.algorithm == AUTO:
+        return options.epsilon is not None
+    spec = registry.specify(options.algorithm, options.params, None, options.delta)
+    return registry.build(spec).private is not None
+
+
 def pools(options: LearnOptions) -> bool:
     """Say whether `options` ask for an algorithm that needs all rows in one place."""
     return options.algorithm != AUTO and registry.entry(options.algorithm).pooled

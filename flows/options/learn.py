@@ -69,6 +69,16 @@ class LearnOptions(Options):
         Field(gt=0, title="Budget", description="The most ε that all runs on the same rows may spend together."),
         OnCommandLine(value="E"),
     ] = None
+    budget_delta: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            title="δ of the budget",
+            description="The δ at which the budget holds, and the largest of a run; default: 1/n², n the silo's rows.",
+        ),
+        OnCommandLine(value="D"),
+    ] = None
     secure: Annotated[
         bool,
         Field(

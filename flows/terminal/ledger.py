@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import spent
 from fedbnsl.algorithms.privacy.shares import delta_for
 from fedbnsl.data.folder.folder import read_schema, silo_files
-from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
+from fedbnsl.tasks.silo.ledger import ledger_of
 from fedbnsl.tracking.result import NOT_COVERED
 
 from .listing import console
@@ -19,7 +19,7 @@ def show_ledger(folder: Path, delta: float) -> None:
     """Print the privacy budget that every silo of `folder` has spent, by run and in total."""
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
-    ledgers = {silo: FileLedger(ledger_path(path, silo)).charges() for silo, path in silo_files(folder).items()}
+    ledgers = {silo: ledger_of(path, silo).charges() for silo, path in silo_files(folder).items()}
     out = console()
     if not any(ledgers.values()):
         out.print(f"{folder}: nothing has been spent on these rows")

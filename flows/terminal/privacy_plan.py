@@ -16,7 +16,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import dp_covariance, secure_sum
 from fedbnsl.algorithms.moments.summed_settings import noise_level
 from fedbnsl.algorithms.privacy.forecast import Forecast, forecast
-from fedbnsl.algorithms.privacy.shares import Shares, delta_for
+from fedbnsl.algorithms.privacy.shares import Shares, delta_for, sure_shares
 from fedbnsl.algorithms.privacy.zcdp import budget, gaussian_sigma
 from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import read_schema
@@ -77,6 +77,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
             table.add_row(name, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
     console().print(table)
     console().print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
+    _print_price_of_a_silo("secure-sum", len(schema.rows))
     if schema.kind == "time-series":
         console().print(OF_SERIES, soft_wrap=True)
     console().print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
@@ -106,6 +107,17 @@ def forecast_of(
     return forecast(name, d, rows, noise_level(shares, d, silos, rows, settings.clip_for(schema, shares)))
 
 
+def _print_price_of_a_silo(name: str, silos: int) -> None:
+    """Print what it costs that no silo, which knows its own share of the noise, learns more than ε allows."""
+    if silos > 1:
+        more = sure_shares(silos, 0)[0] / sure_shares(silos, 1)[0]
+        console().print(
+            f"A record is hidden from the other silos, too: the noise of {name} has {more:.3g} times the variance that "
+            "would do against the coordinator alone (-p colluders=0).",
+            soft_wrap=True,
+        )
+
+
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
     """Print the table of the algorithms for discrete data; return the recommended one, None if too little is found."""
     table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
@@ -116,6 +128,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
         table.add_row(name, MOST_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
     console().print(table)
     console().print("Of pairs of variables, in the first exchange; the later ones, given others, have more noise.")
+    _print_price_of_a_silo("fed-pc", len(schema.rows))
     console().print("V: Cramér's V of two variables of two levels each, alike in number; the edges weaker are missed.")
     return "fed-pc" if weakest[0] < 1 else None
 

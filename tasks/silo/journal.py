@@ -2,19 +2,33 @@
 
 A silo that dies and comes back must not solve a round twice: noise drawn a second time would be a second release. So
 every round commits its reply and the state after it in one transaction, before the reply is sent. Whoever asks for that
-round again gets the stored reply.
+round again gets the stored reply, if nothing it depends on is another: each reply is bound to broadcast, settings and
+schema, and of a private run to the rows. Which rounds were charged is never forgotten: a ledger that does not know of
+them is not the one they were charged to. Everything has a checksum: a wrong state would make a wrong model, silently.
 """
 
+import hashlib
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
+from .private_folder import BadRecord, make_private, make_private_file, private_folder
+
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS replies (run TEXT, round INTEGER, reply BLOB NOT NULL, PRIMARY KEY (run, round));
-CREATE TABLE IF NOT EXISTS states (run TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    run TEXT, round INTEGER, binding TEXT NOT NULL, reply BLOB NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (run, round)
+);
+CREATE TABLE IF NOT EXISTS standings (
+    run TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL, checksum TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 """
 
@@ -31,17 +45,19 @@ class Journal:
     """The journal of one silo; a context manager. Several processes may open the same file."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the journal at `path`; raises `BadInput` if its folder cannot be written."""
+        """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written."""
         self.path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
+            make_private_file(path)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             # FULL: a reply that was sent must survive a power cut, or its noise would be drawn anew.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadInput(
+            raise BadRecord(
                 f"{path.parent}: a silo keeps its journal there, but it cannot be written ({error})"
             ) from None
 
@@ -60,32 +76,54 @@ class Journal:
         self._db.close()
 
     def standing(self, run: str) -> Standing:
-        """Return where `run` stands."""
-        row = self._db.execute("SELECT round, state FROM states WHERE run = ?", (run,)).fetchone()
-        return Standing(*row) if row else Standing()
+        """Return where `run` stands; raises `BadRecord` if its state is damaged."""
+        with self._readable():
+            row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
+        if row is None:
+            return Standing()
+        self._require_whole(row[2] == _checksum(run, *row[:2]), run, row[0])
+        return Standing(*row[:2])
 
-    def reply(self, run: str, number: int) -> bytes | None:
-        """Return what was answered in round `number` of `run`, None if that round was not finished."""
-        row = self._db.execute("SELECT reply FROM replies WHERE run = ? AND round = ?", (run, number)).fetchone()
-        return row[0] if row else None
+    def reply(self, run: str, number: int, binding: str) -> bytes | None:
+        """Return what was answered in round `number` of `run`, None if that round was not finished.
 
-    def commit(self, run: str, number: int, reply: bytes, state: bytes) -> None:
-        """Store the reply of round `number` and the state after it, both or neither.
+        Raises `BadInput` if it was answered to something else than `binding` stands for, `BadRecord` if it is damaged.
+        """
+        with self._readable():
+            row = self._db.execute(
+                "SELECT binding, reply, checksum FROM answers WHERE run = ? AND round = ?", (run, number)
+            ).fetchone()
+        if row is None:
+            return None
+        self._require_whole(row[2] == _checksum(run, number, *row[:2]), run, number)
+        if row[0] != binding:
+            raise BadInput(
+                f"round {number} of run {run} was answered to another broadcast, with other settings or from other "
+                "rows: begin a new run"
+            )
+        return bytes(row[1])
+
+    def commit(self, run: str, number: int, reply: bytes, state: bytes, binding: str, *, charged: bool = False) -> None:
+        """Store the reply of round `number` and the state after it, both or neither, and whether it was `charged`.
 
         Raises `ValueError` unless `number` follows the last finished round.
         """
         db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._at_once():
             last = self.standing(run).number
             if number != last + 1:
                 raise ValueError(f"round {number} of run {run} cannot follow round {last}")
-            db.execute("INSERT INTO replies VALUES (?, ?, ?)", (run, number, reply))
-            db.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (run, number, state))
-            db.execute("COMMIT")
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
+            check = _checksum(run, number, binding, reply)
+            db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (run, number, binding, reply, check))
+            check = _checksum(run, number, state)
+            db.execute("INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?)", (run, number, state, check))
+            if charged:
+                db.execute("INSERT OR IGNORE INTO charged VALUES (?, ?)", (run, number))
+
+    def charged(self) -> set[tuple[str, int]]:
+        """Return the rounds, by run and number, that were charged to the ledger and answered, in all runs ever."""
+        with self._readable():
+            return set(self._db.execute("SELECT run, round FROM charged"))
 
     def one_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
         """Record that the sum over `survivors` is about to be unmasked; return whether it is the only one of the round.
@@ -99,16 +137,39 @@ class Journal:
         return bool(row[0] == names)
 
     def forget(self, run: str) -> None:
-        """Delete everything that a finished run stored."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        db.execute("DELETE FROM replies WHERE run = ?", (run,))
-        db.execute("DELETE FROM states WHERE run = ?", (run,))
-        db.execute("DELETE FROM sums WHERE run = ?", (run,))
-        db.execute("COMMIT")
+        """Delete everything that a finished run stored, but for which of its rounds were charged."""
+        with self._at_once():
+            for table in ("answers", "standings", "sums"):
+                self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Do all of the block or, if it raises, nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise BadRecord(f"{self.path}: the journal is damaged ({error}): begin a new run") from None
+
+    def _require_whole(self, whole: bool, run: str, number: int) -> None:
+        if not whole:
+            raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: begin a new run")
+
+
+def _checksum(*parts: object) -> str:
+    return hashlib.blake2b(wire.encode(parts), digest_size=16).hexdigest()
 
 
 def journal_path(source: Path, silo: str) -> Path:
     """Return the path of the journal of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
-    folder = source if source.is_dir() else source.parent
-    return folder / ".fedbnsl" / f"{silo}.sqlite"
+    return private_folder(source) / f"{silo}.sqlite"

@@ -1,89 +1,188 @@
 """A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
 What was charged stays charged, also if the run fails or is forgotten, or if the process dies between charge and reply.
-If the file cannot be read or written, nothing is released.
+If the file cannot be read or written, nothing is released. With each charge stands the seal of the rows it was made on:
+ledgers in the same folder whose rows are the same count together, so that a file under another name has no budget anew.
 """
 
+import fcntl
+import hashlib
+import os
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
+
+from .private_folder import BadRecord, make_private, make_private_file, private_folder
+from .seal import seal
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
     run TEXT, number INTEGER, digest TEXT NOT NULL, what TEXT NOT NULL, rho REAL NOT NULL, delta REAL NOT NULL,
-    broken TEXT NOT NULL, key BLOB NOT NULL, PRIMARY KEY (run, number)
+    broken TEXT NOT NULL, key BLOB NOT NULL, rows TEXT NOT NULL DEFAULT '', checksum TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (run, number)
 );
 """
-COLUMNS = "run, number, digest, what, rho, delta, broken, key"
+LATER = ("rows", "checksum")
+"""columns that the ledgers of earlier versions lack"""
+COLUMNS = "run, number, digest, what, rho, delta, broken, key, rows, checksum"
+ENDING, USE = ".ledger", "ledger"
 
 
 class FileLedger:
     """The ledger at `path`. Every call opens the file anew, so that several processes may share it."""
 
-    def __init__(self, path: Path) -> None:
-        """Name the file; the first charge creates it."""
+    def __init__(self, path: Path, rows: Callable[[], str] = lambda: "") -> None:
+        """Name the file; the first charge creates it. `rows` gives the seal of the rows ("": of nobody's)."""
         self.path = path
+        self._rows = rows
+        self._made: set[tuple[str, int]] = set()
+        """what this process has charged: a ledger that lacks it was tampered with"""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
-        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadInput` if it cannot be recorded."""
+        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if it cannot be recorded."""
+        rows = self._rows()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._opened() as db:
-                # Locked before the charges are read: no other process may add one between the check and the insert.
+            make_private(self.path.parent)
+            make_private_file(self.path)
+            # Locked before charges are read: no other process may add one between the check and the insert.
+            with _locked(self.path.parent), closing(_opened(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
-                charges = _charges(db)
-                charge = decide(charges, request, key)
+                charges = self._complete(_charges(db, self.path))
+                charge = decide(charges, request, key, self._elsewhere({rows}))
                 if charge not in charges:
-                    db.execute(f"INSERT INTO charges ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _row(charge))
+                    db.execute(f"INSERT INTO charges ({COLUMNS}) VALUES (?{', ?' * 9})", _row(charge, rows))
                 db.execute("COMMIT")
-                return charge.key
         except (OSError, sqlite3.Error) as error:
-            raise BadInput(
+            raise BadRecord(
                 f"{self.path}: the privacy ledger cannot be written, so nothing is released ({error})"
             ) from None
+        self._made.add((charge.run, charge.number))
+        return charge.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """Return the charges of `run`, or all; raises `BadInput` if the file is not a ledger."""
+        """Return the charges of `run`, or all: then also those that other ledgers beside this have on the same rows.
+
+        Raises `BadRecord` if the file is not a ledger, or lacks what was charged.
+        """
+        own = self._complete(self._own())
+        if run is not None:
+            return tuple(charge for charge in own if charge.run == run)
+        others = tuple(path for path in self.path.parent.glob("*" + ENDING) if path != self.path)
+        return (*own, *self._elsewhere({self._rows()})) if others else own
+
+    def require(self, charged: set[tuple[str, int]]) -> None:
+        """Raise `BadRecord` unless the rounds `charged`, by run and number, are all in this ledger."""
+        self._require(self._own(), charged)
+
+    def finish(self, run: str) -> None:
+        """Overwrite the keys of the noise of `run`, which is over; its charges stay."""
         if not self.path.exists():
-            return ()
+            return
         try:
-            with self._opened() as db:
-                return tuple(charge for charge in _charges(db) if run in (None, charge.run))
+            with closing(_opened(self.path)) as db:
+                db.execute("BEGIN IMMEDIATE")
+                kept = db.execute(f"SELECT {COLUMNS} FROM charges WHERE run = ?", (run,)).fetchall()
+                for row in kept:
+                    erased = (*row[:7], b"", row[8])
+                    db.execute(
+                        "UPDATE charges SET key = x'', checksum = ? WHERE run = ? AND number = ?",
+                        (_checksum(erased), *row[:2]),
+                    )
+                db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BadInput(f"{self.path}: the privacy ledger cannot be read ({error})") from None
+            raise BadRecord(f"{self.path}: the privacy ledger cannot be written ({error})") from None
 
-    def _opened(self) -> "_Connection":
-        return _Connection(self.path)
+    def _own(self) -> tuple[Charge, ...]:
+        return _read(self.path, lambda db: _charges(db, self.path)) if self.path.exists() else ()
+
+    def _complete(self, charges: tuple[Charge, ...]) -> tuple[Charge, ...]:
+        self._require(charges, self._made)
+        return charges
+
+    def _require(self, charges: tuple[Charge, ...], charged: set[tuple[str, int]]) -> None:
+        for run, number in sorted(charged - {(charge.run, charge.number) for charge in charges})[:1]:
+            raise BadRecord(
+                f"{self.path}: the privacy ledger lacks round {number} of run {run}, which was charged: bring back the "
+                "file as it was, nothing is released without it"
+            )
+
+    def _elsewhere(self, rows: set[str]) -> tuple[Charge, ...]:
+        """Return the charges that other ledgers in this folder have on the rows of one of these seals."""
+        found: list[Charge] = []
+        for path in sorted(self.path.parent.glob("*" + ENDING)):
+            if path != self.path:
+                found += _read(path, lambda db, path=path: _charges(db, path, rows - {""}))  # type: ignore[misc]
+        return tuple(found)
 
 
-class _Connection:
-    """An open ledger; what was not committed when it closes is rolled back."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._db = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.executescript(SCHEMA)
-        return self._db
-
-    def __exit__(self, *error: object) -> None:
-        self._db.close()
-
-
-def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:
-    return tuple(Charge(*row) for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"))
-
-
-def _row(charge: Charge) -> tuple[object, ...]:
-    return tuple(getattr(charge, name) for name in COLUMNS.split(", "))
+def ledger_of(source: Path, silo: str) -> FileLedger:
+    """Return the ledger of `silo`, whose rows are at `source`."""
+    return FileLedger(ledger_path(source, silo), partial(seal, source, USE))
 
 
 def ledger_path(source: Path, silo: str) -> Path:
     """Return the path of the ledger of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
-    folder = source if source.is_dir() else source.parent
-    return folder / ".fedbnsl" / f"{silo}.ledger"
+    return private_folder(source) / f"{silo}{ENDING}"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return the open ledger; what is not committed when it is closed is rolled back."""
+    db = sqlite3.connect(path, timeout=30, isolation_level=None)
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA secure_delete = ON")
+    db.executescript(SCHEMA)
+    there = {row[1] for row in db.execute("PRAGMA table_info(charges)")}
+    for name in LATER:
+        if name not in there:
+            db.execute(f"ALTER TABLE charges ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
+    return db
+
+
+def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) -> tuple[Charge, ...]:
+    try:
+        with closing(_opened(path)) as db:
+            return read(db)
+    except sqlite3.Error as error:
+        raise BadRecord(f"{path}: the privacy ledger cannot be read ({error})") from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from charging any ledger in `folder` meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
+    """Return the charges in `db`, or those on `rows` of one of these seals; raises `BadRecord` for a damaged one."""
+    found = []
+    for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
+        if row[9] not in ("", _checksum(row[:9])):
+            raise BadRecord(
+                f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: bring back the file as it "
+                "was"
+            )
+        if rows is None or row[8] in rows:
+            found.append(Charge(*row[:8]))
+    return tuple(found)
+
+
+def _row(charge: Charge, rows: str) -> tuple[object, ...]:
+    names = ("run", "number", "binding", "what", "rho", "delta", "broken", "key")
+    row = (*(getattr(charge, name) for name in names), rows)
+    return (*row, _checksum(row))
+
+
+def _checksum(row: tuple[object, ...]) -> str:
+    """Return a checksum of the columns before it."""
+    return hashlib.blake2b(wire.encode(row), digest_size=16).hexdigest()

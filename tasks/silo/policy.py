@@ -12,6 +12,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.zcdp import epsilon
 from fedbnsl.algorithms.secure import masked
 
@@ -57,9 +58,10 @@ class Policy:
             if getattr(self, name) < 1:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be 1 or more")
 
-    def delta_of(self, rows: int) -> float:
-        """Return the owner's δ for a silo of so many rows."""
-        return self.delta or 1.0 / rows**2
+    @property
+    def budget(self) -> Budget:
+        """What all runs together may spend."""
+        return Budget(self.total_epsilon, self.delta)
 
     def check(self, silo: str, spec: AlgorithmSpec, schema: Schema, *, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run of `spec` on `silo` that its owner does not allow.
@@ -100,7 +102,7 @@ class Policy:
         promise = algorithm.private.promise(schema) if algorithm.private else None
         if promise is None or promise.broken:
             return f"it promises no ε, and ε is {self.epsilon:g} at most (--epsilon)"
-        delta = self.delta_of(schema.rows[silo])
+        delta = self.budget.delta_of(schema.rows[silo])
         found = epsilon(promise.cost, delta)
         if found > self.epsilon * (1 + 1e-9):
             return f"its ε is {found:.4g} at the owner's δ = {delta:.3g}, {self.epsilon:g} at most"

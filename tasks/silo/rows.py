@@ -14,6 +14,7 @@ from fedbnsl.data.folder.large import LargeTable, holds_parts, opened, source_of
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
 from fedbnsl.data.folder.table import read_variables
+from fedbnsl.data.folder.untold import untold
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,14 @@ AnyDescribed = Described | DescribedPooled | DescribedSeries
 def describe_rows(silo: str, source: Path, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
     """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    What is `declared` of the kinds of data, of levels and of the step between two times is binding.
+    Where a private run reads, it names the file alone. What is `declared` of the kinds of data, of levels and of the
+    step between two times is binding.
     """
+    with untold(source, declared.reading):
+        return _described(silo, source, declared)
+
+
+def _described(silo: str, source: Path, declared: Declared) -> AnyDescribed:
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
@@ -92,8 +99,14 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTH
 
     Their columns are those of `schema` in its order.
 
-    Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says.
+    Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says; where a
+    private run reads, naming the file alone.
     """
+    with untold(source, declared.reading):
+        return _rows(silo, source, schema, declared)
+
+
+def _rows(silo: str, source: Path, schema: Schema, declared: Declared) -> Any:
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:

@@ -1,11 +1,11 @@
 """What a coordinator tells a silo about a run: everything but the broadcasts of its rounds."""
 
-import math
 from dataclasses import dataclass
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget
 from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 
@@ -18,8 +18,8 @@ class RunTerms:
     """the packed specification of the algorithm (`registry.pack`)"""
     schema: Schema
     seed: int
-    budget: float = math.inf
-    """the most ε that all runs on a silo's rows may spend together"""
+    budget: Budget = NO_LIMIT
+    """the most that all runs on a silo's rows may spend together"""
     declared: Declared = NOTHING_DECLARED
     """what is said of the data, and how they are to be read"""
 

@@ -31,8 +31,13 @@ def seal(source: Path, context: str) -> str:
 
     Raises `BadInput` for rows that cannot be read, and if the secret beside them can be neither read nor made.
     """
-    sealed = context.encode() + b"\0" + rows_digest(source)
-    return hmac.new(_secret(private_folder(source)), sealed, hashlib.sha256).hexdigest()
+    return sealed(source, context, rows_digest(source))
+
+
+def sealed(source: Path, context: str, digest: bytes) -> str:
+    """Return the seal of rows at `source` whose `rows_digest` is known (see `seal`)."""
+    content = context.encode() + b"\0" + digest
+    return hmac.new(_secret(private_folder(source)), content, hashlib.sha256).hexdigest()
 
 
 def rows_digest(source: Path) -> bytes:

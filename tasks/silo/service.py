@@ -19,8 +19,8 @@ from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Budget
-from fedbnsl.algorithms.privacy.private import Spender, private_solve
+from fedbnsl.algorithms.privacy.ledger import Overspent
+from fedbnsl.algorithms.privacy.private import Spender, bound, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Ring
@@ -29,12 +29,13 @@ from fedbnsl.algorithms.secure.session import Aborted
 from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 from .journal import Journal, journal_path
-from .ledger import FileLedger, ledger_path
+from .ledger import ledger_of
 from .open_run import OpenRun, open_run
 from .policy import ANYTHING, Policy
+from .private_folder import BadRecord
 from .rows import AnyDescribed, describe_rows, read_rows
 from .run_terms import RunTerms
-from .seal import seal
+from .seal import rows_digest, seal, sealed
 from .secure_sums import Question, SecureSums
 
 
@@ -57,13 +58,15 @@ class SiloService:
         self.name = name
         self._source = source
         self._policy = policy
-        self._ledger = FileLedger(ledger_path(source, name))
+        self._ledger = ledger_of(source, name)
         self._files = ExitStack()
         self._tables: dict[tuple[Any, ...], Any] = {}
         """the rows, by that part of a schema on which their columns and codes depend"""
         self._fitting: set[tuple[Any, ...]] = set()
         """what was found to fit masked sums, by what that depends on"""
         self._open_runs: dict[str, OpenRun] = {}
+        self._digest = b""
+        """of the rows that private runs have in memory"""
 
     def describe(self, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
         """Return what is public of the rows: their number, and of each column the kind of its cells and its labels.
@@ -109,14 +112,20 @@ class SiloService:
             )
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
-        """Return what the ledger says of a run, or of all runs, without the keys of the noise."""
-        return tuple(replace(charge, key=b"") for charge in self._ledger.charges(run_id))
+        """Return what the ledger says of a run, or of all runs on these rows: what was spent, and nothing of the rows.
+
+        Raises `BadInput` if the ledger knows less than the journal.
+        """
+        if journal_path(self._source, self.name).exists():
+            self._ledger.require(self._journal.charged())
+        return tuple(replace(charge, key=b"", binding="") for charge in self._ledger.charges(run_id))
 
     def finish(self, run_id: str) -> None:
-        """Forget a finished run, in memory and in the journal; its charges stay in the ledger."""
+        """Forget a finished run, in memory and in the journal; its charges stay in the ledger, their keys do not."""
         self._open_runs.pop(run_id, None)
         self._secure_sums.forget(run_id)
         self._journal.forget(run_id)
+        self._ledger.finish(run_id)
 
     def close(self) -> None:
         """Close the journal; the service cannot be used afterwards."""
@@ -143,22 +152,63 @@ class SiloService:
             raise SiloFailed(f"silo {self.name}, round {number}: {type(error).__name__}: {error}") from None
 
     def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
-        answered = self._journal.reply(terms.run_id, number)
+        binding = self._binding(terms, broadcast)
+        answered = self._journal.reply(terms.run_id, number, binding)
         if answered is not None:
             return answered
-        run = self._run_before(terms, number)
-        message = wire.decode(run.algorithm.broadcast_type, broadcast)
-        spender = Spender(terms.run_id, self.name, self._ledger, Budget(min(terms.budget, self._policy.total_epsilon)))
-        state, reply = private_solve(run.algorithm, run.schema, run.state, message, broadcast, number, spender)
-        packed = wire.encode(reply)
-        self._journal.commit(terms.run_id, number, packed, pack_state(run.algorithm, state))
+        spender = Spender(terms.run_id, self.name, self._ledger, binding, (terms.budget, self._policy.budget))
+        with self._untold(terms, number):
+            run = self._run_before(terms, number)
+            message = wire.decode(run.algorithm.broadcast_type, broadcast)
+            state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
+        packed, kept = wire.encode(reply), pack_state(run.algorithm, state)
+        charged = any(charge.number == number for charge in self._ledger.charges(terms.run_id))
+        self._journal.commit(terms.run_id, number, packed, kept, binding, charged=charged)
         self._open_runs[terms.run_id] = replace(run, number=number, state=state)
         return packed
+
+    @contextmanager
+    def _untold(self, terms: RunTerms, number: int) -> Iterator[None]:
+        """In a private run, tell only that a round failed: the reason may be a value that nobody paid for."""
+        try:
+            yield
+        except (Overspent, BadRecord, SiloFailed):
+            raise
+        except Exception:
+            if terms.algorithm().private is None:
+                raise
+            raise SiloFailed(
+                f"silo {self.name}, round {number}: its rows cannot be used, and a run with an ε tells no more: "
+                "`fedbnsl inspect` names what is wrong with them to who has them"
+            ) from None
+
+    def _binding(self, terms: RunTerms, broadcast: bytes) -> str:
+        """Return what stands for all that an answer depends on; in private runs, the rows are part of it.
+
+        A private run is answered only by a silo whose ledger knows all that its journal says was charged.
+        """
+        rows = ""
+        if terms.algorithm().private is not None:
+            self._ledger.require(self._journal.charged())
+            rows = self._rows_now(terms.run_id)
+        return bound(broadcast, terms.spec, terms.schema.in_order(), terms.seed, terms.declared, rows)
+
+    def _rows_now(self, run_id: str) -> str:
+        """Return the seal of the rows for a run; what was read from other rows is dropped, so that it is true of all.
+
+        Rows that change between the seal and their reading have another seal when the round is asked for again.
+        """
+        digest = rows_digest(self._source)
+        if digest != self._digest:
+            self._digest = digest
+            self._tables.clear()
+            self._open_runs.clear()
+        return sealed(self._source, f"run {run_id}", digest)
 
     def _summand(self, terms: RunTerms, number: int, question: Question) -> Ring:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
-        if not algorithm.whole_numbers:
+        if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
         reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
         units = None

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.noisy_chi_square import noisy_chi_square
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.statistics.count_tables import ReadTables, tables_for
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.terminal.privacy_plan import weakest_dependence
+from fedbnsl.flows.terminal.privacy_plan import forecast_of, weakest_dependence
 
 from .test_cli import run
 
@@ -34,6 +38,7 @@ def test_labels_have_a_plan(capsys, tmp_path):
         assert code == 0
     assert "take fed-pc" in said["5"]
     assert "fed-fci" in said["5"]
+    assert "the noise of fed-pc has 1.5 times the variance" in said["5"]
     assert "too few for this budget" in said["0.01"]
 
 
@@ -43,3 +48,19 @@ def test_a_learner_that_would_refuse_the_budget_is_said_to(capsys, tmp_path):
     assert code == 0
     assert out.count("refused: too few") == 3
     assert "too few for this budget" in out
+
+
+def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
+    """Eight silos' shares add up: what the plan says is what the sum then has."""
+    silos, rows = 8, 500
+    schema = Schema(("a", "b", "c"), {f"s{k}": rows for k in range(silos)})
+    found = forecast_of("secure-sum", secure_sum.plan, schema, 1.0, 1e-5)
+    settings = registry.specify("secure-sum", epsilon=1.0, delta=1e-5).settings
+    shares = secure_sum.plan(settings, schema)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, np.sqrt(float(shares.gram_variance / 2)), (4000, silos)).sum(axis=1)
+    unit, R = gram.units(np.ones(3)), gram.radius(np.ones(3), settings.clipping)
+    entries = np.zeros((4000, 6))
+    entries[:, 1] = noise
+    moments = [gram.covariance(one, unit, R, shares.bits, silos * rows)[0, 1] for one in entries]
+    assert np.std(moments) == pytest.approx(found.noise, rel=0.05)

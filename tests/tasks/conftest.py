@@ -1,12 +1,11 @@
 """Silos on the files of a folder, without Dask and Prefect."""
 
-import math
-
 import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.silo.policy import ANYTHING
 from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 
@@ -18,11 +17,11 @@ class Owners:
         self.data, self.files = read_folder(folder), silo_files(folder)
         self.services = {silo: SiloService(silo, path) for silo, path in self.files.items()}
 
-    def restart(self, silos=None, budget=math.inf):
+    def restart(self, silos=None, policy=ANYTHING):
         """Replace the services of `silos` (all), as if their machines had crashed: what was in memory is lost."""
         for silo in silos or self.files:
             self.services[silo].close()
-            self.services[silo] = SiloService(silo, self.files[silo], budget)
+            self.services[silo] = SiloService(silo, self.files[silo], policy)
 
     def close(self):
         for service in self.services.values():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.promise import Charge, Cost, Promise, Release, ReplaceOne
-from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, MemoryLedger, Overspent, spent
+from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, MemoryLedger, Overspent, decide, spent
 from fedbnsl.algorithms.privacy.zcdp import budget
 
 DELTA = 1e-6
@@ -17,9 +17,10 @@ def promise(epsilon=1.0, broken=""):
     return Promise(epsilon, DELTA, budget(epsilon, DELTA, ReplaceOne), "from everyone", broken)
 
 
-def request(number, rho, run="run", digest="broadcast", limit=math.inf, **promised):
+def request(number, rho, run="run", binding="broadcast", limit=math.inf, **promised):
     release = Release("a number", Cost(rho, ReplaceOne))
-    return ChargeRequest(run, number, digest, (release,), promise(**promised), Budget(limit))
+    budgets = (Budget(limit, DELTA),)
+    return ChargeRequest(run, number, binding, (release,), promise(**promised), 1000, DELTA, budgets)
 
 
 @given(st.lists(costs, min_size=1, max_size=30))
@@ -55,7 +56,7 @@ def test_the_same_round_for_another_broadcast_is_refused():
     ledger = MemoryLedger()
     ledger.reserve(request(1, 0.001), b"key")
     with pytest.raises(Overspent, match="round 1 of run run was charged for another broadcast"):
-        ledger.reserve(request(1, 0.001, digest="another"), b"key")
+        ledger.reserve(request(1, 0.001, binding="another"), b"key")
     assert len(ledger.charges()) == 1
 
 
@@ -63,7 +64,9 @@ def test_a_refusal_names_round_and_figures():
     ledger = MemoryLedger()
     with pytest.raises(Overspent, match=r"round 7 would bring .* ρ = 5, above the 0\.0\d+ that its ε = 1 allows"):
         ledger.reserve(request(7, 5.0), b"key")
-    with pytest.raises(Overspent, match=r"all runs on these rows come to ε = 1, above the budget of 0\.2"):
+    with pytest.raises(
+        Overspent, match=r"all runs on these rows come to ε = 1 at the budget's δ = 1e-06, above the budget of 0\.2"
+    ):
         ledger.reserve(request(7, 0.01, limit=0.2), b"key")
 
 
@@ -79,7 +82,7 @@ def test_a_broken_promise_costs_everything():
     ledger = MemoryLedger()
     ledger.reserve(request(1, 0.01, broken="its noise is drawn from a known seed"), b"key")
     assert spent(ledger.charges(), DELTA) == math.inf
-    with pytest.raises(Overspent, match="ε = inf, above the budget of 100"):
+    with pytest.raises(Overspent, match=r"ε = inf at .* above the budget of 100"):
         ledger.reserve(request(1, 1e-9, run="another", limit=100.0), b"key")
 
 
@@ -97,10 +100,73 @@ def test_more_is_never_less(one, other):
 
 def without_a_check(charges, request, key):
     """Mutant: a ledger that writes down but never refuses."""
-    return Charge(request.run, request.number, request.digest, "", request.cost.rho, DELTA, "", key)
+    return Charge(request.run, request.number, request.binding, "", request.cost.rho, DELTA, "", key)
 
 
 def test_a_ledger_that_never_refuses_is_caught(monkeypatch):
     monkeypatch.setattr("fedbnsl.algorithms.privacy.ledger.decide", without_a_check)
     with pytest.raises(AssertionError):
         test_a_run_never_spends_more_than_it_promised_and_stops_only_when_it_would.hypothesis.inner_test([0.2, 0.2])
+
+
+class TestBudget:
+    """A budget has a δ of its own and is compared in ρ, so that the δ of a run buys nothing."""
+
+    ROWS = 1000
+
+    def asked(self, epsilon, delta, *budgets, usual=DELTA):
+        made = Promise(epsilon, delta, budget(epsilon, delta, ReplaceOne), "from everyone")
+        release = (Release("a number", Cost(1e-9, ReplaceOne)),)
+        return ChargeRequest("run", 1, "binding", release, made, self.ROWS, usual, budgets)
+
+    def test_a_large_delta_does_not_make_it_larger(self):
+        ledger = MemoryLedger()
+        with pytest.raises(Overspent, match=r"run's δ = 0\.99 is above the 1e-06 that the budget allows"):
+            ledger.reserve(self.asked(0.99, 0.99, Budget(1.0)), b"key")
+        with pytest.raises(Overspent, match=r"ε = \d\d\.\d+ at the budget's δ = 1e-06, above the budget of 1:"):
+            ledger.reserve(self.asked(0.99, 0.99, Budget(1.0), usual=0.99), b"key")
+        assert ledger.charges() == ()
+
+    def test_its_own_delta_is_one_over_the_rows_squared(self):
+        assert Budget(1.0).cost(1000) == Budget(1.0, 1e-6).cost(7)
+        MemoryLedger().reserve(self.asked(1.0, 1e-6, Budget(1.0)), b"key")
+        with pytest.raises(Overspent, match="above the budget of 1"):
+            MemoryLedger().reserve(self.asked(1.0, 1e-5, Budget(1.0), usual=1e-5), b"key")
+
+    def test_a_run_with_a_larger_delta_is_refused_however_little_it_costs(self):
+        with pytest.raises(Overspent, match=r"δ = 1e-05 is above the 1e-06 that the budget allows"):
+            MemoryLedger().reserve(self.asked(1e-3, 1e-5, Budget(10.0, 1e-6), usual=1e-5), b"key")
+        MemoryLedger().reserve(self.asked(1e-3, 1e-5, Budget(10.0), usual=1e-5), b"key")
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_the_smaller_of_two_holds(self, order):
+        budgets = (Budget(5.0, DELTA), Budget(0.5, DELTA))[::order]
+        with pytest.raises(Overspent, match=r"above the budget of 0\.5"):
+            MemoryLedger().reserve(self.asked(1.0, DELTA, *budgets), b"key")
+
+    @given(st.floats(1e-3, 50), st.integers(2, 10**6))
+    def test_what_it_allows_is_within_it(self, limit, rows):
+        allowed = Budget(limit).cost(rows)
+        charge = Charge("run", 1, "", "", allowed.rho, DELTA, "", b"")
+        assert 0.999 * limit < spent([charge], 1 / rows**2) <= limit
+
+    @pytest.mark.parametrize("wrong", [(0.0, 0.0), (-1.0, 0.0), (math.nan, 0.0), (1.0, 1.0), (1.0, -0.1)])
+    def test_what_means_nothing_is_refused(self, wrong):
+        with pytest.raises(ValueError, match="of the budget is"):
+            Budget(*wrong)
+
+
+def test_charges_elsewhere_count_and_are_not_repeated():
+    made = decide((), request(1, 0.02), b"key")
+    with pytest.raises(Overspent, match="above the budget"):
+        decide((), request(1, 0.02, limit=1.2), b"other", elsewhere=(made,))
+    assert decide((), request(1, 0.02, limit=2.0), b"other", elsewhere=(made,)).key == b"other"
+
+
+def test_a_finished_round_is_not_repeated():
+    ledger = MemoryLedger()
+    ledger.reserve(request(1, 0.01), b"key")
+    ledger.finish("run")
+    with pytest.raises(Overspent, match="round 1 of run run is over, and its noise erased"):
+        ledger.reserve(request(1, 0.01), b"key")
+    assert [charge.rho for charge in ledger.charges()] == [0.01]

@@ -40,7 +40,7 @@ def test_the_first_float_too_large_for_so_many_summands_is_refused(silos: int, s
     assert int(largest) * silos < 2**63 <= int(np.nextafter(limit, np.inf)) * silos
     assert ring.decode_fixed(ring.encode_fixed(np.array([sign * largest]), silos, 0), 0) == sign * largest
     for value in (limit, np.nextafter(limit, np.inf)):
-        with pytest.raises(BadInput, match="entry 1 is"):
+        with pytest.raises(BadInput, match="entry 1 is out of range"):
             ring.encode_fixed(np.array([0.0, sign * value]), silos, 0)
 
 
@@ -49,17 +49,20 @@ def test_the_first_integer_too_large_for_so_many_summands_is_refused(silos: int)
     most = (2**63 - 1) // silos
     ring.encode_integers(np.array([most, -most]), silos)
     for value in [most + 1] * (silos > 1) + [-most - 1]:
-        with pytest.raises(BadInput, match=f"entry 0 is {value}: its size must be at most {most}.* {silos} cannot"):
+        with pytest.raises(BadInput, match=f"entry 0 is out of range: its size must be at most {most}, .* {silos} c"):
             ring.encode_integers(np.array([value]), silos)
-    with pytest.raises(BadInput, match=f"entry 0 is {2**64 - 1}"):
+    with pytest.raises(BadInput, match="entry 0 is out of range"):
         ring.encode_integers(np.array([2**64 - 1], dtype=np.uint64), silos)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e19])
-def test_what_is_no_number_of_the_range_is_named_with_its_label(value: float) -> None:
-    with pytest.raises(BadInput, match=r"entry 2 \(Raf→Mek\) is .*below 2.68435e\+08") as refusal:
+def test_what_is_no_number_of_the_range_is_named_by_its_label_and_not_by_its_value(value: float) -> None:
+    """The message reaches the coordinator, from whom the masks are to hide the value."""
+    with pytest.raises(BadInput) as refusal:
         ring.encode_fixed(np.array([0.0, 1.0, value]), 8, labels=["a", "b", "Raf→Mek"])
-    assert str(value) in str(refusal.value)
+    assert str(refusal.value) == (
+        "entry 2 (Raf→Mek) is out of range: its size must be below 2.68435e+08, so that a sum of 8 cannot overflow"
+    )
 
 
 def test_numbers_of_the_wrong_kind_are_refused() -> None:
@@ -85,7 +88,7 @@ def test_gathering_and_scattering_on_public_positions_are_inverse(length: int, s
 @pytest.mark.parametrize("value", [0.5, -1e-300, np.nan])
 def test_an_entry_outside_the_public_positions_is_refused(value: float) -> None:
     dense = np.array([1.0, 0.0, value, 2.0])
-    with pytest.raises(BadInput, match=r"entry 2 \(c\) is .*only 2 other"):
+    with pytest.raises(BadInput, match=r"entry 2 \(c\) is not 0: only 2 other"):
         ring.gather(dense, np.array([0, 3]), labels=["a", "b", "c", "d"])
 
 

@@ -1,7 +1,6 @@
 """Every fault of a folder is one line that names file, line or row, column and value."""
 
 import gzip
-import json
 
 import pandas as pd
 import pytest
@@ -219,11 +218,8 @@ def test_files_that_are_not_those_that_were_made(tmp_path):
     folder = tmp_path / "set"
     write_folder(folder, homogeneous(2, 2, 3, seed=1))
     remedy = "if that is meant, delete 'checksums' from about.json"
-    was = json.loads((folder / "about.json").read_text())["checksums"]["silo-2.csv"]
     (folder / "silo-2.csv").write_text("x1,x2\n1,2\n3,5\n")
-    found = message_of(folder)
-    assert found.startswith("silo-2.csv: changed since about.json was written (sha256 ")
-    assert found.endswith(f"not {was[:8]}…); {remedy}")
+    assert message_of(folder) == f"silo-2.csv: changed since about.json was written; {remedy}"
     (folder / "silo-2.csv").unlink()
     assert message_of(folder) == f"silo-2.csv: no such file, but about.json names it; {remedy}"
     assert message_of(folder, read_schema) == f"silo-2.csv: no such file, but about.json names it; {remedy}"

@@ -13,31 +13,31 @@ from fedbnsl.tasks.silo.journal import Journal, Standing, journal_path
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
         assert journal.standing("run") == Standing()
-        assert journal.reply("run", 1) is None
-        journal.commit("run", 1, b"reply 1", b"state 1")
-        journal.commit("run", 2, b"reply 2", b"state 2")
-        assert journal.reply("run", 1) == b"reply 1"
+        assert journal.reply("run", 1, "b") is None
+        journal.commit("run", 1, b"reply 1", b"state 1", "b")
+        journal.commit("run", 2, b"reply 2", b"state 2", "b")
+        assert journal.reply("run", 1, "b") == b"reply 1"
         assert journal.standing("run") == Standing(2, b"state 2")
 
 
 def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        journal.commit("one", 1, b"r1", b"s1")
-        journal.commit("other", 1, b"r2", b"s2")
+        journal.commit("one", 1, b"r1", b"s1", "b")
+        journal.commit("other", 1, b"r2", b"s2", "b")
         journal.forget("one")
         assert journal.standing("one") == Standing()
-        assert journal.reply("one", 1) is None
-        assert journal.reply("other", 1) == b"r2"
+        assert journal.reply("one", 1, "b") is None
+        assert journal.reply("other", 1, "b") == b"r2"
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_round_that_does_not_follow_is_refused_and_changes_nothing(tmp_path, number):
     with Journal(tmp_path / "a.sqlite") as journal:
-        journal.commit("run", 1, b"reply 1", b"state 1")
+        journal.commit("run", 1, b"reply 1", b"state 1", "b")
         with pytest.raises(ValueError, match="cannot follow round 1"):
-            journal.commit("run", number, b"other", b"other")
+            journal.commit("run", number, b"other", b"other", "b")
         assert journal.standing("run") == Standing(1, b"state 1")
-        assert journal.reply("run", 1) == b"reply 1"
+        assert journal.reply("run", 1, "b") == b"reply 1"
 
 
 def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
@@ -45,7 +45,7 @@ def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
     writer = (
         "import sys; from pathlib import Path; from fedbnsl.tasks.silo.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]))\n"
-        "for number in range(1, 10**9): journal.commit('run', number, b'%d' % number * 9999, b'%d' % number)"
+        "for number in range(1, 10**9): journal.commit('run', number, b'%d' % number * 9999, b'%d' % number, 'b')"
     )
     child = subprocess.Popen([sys.executable, "-c", writer, str(path)])
     deadline = time.monotonic() + 60
@@ -61,18 +61,18 @@ def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
         standing = journal.standing("run")
         assert standing.number >= 5
         assert standing.state == b"%d" % standing.number
-        assert journal.reply("run", standing.number) == b"%d" % standing.number * 9999
-        assert journal.reply("run", standing.number + 1) is None
-        journal.commit("run", standing.number + 1, b"", b"")
+        assert journal.reply("run", standing.number, "b") == b"%d" % standing.number * 9999
+        assert journal.reply("run", standing.number + 1, "b") is None
+        journal.commit("run", standing.number + 1, b"", b"", "b")
 
 
 def test_a_round_costs_little_cpu(tmp_path):
     state = bytes(6400)
     with Journal(tmp_path / "a.sqlite") as journal:
-        journal.commit("run", 1, state, state)
+        journal.commit("run", 1, state, state, "b")
         start = time.process_time()
         for number in range(2, 102):
-            journal.commit("run", number, state, state)
+            journal.commit("run", number, state, state, "b")
         assert (time.process_time() - start) / 100 < 0.002
 
 

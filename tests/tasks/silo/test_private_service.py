@@ -1,6 +1,5 @@
 """A silo with private replies: what is charged, what is repeated, what is refused."""
 
-import math
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from fedbnsl.algorithms.privacy.zcdp import budget
 from fedbnsl.tasks.silo import service as service_module
 from fedbnsl.tasks.silo.journal import Journal
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_path
+from fedbnsl.tasks.silo.policy import Policy
 from fedbnsl.tasks.silo.service import SiloFailed
 
 
@@ -66,7 +66,7 @@ def test_a_crash_between_charge_and_reply_repeats_the_noise_and_not_the_charge(o
 
     monkeypatch.setattr(service_module, "private_solve", noted)
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "commit", lambda *args: (_ for _ in ()).throw(OSError("the machine went down")))
+        patch.setattr(Journal, "commit", lambda *args, **more: (_ for _ in ()).throw(OSError("the machine went down")))
         with pytest.raises(SiloFailed, match="went down"):
             silo().solve(terms, 1, asked[0])
     assert len(silo().charges("run")) == 1  # the failed attempt is charged
@@ -78,11 +78,11 @@ def test_a_crash_between_charge_and_reply_repeats_the_noise_and_not_the_charge(o
 
 def test_a_reserved_round_answers_no_other_broadcast(owners, silo, terms, asked, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "commit", lambda *args: (_ for _ in ()).throw(OSError("the machine went down")))
+        patch.setattr(Journal, "commit", lambda *args, **more: (_ for _ in ()).throw(OSError("the machine went down")))
         with pytest.raises(SiloFailed):
             silo().solve(terms, 1, asked[0])
     owners.restart()
-    with pytest.raises(Overspent, match="charged for another broadcast"):
+    with pytest.raises(Overspent, match="charged for another broadcast, other settings or other rows"):
         silo().solve(terms, 1, asked[1])
 
 
@@ -105,11 +105,11 @@ def test_asking_for_more_than_was_promised_is_refused(owners, silo, terms, asked
 
 
 def test_the_owners_budget_counts_whatever_the_coordinator_says(owners, silo, terms, asked):
-    owners.restart(budget=5.0)
+    owners.restart(policy=Policy(total_epsilon=5.0))
     for number, broadcast in enumerate(asked, 1):
         silo().solve(terms, number, broadcast)
     spec = registry.pack(registry.specify("dp-covariance", {"epsilon": 20.0}))
-    generous = replace(terms, run_id="another", spec=spec, budget=100.0)
+    generous = replace(terms, run_id="another", spec=spec, budget=Budget(100.0))
     with pytest.raises(Overspent, match="above the budget of 5"):
         silo().solve(generous, 1, asked[0])
     assert len(silo().charges("another")) == 0
@@ -135,9 +135,7 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(owners, silo, terms, a
 
 def request(number, run="run", rho=0.01):
     promise = Promise(1.0, 1e-6, budget(1.0, 1e-6, ReplaceOne), "from everyone")
-    return ChargeRequest(
-        run, number, "digest", (Release("a number", Cost(rho, ReplaceOne)),), promise, Budget(math.inf)
-    )
+    return ChargeRequest(run, number, "binding", (Release("a number", Cost(rho, ReplaceOne)),), promise, 1000, 1e-6)
 
 
 SPENDER = """

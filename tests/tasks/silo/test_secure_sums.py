@@ -7,6 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.session import Aborted, Refused
@@ -137,3 +138,15 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
     one.finish("run")
     with pytest.raises(Refused, match="silo-1 refuses to share: it has advertised no keys"):
         one.secure_answer(terms, 1, question)
+
+
+def test_a_column_that_does_not_fit_the_sum_is_refused_at_the_silo(owners):
+    """Rounded to 2⁻³² or wrapped around, it would be summed up to something wrong without a word."""
+    path = owners.files["silo-2"]
+    table = owners.data.tables["silo-2"] * [1.0, 1e-6, 1.0, 1.0, 1.0]
+    rows = "\n".join(",".join(map(repr, row)) for row in table.tolist())
+    path.write_text(",".join(owners.data.schema.variables) + "\n" + rows + "\n")
+    owners.restart()
+    name = owners.data.schema.variables[1]
+    with pytest.raises(BadInput, match=f"silo silo-2, column '{name}': its mean square does not fit the fixed-point"):
+        exchange(owners, owners.terms("fed-sparse"))

@@ -8,6 +8,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.folder.declared import Declared, Reading
 from fedbnsl.data.folder.profile import ColumnProfile, Profile
 from fedbnsl.tasks.silo.method_call import MethodCall
@@ -58,12 +59,29 @@ def test_it_gives_what_the_same_silos_give_in_process_also_after_a_crash(owners,
 def test_a_repeated_call_is_answered_from_the_journal_and_changes_nothing(owners, terms, broadcast):
     silo = owners.services["silo-1"]
     first, second = (silo.solve(terms, number, broadcast) for number in (1, 2))
-    other = b"not even a broadcast"
-    assert silo.solve(terms, 1, other) == first
+    assert silo.solve(terms, 1, broadcast) == first
     owners.restart()
     silo = owners.services["silo-1"]
-    assert silo.solve(terms, 1, other) == first
-    assert silo.solve(terms, 2, other) == second
+    assert silo.solve(terms, 1, broadcast) == first
+    assert silo.solve(terms, 2, broadcast) == second
+
+
+def test_a_finished_round_answers_nothing_else(owners, terms, broadcast):
+    """The reply to another question, or under other settings, would be taken for the answer to this one."""
+    silo = owners.services["silo-1"]
+    first = silo.solve(terms, 1, broadcast)
+    spec = registry.pack(registry.specify("fed-sparse", {"l1": 0.5}))
+    rows = dict(terms.schema.rows, **{"silo-2": 7})
+    others = (
+        (terms, b"not even a broadcast"),
+        (replace(terms, spec=spec), broadcast),
+        (replace(terms, schema=replace(terms.schema, rows=rows)), broadcast),
+        (replace(terms, seed=terms.seed + 1), broadcast),
+    )
+    for asked, message in others:
+        with pytest.raises(BadInput, match="round 1 of run run was answered to another broadcast"):
+            silo.solve(asked, 1, message)
+    assert silo.solve(replace(terms, budget=Budget(3.0)), 1, broadcast) == first
 
 
 def test_a_round_too_early_is_refused_with_the_name_of_the_silo(owners, terms, broadcast):
@@ -118,7 +136,7 @@ def test_two_silos_of_one_process_share_nothing(owners, terms, broadcast):
     one.close()
     reply = two.solve(terms, 2, broadcast)
     owners.restart()
-    assert owners.services["silo-2"].solve(terms, 2, b"any") == reply
+    assert owners.services["silo-2"].solve(terms, 2, broadcast) == reply
     with pytest.raises(SiloFailed, match="silo-1 is at round 0"):
         owners.services["silo-1"].solve(terms, 2, broadcast)
 
@@ -134,5 +152,5 @@ def test_two_silos_of_one_name_share_nothing(owners, hosted, terms, broadcast):
 
 @pytest.mark.parametrize("method", ["close", "_solve", "__init__", "no_such_method"])
 def test_a_coordinator_may_call_only_what_is_meant_for_it(owners, method):
-    with pytest.raises(ValueError, match=f"may not call '{method}' of a silo: only describe, solve, "):
+    with pytest.raises(ValueError, match=f"may not call '{method}' of a silo: only describe, admit, "):
         MethodCall(method).on(owners.services["silo-1"])

@@ -1,0 +1,41 @@
+"""The noise of private steps is that which is paid for, and no two releases share it."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
+from fedbnsl.algorithms.dp_fed_sparse import private_pgcd
+from fedbnsl.algorithms.dp_fed_sparse.clipping import huber
+from fedbnsl.algorithms.dp_fed_sparse.private_pgcd import PrivateProblem, dp_pgcd, residuals
+from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair
+
+D, ROWS, RUNS = 2, 50, 300
+ONES = np.ones(D)
+ALLOWED = np.array([[False, True], [False, False]])
+
+
+def one_step(noise, key):
+    """Return B_01 after a step on zeros, whose gradient is all noise, in units of its sensitivity."""
+    clip = huber(0.7 * ONES, 0.7 * ONES, ONES, ONES)
+    problem = PrivateProblem(np.zeros((D, D)), 0 * ONES, ONES, 0 * ONES, ALLOWED, np.zeros((D, D)), clip, ONES)
+    table = np.zeros((ROWS, D))
+    B = dp_pgcd(problem, table, residuals(table, problem.start), noise, 1, 1.0, key)
+    return B[0, 1] / (2 * clip.reach[0, 1] / ROWS)
+
+
+@pytest.mark.parametrize("noise", [GumbelGaussian(Cost(0.1, ReplaceOne), Cost(0.2, ReplaceOne)), LaplacePair(0.5)])
+def test_a_gradient_has_as_much_noise_as_is_charged(noise):
+    drawn = np.array([one_step(noise, k.to_bytes(32, "big")) for k in range(RUNS)])
+    assert abs(drawn.mean()) < 4 * noise.deviation / RUNS**0.5
+    assert drawn.std() == pytest.approx(noise.deviation, rel=0.2)
+    if isinstance(noise, GumbelGaussian):
+        assert noise.deviation**2 >= 1 / (2 * noise.step.rho)
+
+
+def test_choices_and_gradients_have_keys_of_their_own(monkeypatch):
+    """Under one key, who knows the choices would know something of the noise in the gradients."""
+    keys, real = [], private_pgcd.Bits
+    monkeypatch.setattr(private_pgcd, "Bits", lambda key: keys.append(key) or real(key))
+    one_step(GumbelGaussian(Cost(0.1, ReplaceOne), Cost(0.2, ReplaceOne)), bytes(32))
+    assert len(keys) == len(set(keys)) == 2
+    assert bytes(32) not in keys
