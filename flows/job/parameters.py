@@ -33,10 +33,10 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
     chosen = extension(structure)
     if chosen.dag is None:
         return Parameters(None, chosen.how)
-    if algorithm.private is not None:
-        return _by_product(algorithm, last.server, structure)
     if last.outcome == "silo lost":
         return Parameters(None, "a silo was lost before the run had ended")
+    if algorithm.private is not None:
+        return _by_product(algorithm, last.server, structure)
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
     if session.schema.kind == "mixed":

@@ -1,0 +1,141 @@
+"""What an owner allows is all that its silo does, whoever asks and however often."""
+
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy, policy_of
+from fedbnsl.tasks.silo.secure_sums import Question
+
+SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
+"""the rows of the other silo are not those that this owner's limits are about"""
+
+
+def spec(name, epsilon=None, delta=None, **params):
+    return registry.specify(name, params, epsilon, delta)
+
+
+ALLOWED = {
+    "anything": (ANYTHING, spec("fed-sparse"), False),
+    "an algorithm by name": (Policy(algorithms=("fed-sparse",)), spec("fed-sparse"), False),
+    "a step, where algorithms are named": (
+        Policy(algorithms=("fed-sparse",)),
+        AlgorithmSpec("diagnosis", Diagnosis()),
+        False,
+    ),
+    "an ε within the limit": (Policy(epsilon=1.0), spec("secure-sum", 1.0), True),
+    "as many rows as are needed": (Policy(rows=100), spec("fed-sparse"), False),
+    "as many silos as are needed": (Policy(silos=2), spec("fed-sparse"), True),
+    "masks": (Policy(masked=True), spec("fed-sparse"), True),
+}
+REFUSED = {
+    "another algorithm": (Policy(algorithms=("secure-sum",)), spec("fed-sparse"), False, "allowed are secure-sum"),
+    "a step": (
+        Policy(steps=("regressions",)),
+        AlgorithmSpec("diagnosis", Diagnosis()),
+        False,
+        "diagnosis is none of the steps that are allowed, regressions",
+    ),
+    "a wrapper": (
+        Policy(steps=()),
+        spec("fed-sparse").wrapped("bootstrap", None),
+        False,
+        "bootstrap is none of the steps that are allowed, which are none",
+    ),
+    "no ε": (Policy(epsilon=1.0), spec("fed-sparse"), False, "promises no ε, and ε is 1 at most"),
+    "a broken promise": (Policy(epsilon=1.0), spec("secure-sum", 1.0, insecure_seed=1), True, "promises no ε"),
+    "too large an ε": (Policy(epsilon=1.0), spec("secure-sum", 1.5), True, "its ε is"),
+    "an ε that is small at a large δ only": (
+        Policy(epsilon=1.0),
+        spec("secure-sum", 0.99, 0.9),
+        True,
+        r"at the owner's δ = 0\.0001, 1 at most",
+    ),
+    "too few rows": (Policy(rows=101), spec("fed-sparse"), False, "101 rows or more, and this silo has 100"),
+    "too few silos": (Policy(silos=3), spec("fed-sparse"), True, "a secure sum is over 2 silos, 3 at least"),
+    "plain replies": (Policy(masked=True), spec("fed-sparse"), False, "behind masks only"),
+}
+
+
+@pytest.mark.parametrize(("policy", "asked", "masked"), ALLOWED.values(), ids=ALLOWED)
+def test_what_is_allowed(policy, asked, masked):
+    policy.check("clinic", asked, SCHEMA, behind_masks=masked)
+
+
+@pytest.mark.parametrize(("policy", "asked", "masked", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_in_one_line(policy, asked, masked, reason):
+    with pytest.raises(
+        NotAllowed, match=rf"silo clinic: its owner's policy refuses {asked.name}: .*{reason}"
+    ) as refusal:
+        policy.check("clinic", asked, SCHEMA, behind_masks=masked)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_sum_over_the_survivors_is_one_over_enough_silos():
+    Policy(silos=3).check_sum("clinic", 3)
+    with pytest.raises(NotAllowed, match="a sum over 2 silos, 3 at least"):
+        Policy(silos=3).check_sum("clinic", 2)
+
+
+MISWRITTEN = {
+    "an unknown key": ({"algoritms": ["fed-pc"]}, "there is no 'algoritms'"),
+    "an unknown algorithm": ({"algorithms": ["fed-pcc"]}, "algorithms names 'fed-pcc'"),
+    "an unknown step": ({"steps": ["fed-pc"]}, "steps names 'fed-pc'"),
+    "a name instead of a list": ({"algorithms": "fed-pc"}, "give a list"),
+    "a limit of nothing": ({"epsilon": 0}, "epsilon is 0"),
+    "a limit that is no number": ({"epsilon": float("nan")}, "epsilon is nan"),
+    "a word for a number": ({"total_epsilon": "3"}, "give a number"),
+    "a delta of one": ({"delta": 1.0}, "delta is 1"),
+    "half a silo": ({"silos": 2.5}, "give a whole number"),
+    "no rows": ({"rows": 0}, "rows is 0"),
+    "yes for true": ({"masked": "yes"}, "give true or false"),
+}
+
+
+@pytest.mark.parametrize(("said", "reason"), MISWRITTEN.values(), ids=MISWRITTEN)
+def test_a_policy_that_is_miswritten_is_refused(said, reason):
+    with pytest.raises(BadInput, match=f"policy: .*{reason}"):
+        policy_of(said)
+
+
+def test_a_policy_is_what_was_written():
+    said = {
+        "algorithms": ["fed-pc"],
+        "steps": [],
+        "epsilon": 1,
+        "total_epsilon": 3.0,
+        "delta": 1e-8,
+        "silos": 3,
+        "rows": 9,
+    }
+    assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9)
+    assert policy_of({}) == ANYTHING
+
+
+def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_refused(hosted):
+    owners = hosted()
+    owners.restart(policy=Policy(masked=True, algorithms=("secure-sum",)))
+    silo, terms = owners.services["silo-1"], owners.terms("secure-sum")
+    silo.admit(terms, True)
+    with pytest.raises(NotAllowed, match="behind masks only"):
+        silo.solve(terms, 1, b"")
+    for ask in (lambda other: silo.admit(other, True), lambda other: silo.secure_answer(other, 1, QUESTION)):
+        with pytest.raises(NotAllowed, match="allowed are secure-sum"):
+            ask(owners.terms("fed-sparse"))
+    assert not list(owners.files["silo-1"].parent.glob(".fedbnsl/*"))
+
+
+def test_the_silo_unmasks_no_sum_over_too_few(hosted):
+    owners = hosted()
+    owners.restart(policy=Policy(silos=3))
+    with pytest.raises(NotAllowed, match="a sum over 2 silos, 3 at least"):
+        owners.services["silo-1"].secure_answer(
+            owners.terms("secure-sum"), 1, Question("unmask", wire.encode(("silo-1", "silo-2")))
+        )
+
+
+QUESTION = Question("advertise", b"")

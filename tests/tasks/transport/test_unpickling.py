@@ -1,0 +1,79 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.promise import Charge
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.servers.processes import free_port
+from fedbnsl.tasks.silo.method_call import MethodCall
+from fedbnsl.tasks.silo.rows import Described
+from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.secure_sums import Question
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.hosting import Raised
+from fedbnsl.tasks.transport.unpickling import ForeignObject, loads
+
+TERMS = RunTerms("run", registry.pack(registry.specify("fed-pc")), Schema(("a", "b"), {"one": 10, "two": 20}), 3)
+MESSAGES = [
+    TERMS,
+    MethodCall("solve", (TERMS, 1, b"broadcast")),
+    Question("mask", b"message", b"broadcast"),
+    Raised(BadInput, ("no such column",)),
+    Raised(ValueError, ("no",)),
+    (Charge("run", 1, "", "a count", 0.5, 1e-6, "", b""),),
+    {"one": np.arange(6.0).reshape(2, 3), "two": np.float64(2.5), "three": {1, 2}},
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_what_a_federation_sends_arrives(message):
+    assert repr(loads(pickle.dumps(message))) == repr(message)
+
+
+def test_what_a_silo_says_of_its_rows_arrives(hosted):
+    described = hosted(rows=20).services["silo-1"].describe()
+    assert isinstance(described, Described)
+    assert loads(pickle.dumps(described)) == described
+
+
+class Call:
+    """Something that a pickle calls when it is read."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+FOREIGN = {
+    "a program": Call(__import__("os").system, "true"),
+    "code": Call(eval, "1"),
+    "an import": Call(__import__, "os"),
+    "a function of ours": Call(free_port, 0),
+    "a class of ours that does something": Call(SiloService, "one", "rows.csv"),
+    "an attribute of what may be named": b"cfedbnsl.tasks.silo.method_call\nMethodCall.on\n.",
+    "a file": Call(open, "/dev/null"),
+}
+
+
+@pytest.mark.parametrize("message", FOREIGN.values(), ids=FOREIGN)
+def test_what_would_run_code_is_refused_before_it_is_called(message):
+    with pytest.raises(ForeignObject, match="which no message of a federation may hold"):
+        loads(message if isinstance(message, bytes) else pickle.dumps(message))
+
+
+def test_a_traceback_becomes_nothing():
+    import tblib.pickling_support
+
+    tblib.pickling_support.install()
+    try:
+        raise ValueError("said")
+    except ValueError as error:
+        packed = pickle.dumps(error)
+    assert b"test_unpickling" in packed
+    read = loads(packed)
+    assert (type(read), str(read), read.__traceback__) == (ValueError, "said", None)
