@@ -115,7 +115,7 @@ def test_the_owners_budget_counts_whatever_the_coordinator_says(owners, silo, te
 
 
 def test_the_coordinators_budget_counts_as_well(owners, silo, terms, asked):
-    with pytest.raises(Overspent, match="all runs on these rows come to ε = 4 at .*, above the budget of 3"):
+    with pytest.raises(Overspent, match=r"all runs on these rows come to ε = 4 at .*, above the budget of 3"):
         silo().solve(replace(terms, budget=Budget(3.0)), 1, asked[0])
     assert silo().charges() == ()
 
