@@ -71,8 +71,8 @@ def test_the_journals_are_empty_afterwards(followed, example):
 
     for silo in ("silo-1", "silo-2", "silo-3"):
         with Journal(example / ".fedbnsl" / f"{silo}.sqlite") as journal:
-            assert journal._db.execute("SELECT COUNT(*) FROM replies").fetchone() == (0,)
-            assert journal._db.execute("SELECT COUNT(*) FROM states").fetchone() == (0,)
+            assert journal._db.execute("SELECT COUNT(*) FROM answers").fetchone() == (0,)
+            assert journal._db.execute("SELECT COUNT(*) FROM standings").fetchone() == (0,)
 
 
 def flow_run_of(client, name):

@@ -22,6 +22,7 @@ from fedbnsl.data.networks.surrogate import surrogate
 from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 from fedbnsl.flows.cli.main import command, main
+from fedbnsl.flows.job.reading import reading_of
 from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSettings
 from fedbnsl.flows.options.prepare import KINDS
 
@@ -190,3 +191,17 @@ def test_heterogeneous_data_are_twenty_silos_of_fifty_rows(capsys, tmp_path):
         main(["prepare", "heterogeneous", str(tmp_path / "made"), "--variables", "4"])
     assert "20 silos, 1000 rows, 4 variables" in capsys.readouterr().out
     assert set(prepare_api("heterogeneous", variables=4).schema.rows.values()) == {50}
+
+
+@pytest.mark.parametrize(
+    ("options", "private"),
+    [
+        ({"epsilon": 1.0}, True),
+        ({"algorithm": "secure-sum", "params": {"epsilon": 1.0}}, True),
+        ({"algorithm": "dp-covariance"}, True),
+        ({"algorithm": "secure-sum"}, False),
+        ({}, False),
+    ],
+)
+def test_a_private_algorithm_is_read_privately_however_it_is_asked_for(options, private):
+    assert reading_of(LearnOptions(**options)).private is private

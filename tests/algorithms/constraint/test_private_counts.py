@@ -4,6 +4,7 @@ import math
 import secrets
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import private_counts
-from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, most_exchanges, releases
+from fedbnsl.algorithms.constraint.evidence import private_counts as evidence_of_counts
+from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, bounded, most_exchanges, plan_of, releases
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
@@ -247,3 +249,26 @@ def test_settings_that_do_not_go_together_are_refused(params, message):
 def test_continuous_data_are_refused(drawing, dealing):
     with pytest.raises(BadInput, match="parameter epsilon is for count tables, the data are continuous"):
         algorithm().open_server(dealing(drawing(4, 60, 0), [np.arange(60)], "continuous").schema)
+
+
+def test_the_tests_allow_for_the_noise_of_all_silos(drawing, dealing):
+    """The χ² tests look at the sum of five shares: calibrated to one, they would take noise for edges."""
+    settings, dealt = FederatedSettings(epsilon=1.0), dealing(drawing(4, 500, 0), np.split(np.arange(500), 5))
+    learner = algorithm()
+    server = learner.open_server(dealt.schema)
+    query = learner.broadcast(server)
+    opened = [
+        learner.open_silo(np.zeros_like(table), dealt.schema, silo, np.random.default_rng(0))
+        for silo, table in dealt.tables.items()
+    ]
+    zeros = np.zeros((100, 4), np.int16)
+    exact, noise = 5 * count(zeros.T, server.cardinalities, query.sets).astype(np.int64), []
+    for seed in range(40):
+        answers = [
+            learner.local_solve(learner.private.keyed(one, bytes([k, seed]) * 16), query)[1].numbers
+            for k, one in enumerate(opened)
+        ]
+        noise.append(sum(answers) - exact)
+    evidence = evidence_of_counts(settings, partial(plan_of, bounded(settings), PC))
+    known = evidence.learn(server, np.array(noise[0], dtype=float), dealt.schema.silos)
+    assert known.noise == pytest.approx(np.var(noise), rel=0.15)

@@ -86,16 +86,17 @@ class TestOwnersOnly:
 
 class TestKeys:
     def test_of_a_finished_run_are_overwritten_and_its_charges_stay(self, tmp_path):
-        path, key = write(tmp_path / "a.csv"), os.urandom(32)
+        path, keys = write(tmp_path / "a.csv"), [os.urandom(32) for _ in range(30)]
         ledger = ledger_of(path, "a")
-        ledger.reserve(request(), key)
+        for number, key in enumerate(keys, 1):
+            ledger.reserve(request(number=number, rho=1e-4), key)
         ledger.reserve(request(run="another"), b"k" * 32)
-        assert key in ledger.path.read_bytes()
+        assert all(key in ledger.path.read_bytes() for key in keys)
         ledger.finish("run")
-        assert key not in ledger.path.read_bytes()
-        assert [charge.key for charge in ledger.charges()] == [b"", b"k" * 32]
+        assert not any(key in ledger.path.read_bytes() for key in keys)
+        assert [charge.key for charge in ledger.charges()] == [b""] * 30 + [b"k" * 32]
         with pytest.raises(Overspent, match="round 1 of run run is over, and its noise erased: begin a new run"):
-            ledger.reserve(request(), key)
+            ledger.reserve(request(rho=1e-4), keys[0])
 
     def test_are_erased_when_a_service_finishes(self, owners, terms, asked):
         service = owners.services["silo-1"]

@@ -115,6 +115,29 @@ def test_the_owners_budget_counts_whatever_the_coordinator_says(owners, silo, te
     assert len(silo().charges("another")) == 0
 
 
+def test_the_coordinators_budget_counts_as_well(owners, silo, terms, asked):
+    with pytest.raises(Overspent, match=r"all runs on these rows come to ε = 4 at .*, above the budget of 3"):
+        silo().solve(replace(terms, budget=Budget(3.0)), 1, asked[0])
+    assert silo().charges() == ()
+
+
+def test_what_goes_wrong_in_a_private_round_tells_no_value(owners, silo, terms, asked, monkeypatch):
+    """The words of an exception may be made of rows, and nobody has paid for them."""
+
+    def fails(*args):
+        raise ValueError("row 17 is 77.25")
+
+    monkeypatch.setattr(service_module, "private_solve", fails)
+    with pytest.raises(SiloFailed) as failed:
+        silo().solve(terms, 1, asked[0])
+    assert str(failed.value).startswith("silo silo-1, round 1: its rows cannot be used, and a run with an ε tells no")
+    assert "77" not in str(failed.value)
+    exact = owners.terms("fed-sparse", run="exact")
+    algorithm = exact.algorithm()
+    with pytest.raises(SiloFailed, match=r"77\.25"):
+        silo().solve(exact, 1, wire.encode(algorithm.broadcast(algorithm.open_server(exact.schema))))
+
+
 def test_keys_of_the_noise_never_leave(owners, silo, terms, asked):
     silo().solve(terms, 1, asked[0])
     (charge,) = silo().charges("run")
