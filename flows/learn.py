@@ -11,14 +11,17 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.listening import listeners
+from fedbnsl.flows.engines.outcome import kept
 from fedbnsl.flows.engines.resuming import Started, checkpointing, forget, read_started, resumed_from, write_started
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tracking.outputs import write_outputs
 
 from .job.check import check
 from .job.run import Listener, run
+from .servers.farewell import abandon_services
 
 
 def flow_run_name() -> str:
@@ -40,18 +43,26 @@ def learn(settings: LearnSettings) -> Finished:
     Args:
         settings: data set, algorithm with its parameters, seed, and where the results go.
     """
-    settings = settings.named()
-    with silos_of(settings) as silos, threadpool_limits(1):
-        tag_flow_run(str(flow_run.id), [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"])
-        finished = learn_from(silos, settings, str(flow_run.id))
+    return kept(lambda: learned(settings.named()))
+
+
+def learned(settings: LearnSettings) -> Finished:
+    """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
+    orchestration = Orchestration(abandon_services)
+    with silos_of(settings, orchestration) as silos, threadpool_limits(1):
+        tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
+        orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
+        finished = learn_from(silos, settings, str(flow_run.id), orchestration)
         if finished.result.outcome != "silo lost":
             silos.finish()
             forget(finished.folder)
-    publish(finished)
+    orchestration.tell(lambda: publish(finished))
     return finished
 
 
-def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finished:
+def learn_from(
+    silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration
+) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
     folder = Path(str(settings.out))
     started = read_started(folder) if settings.resume else None
@@ -63,7 +74,7 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finis
         if started is None:
             write_started(folder, Started(settings, job.run_id, log.uri, log.run_id))
         keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(), *listeners())
+        hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(orchestration), *listeners())
         result = run(job, silos.session, hear, resumed)
         files = write_outputs(result, folder)
         log.finish(result, folder)

@@ -14,7 +14,7 @@ from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
+from fedbnsl.tasks.rounds import Orchestration, evaluate
 from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.transport.cluster import connected, embedded, hosted_silos, require
 from fedbnsl.tasks.transport.dask_transport import DaskTransport
@@ -47,7 +47,7 @@ class Silos:
 
 
 @contextmanager
-def silos_of(settings: LearnSettings) -> Iterator[Silos]:
+def silos_of(settings: LearnSettings, orchestration: Orchestration) -> Iterator[Silos]:
     """Yield the silos that `settings` name; raises `BadInput` where one is missing or its rows cannot be used."""
     folder = Path(settings.data)
     pooled = pools(settings)
@@ -77,15 +77,15 @@ def silos_of(settings: LearnSettings) -> Iterator[Silos]:
             gone = dict(federations[-1].roster.gone) if federations else {}
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone)
             terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget, said)
-            federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
+            federation = SiloFederation(roster, terms, job.secure, orchestration.solves)
             federations.append(federation)
             return federation
 
         session = Session(
             schema,
             connect,
-            wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
-            evaluate=lambda work: perform(evaluate.submit, work),
+            wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
+            evaluate=lambda work: orchestration.perform(evaluate.submit, work),
             notes=found.notes,
         )
         yield Silos(session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations)

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .farewell import stop_services
+from .farewell import abandon_services, stop_services
 
 HOST = "127.0.0.1"
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
@@ -74,7 +74,10 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
         try:
             yield ready
         finally:
-            stop_services()
+            if server.poll() is None:
+                stop_services()
+            else:
+                abandon_services()
 
 
 def users_server() -> str | None:
