@@ -29,7 +29,7 @@ from .options.learn import Columns, LearnOptions, LearnSettings, Missing
 from .options.model import one_line
 from .options.prepare import recipe
 from .servers.environment import prepare_environment
-from .start import check_inline, check_out, learn_with_prefect, precheck
+from .start import check_inline, check_out, check_results_fit, learn_with_prefect, precheck
 
 Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
 IN_MEMORY = "data"
@@ -198,6 +198,8 @@ def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
 
 def _learn_inline(settings: LearnSettings, tables: FederatedData, folder: Path | None) -> Learned:
     """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
+    if settings.out is not None:
+        check_results_fit(Path(settings.out))
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     result = run_inline(job, tables, files=silo_files(folder) if folder is not None else None)

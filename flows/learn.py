@@ -8,6 +8,7 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
+from fedbnsl.flows.engines.alone import alone
 from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.listening import listeners
@@ -60,22 +61,22 @@ def learned(settings: LearnSettings) -> Finished:
     return finished
 
 
-def learn_from(
-    silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration
-) -> Finished:
+def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
     folder = Path(str(settings.out))
     started = read_started(folder) if settings.resume else None
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
-    again = (started.tracking_id, started.tracking_uri) if started else None
-    with tracked(job, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
-        if started is None:
-            write_started(folder, Started(settings, job.run_id, log.uri, log.run_id))
-        keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(orchestration), *listeners())
+    again = (started, resumed) if started else None
+    tags = {"prefect_flow_run": flow_run_id}
+    with alone(folder), tracked(job, silos.session.schema, tags, folder, again) as tracker:
+        opening = tracker.opening
+        begun = started.settings if started else settings
+        write_started(folder, Started(begun, job.run_id, opening.uri, opening.run_id))
+        keep = checkpointing(folder, opening.run_id, resumed.seconds if resumed else 0.0)
+        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
         result = run(job, silos.session, hear, resumed)
         files = write_outputs(result, folder)
-        log.finish(result, folder)
-        return Finished(result, folder, files, log.url)
+        tracker.finish(result)
+        return Finished(result, folder, files, tracker.url)

@@ -7,7 +7,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tracking.notice import first_line
-from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, write_outputs
+from fedbnsl.tracking.staging import check_writable, tidy
 
 from .engines.inline import job_inline, run_inline
 from .engines.outcome import outcome_kept
@@ -37,11 +38,23 @@ def check_inline(settings: LearnSettings) -> None:
 
 def check_out(folder: Path) -> None:
     """Raise `BadInput` if the results could not be written to `folder`, or would be mixed with others."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    check_results_fit(folder)
+    if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder}: exists already; give a new or an empty folder")
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    if not parent.is_dir():
-        raise BadInput(f"{parent}: not a folder")
+
+
+def check_results_fit(folder: Path) -> None:
+    """Raise `BadInput` if the results could not be written to `folder`, before anything is learned or spent."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{folder}: exists already; give a new or an empty folder")
+        tidy(folder)
+        check_writable(folder, max((*OUTPUTS, *FURTHER), key=len))
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"{folder}: no results could be written there: {why}; give another folder by --out") from None
 
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> Finished:

@@ -108,7 +108,8 @@ class Orchestration:
         def start(steps: Mapping[str, Step[Any]]) -> Waits:
             if not self.answering:
                 return in_threads(steps)
-            return {silo: self._submitted(partial(local_solve.submit, silo, number), step) for silo, step in steps.items()}
+            submits = {silo: partial(local_solve.submit, silo, number) for silo in steps}
+            return {silo: self._submitted(submits[silo], step) for silo, step in steps.items()}
 
         return start
 

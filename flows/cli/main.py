@@ -4,7 +4,9 @@ The module of a command is imported when the command is called: numpy and pydant
 """
 
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +22,7 @@ COMMANDS = {
     "choose": "Say which algorithm suits a federated data set, and why.",
     "features": "Learn the features that predict a variable: its Markov blanket.",
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the parameters of one.",
+    "track": "Tell MLflow what it could not be told while a run went on.",
     "evaluate": "Score a learned structure against the truth.",
     "privacy": "Plan a privacy budget, and see what has been spent.",
     "attack": "See what a curious coordinator can do, and what stops it.",
@@ -70,6 +73,7 @@ def command(name: str) -> Any:
 
 def main(words: list[str] | None = None) -> None:
     """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong."""
+    end_like_ctrl_c()
     try:
         code = typer.main.get_command(app).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
@@ -87,6 +91,12 @@ def main(words: list[str] | None = None) -> None:
         fail(f"{message}{given(error, words if words is not None else sys.argv[1:])}")
     else:
         leave(code if isinstance(code, int) else 0)
+
+
+def end_like_ctrl_c() -> None:
+    """Have SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def given(error: Any, words: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What came out of the body of a flow in this process: kept, so that the orchestration around it cannot take it away."""
+"""What came out of the body of a flow in this process, kept so that the orchestration around it cannot take it away."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

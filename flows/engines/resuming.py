@@ -17,6 +17,7 @@ from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
+from .alone import alone
 
 CHECKPOINT = "checkpoint.bin"
 STARTED = "started.json"
@@ -58,8 +59,13 @@ def read_started(folder: Path) -> Started:
 
 
 def settings_of(folder: Path) -> LearnSettings:
-    """Return the settings with which the run in `folder` is resumed."""
-    return read_started(folder).settings.model_copy(update={"resume": True})
+    """Return the settings with which the run in `folder` is resumed.
+
+    Raises `BadInput` if there is nothing to resume, or if the run is still going.
+    """
+    settings = read_started(folder).settings
+    with alone(folder):
+        return settings.model_copy(update={"resume": True})
 
 
 def resumed_from(folder: Path) -> Resumed | None:

@@ -118,11 +118,10 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
 
 
 def serve_both(prefect_port: int, mlflow_port: int) -> None:
-    """Start both servers, print their addresses, and stop them on Ctrl-C (or when we are told to end)."""
+    """Start both servers, print their addresses, and stop them on Ctrl-C."""
     from .environment import prepare_environment
 
     prepare_environment()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print("starting Prefect and MLflow ...", flush=True)
     try:
         with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
