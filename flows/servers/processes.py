@@ -11,14 +11,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
 from .farewell import abandon_services, stop_services
 
 HOST = "127.0.0.1"
+CLOUD = "api.prefect.cloud"
+"""which asks for a key first"""
+ANSWER = 5.0
+"""seconds for the user's server to say that it is well"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
 """the first words of the command line of a program that must not outlive this process"""
 
@@ -31,6 +37,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     """
     known = users_server()
     if known:
+        check_answers(known)
         yield known
         return
     port = free_port(port)
@@ -58,6 +65,7 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
     """
     known = users_server()
     if known:
+        check_answers(known)
         yield lambda: known
         return
     port = free_port(0)
@@ -161,6 +169,21 @@ def process(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
                 break
             except subprocess.TimeoutExpired:
                 continue
+
+
+def check_answers(url: str) -> None:
+    """Raise `BadInput` unless the API of the user's Prefect server answers at `url`."""
+    advice = "start it, or correct or unset PREFECT_API_URL"
+    if urlsplit(url).hostname == CLOUD:
+        return
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER) as answer:
+            healthy = answer.read(16).strip() == b"true"
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise BadInput(f"Prefect at {url} does not answer: {reason}; {advice}") from None
+    if not healthy:
+        raise BadInput(f"what answers at {url} is not the API of a Prefect server; {advice}")
 
 
 def answering(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:

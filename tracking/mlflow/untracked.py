@@ -55,8 +55,8 @@ def hand_over(kept: Untracked, folder: Path, rows: Iterable[dict[str, float]] = 
     """Tell MLflow what was `kept` of the run in `folder`, and forget it there; return the log of the run.
 
     The MLflow run goes on, or a new one begins if that is gone. It is given the figures of the earlier rounds, too, if
-    it lacks them: `rows`, or by default what `rounds.csv` has. Raises `BadInput` if the store cannot be opened, and what
-    MLflow raises.
+    it lacks them: `rows`, or by default what `rounds.csv` has. Raises `BadInput` if the store cannot be opened, and
+    whatever MLflow raises.
     """
     opening = kept.opening
     log = (reopen_run(opening.run_id, opening.uri) if opening.run_id else None) or open_run(opening)

@@ -21,16 +21,6 @@ from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
-def uri(store):
-    return f"sqlite:///{store / 'mlflow.db'}"
-
-
 def start(result, uri, **options):
     data = TrackedData(result.dataset, result.about, result.schema)
     params, tags = {**result.params, "seed": result.seed}, {"algorithm": result.algorithm}

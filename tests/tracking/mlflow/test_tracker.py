@@ -1,10 +1,13 @@
 """Whatever becomes of MLflow, a run goes on, says so once, and hands over later what is missing."""
 
+import shutil
 import sqlite3
 import time
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.track import track_run
@@ -20,15 +23,16 @@ NOWHERE = "http://127.0.0.1:9"
 """where nothing listens"""
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    """A database that is locked for no longer than a moment."""
-    return tmp_path_factory.mktemp("store") / "mlflow.db"
+@pytest.fixture
+def impatient():
+    """Have MLflow wait for a lock for a moment, not for the twenty seconds that it asks SQLite to."""
 
+    def at_once(connection, cursor, statement, parameters, context, many):
+        return statement.replace("busy_timeout = 20000", "busy_timeout = 50"), parameters
 
-@pytest.fixture(scope="module")
-def uri(database):
-    return f"sqlite:///{database}?timeout=0.1"
+    event.listen(Engine, "before_cursor_execute", at_once, retval=True)
+    yield
+    event.remove(Engine, "before_cursor_execute", at_once)
 
 
 @pytest.fixture
@@ -63,10 +67,10 @@ def said_once(capsys):
     return said.err
 
 
-def test_a_database_that_is_locked_is_told_at_the_end(chain, uri, database, folder, capsys):
+def test_a_database_that_is_locked_is_told_at_the_end(chain, uri, store, folder, capsys, impatient):
     tracker = Tracker(folder, opening(chain, uri), ())
     tracker.round(chain.rounds[0], chain.structure)
-    with sqlite3.connect(database) as other:
+    with sqlite3.connect(store / "mlflow.db") as other:
         other.execute("BEGIN EXCLUSIVE")
         tracker.round(chain.rounds[1], chain.structure)
         assert "database is locked" in said_once(capsys)
@@ -149,8 +153,9 @@ def test_a_round_that_was_half_told_is_not_told_twice(chain, uri, folder, capsys
     assert rounds_of(uri, tracker.opening.run_id) == [1]
 
 
-def test_a_database_that_was_deleted_is_noticed(chain, tmp_path, folder, capsys):
-    database = tmp_path / "mlflow.db"
+def test_a_database_that_was_deleted_is_noticed(chain, uri, store, tmp_path, folder, capsys):
+    open_client(uri)
+    database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
     tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
     database.unlink()
     tracker.round(chain.rounds[0], chain.structure)
