@@ -31,6 +31,9 @@ COMMANDS = {
 }
 """every command with its line in the help; each has a module of that name beside this one, with an `app`"""
 
+STOPPED = 130
+"""the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
+
 
 class Commands(TyperGroup):
     """The commands, each known by its line in the help until it is called."""
@@ -79,8 +82,7 @@ def main(words: list[str] | None = None) -> None:
     except BadInput as error:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped", file=sys.stderr)
-        leave(130)
+        stop()
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -90,7 +92,8 @@ def main(words: list[str] | None = None) -> None:
             leave(2)
         fail(f"{message}{given(error, words if words is not None else sys.argv[1:])}")
     else:
-        leave(code if isinstance(code, int) else 0)
+        # Typer has made a code of the interrupt itself.
+        stop() if code == STOPPED else leave(code if isinstance(code, int) else 0)
 
 
 def end_like_ctrl_c() -> None:
@@ -105,6 +108,12 @@ def given(error: Any, words: list[str]) -> str:
         if name in words[:-1]:
             return f" (given: {words[words.index(name) + 1]})"
     return ""
+
+
+def stop() -> None:
+    """Say that the command was stopped and leave."""
+    print("stopped", file=sys.stderr)
+    leave(STOPPED)
 
 
 def fail(message: str) -> None:

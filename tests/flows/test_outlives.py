@@ -101,6 +101,6 @@ def test_the_error_of_a_run_is_not_hidden_by_that_of_its_server(wire, example, t
 
 def test_a_server_that_goes_before_the_run_begins_is_one_line(wire, example, tmp_path):
     wire.cut()
-    with pytest.raises(BadInput, match="Prefect at .* does not answer"):
+    with pytest.raises(BadInput, match=r"Prefect at .* does not answer"):
         learn(example, tmp_path, lambda heard: None)
     assert not (tmp_path / "out").exists()

@@ -21,14 +21,6 @@ def runs_in(deployment, states):
     return [run for run in runs if run.state is not None and run.state.name in states]
 
 
-@pytest.fixture
-def listening_to_ctrl_c():
-    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 # Every minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
 # with sqlalchemy 2.1 cron never fires, silently.
 def test_a_cron_schedule_fires_twice(server, example, tmp_path, listening_to_ctrl_c):
