@@ -12,12 +12,13 @@ from uuid import uuid4
 import networkx as nx
 import pandas as pd
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.declared import READ_ALL, Reading
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.tracking.notice import first_line
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
@@ -174,13 +175,27 @@ def in_memory(data: Any, reading: Reading = READ_ALL) -> FederatedData:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
         for silo, frame in data.items():
-            check_silo_name(IN_MEMORY, silo)
-            frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
+            _write_frame(folder, silo, frame)
         try:
             return read_folder(folder, reading)
         except BadInput as error:
             said = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
             raise BadInput(said.replace(".parquet", "")) from None
+
+
+def _write_frame(folder: Path, silo: Any, frame: Any) -> None:
+    """Write the table of one silo; raises `BadInput` for what is none."""
+    import pyarrow  # type: ignore[import-untyped]
+
+    if not isinstance(silo, str):
+        raise BadInput(f"data: {shown(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
+    check_silo_name(IN_MEMORY, silo)
+    if not isinstance(frame, pd.DataFrame):
+        raise BadInput(f"data: silo {shown(silo)} is a {type(frame).__name__}: give a DataFrame, its columns named")
+    try:
+        frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
+    except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        raise BadInput(f"data: silo {shown(silo)}: cannot be read as a table: {first_line(error)}") from None
 
 
 def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:

@@ -5,7 +5,8 @@ import sys
 
 def notice(line: str) -> None:
     """Print `line` to stderr, whatever it holds as one line."""
-    print(f"note: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    said = " ".join(line.split()).encode(errors="backslashreplace").decode()
+    print(f"note: {said}", file=sys.stderr, flush=True)
 
 
 def first_line(error: BaseException) -> str:

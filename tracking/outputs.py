@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
+from fedbnsl.algorithms.core.safe_cells import safe_cell
 from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.edge_text import typed_edges
+from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -209,6 +210,10 @@ def _plain(value: Any) -> Any:
 def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([_safe(cell) for cell in row] for row in (header, *rows))
     return buffer.getvalue()
+
+
+def _safe(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
+    return safe_cell(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell

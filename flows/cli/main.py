@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": "Score a learned structure against the truth.",
     "privacy": "Plan a privacy budget, and see what has been spent.",
     "attack": "See what a curious coordinator can do, and what stops it.",
+    "clean": "Show or remove what old runs have left.",
     "ui": "Start the Prefect and the MLflow user interfaces.",
     "serve": "Learn on a schedule.",
 }
@@ -118,7 +119,8 @@ def stop() -> None:
 
 def fail(message: str) -> None:
     """Say what is wrong in one line and leave with 2."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split()).encode(errors="backslashreplace").decode()
+    print(f"error: {line}", file=sys.stderr)
     leave(2)
 
 

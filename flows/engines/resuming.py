@@ -54,7 +54,9 @@ def read_started(folder: Path) -> Started:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         settings = checked(LearnSettings, content.pop("settings"))
         return Started(settings=settings, **content)
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except BadInput:
+        raise
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 
 

@@ -8,7 +8,11 @@ from ..options.learn import LearnOptions
 def reading_of(options: LearnOptions) -> Reading:
     """Return which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
     return Reading(
-        _stripped(options.ignore), _stripped(options.only), options.missing, private=options.epsilon is not None
+        _stripped(options.ignore),
+        _stripped(options.only),
+        options.missing,
+        private=options.epsilon is not None,
+        learned_from=True,
     )
 
 
