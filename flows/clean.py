@@ -29,8 +29,8 @@ class OldJournal:
 def clean(folder: Path | None, days: float, *, really: bool) -> Iterator[str]:
     """Yield a line for everything older than `days` that would be removed, or, if it is to be so `really`, was.
 
-    Looked at are Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput` for
-    a folder that is none, for less than a day, and for a database that another process keeps busy.
+    Looked at are Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput`
+    for a folder that is none, for less than a day, and for a database that another process keeps busy.
     """
     if not 1 <= days <= 36_500:
         raise BadInput(f"--older-than is {days:g}: it must be from 1 to 36,500 days")
@@ -74,7 +74,7 @@ def forget(journal: OldJournal) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file of a journal, and the one beside it in which SQLite collects what is new, if anything is there."""
+    """Return the file of a journal, and the one in which SQLite collects what is new, if it holds anything."""
     log = path.with_name(f"{path.name}-wal")
     return [path, log] if log.exists() and log.stat().st_size else [path]
 

@@ -13,6 +13,10 @@ from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
 
+RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
+    AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
+EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
+
 
 @dataclass(frozen=True)
 class OldHistory:
@@ -44,15 +48,12 @@ def old_history(database: Path, age: timedelta) -> OldHistory:
     Raises `BadInput` if it cannot be read.
     """
     before = (datetime.now(UTC) - age).strftime("%Y-%m-%d %H:%M:%S")
-    counts = []
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
-            for table, column in (("flow_run", "end_time"), ("events", "occurred")):
-                asked = f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT NULL AND {column} < ?"
-                counts.append(int(db.execute(asked, (before,)).fetchone()[0]))
+            counts = [int(db.execute(asked, (before,)).fetchone()[0]) for asked in (RUNS, EVENTS)]
     except sqlite3.Error as error:
         raise BadInput(f"{database}: Prefect's database cannot be read: {error}") from None
-    return OldHistory(*counts, database.stat().st_size)
+    return OldHistory(counts[0], counts[1], database.stat().st_size)
 
 
 def prune(database: Path, age: timedelta) -> int:
