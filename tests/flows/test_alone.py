@@ -9,6 +9,8 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.engines.alone import LOCK, alone
+from fedbnsl.flows.engines.resuming import Started, settings_of, write_started
+from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import check_out
 
 HOLDING = """
@@ -34,6 +36,14 @@ def test_a_run_that_is_still_going_is_left_alone_and_the_lock_dies_with_its_proc
     with alone(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_still_going_cannot_be_resumed(tmp_path):
+    started = Started(LearnSettings(data="data"), "run", "sqlite:///none.db", "")
+    write_started(tmp_path, started)
+    assert settings_of(tmp_path).resume
+    with alone(tmp_path), pytest.raises(BadInput, match="this run is still going"):
+        settings_of(tmp_path)
 
 
 def test_a_folder_that_is_made_for_nothing_goes_again(tmp_path):

@@ -1,4 +1,4 @@
-"""A run outlives the Prefect server it was begun with, bit for bit."""
+"""A run outlives MLflow and the Prefect server it was begun with, bit for bit."""
 
 import select
 import socket
@@ -12,6 +12,7 @@ from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_with_prefect
+from fedbnsl.tracking.mlflow.untracked import untracked_in
 
 SETTINGS = {"algorithm": "notears-admm", "params": {"rounds": 6}, "seed": 3}
 
@@ -75,7 +76,9 @@ def learn(example, tmp_path, hear, **settings):
     return learn_with_prefect(asked, hear)
 
 
-def test_a_run_goes_on_when_its_prefect_server_goes(wire, example, tmp_path, capsys):
+def test_a_run_goes_on_without_mlflow_and_when_its_prefect_server_goes(wire, example, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+
     def hear(heard):
         if heard.round.number == 2:
             wire.cut()
@@ -87,7 +90,11 @@ def test_a_run_goes_on_when_its_prefect_server_goes(wire, example, tmp_path, cap
     assert finished.result.rounds == alone.rounds
     assert (finished.folder / "structure.csv").exists()
     assert not (finished.folder / "started.json").exists()
-    assert capsys.readouterr().err.count("Prefect does not answer any more") == 1
+    said = capsys.readouterr().err
+    assert said.count("Prefect does not answer any more") == 1
+    assert said.count("MLflow cannot be told") == 1
+    assert finished.tracking_url is None
+    assert untracked_in(finished.folder).ending.metrics["shd"] == finished.result.metrics["shd"]
 
 
 def test_the_error_of_a_run_is_not_hidden_by_that_of_its_server(wire, example, tmp_path):

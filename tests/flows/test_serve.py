@@ -69,8 +69,11 @@ def test_a_schedule_is_one_that_prefect_takes():
     check_schedule(None, None)
     with pytest.raises(BadInput, match="--cron 'daily at three' is no schedule"):
         check_schedule("daily at three", None)
-    with pytest.raises(BadInput, match="--interval is -1"):
-        check_schedule(None, -1)
+    with pytest.raises(BadInput, match="--cron '' is no schedule"):
+        check_schedule("", None)
+    for never in (-1, 0, 1e-9, 1e9, float("inf"), float("nan")):
+        with pytest.raises(BadInput, match=f"--interval is {never:g}".replace("+", r"\+")):
+            check_schedule(None, never)
     with pytest.raises(BadInput, match="two schedules"):
         check_schedule("0 3 * * *", 5)
 
