@@ -3,6 +3,7 @@
 The module of a command is imported when the command is called: numpy and pydantic alone take longer than `--help` may.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -32,6 +33,8 @@ COMMANDS = {
 }
 """every command with its line in the help; each has a module of that name beside this one, with an `app`"""
 
+SURROUNDINGS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
+"""errors of files that are no fault of the program: a path or a disk is not as it must be"""
 STOPPED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
@@ -84,6 +87,10 @@ def main(words: list[str] | None = None) -> None:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         stop()
+    except OSError as error:
+        if error.errno not in SURROUNDINGS or error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

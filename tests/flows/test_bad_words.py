@@ -63,6 +63,9 @@ WRONG = {
     "two schedules": (["serve", "data", "--cron", "", "--interval", "5"], "give one"),
     "folder": (["learn", os.fsdecode(b"d\xff")], "'d\\udcff' is a path that is not UTF-8 text"),
     "out in bytes": ([*LEARN, "--out", os.fsdecode(b"d\xff")], "'d\\udcff' is a path that is not UTF-8 text"),
+    "folder with too long a name": (["learn", "x" * 300], "File name too long"),
+    "a new folder with too long a name": (["prepare", "homogeneous", "x" * 300], "File name too long"),
+    "a graph with too long a name": (["evaluate", "data/one.csv", "x" * 300], "File name too long"),
     "track": (["track", "data"], "MLflow has been told everything"),
     "resume": (["learn", "--resume", "data"], "no interrupted run to resume"),
 }
