@@ -22,7 +22,7 @@ def clean(
 
     Privacy ledgers, results and MLflow runs stay. A run that was interrupted so long ago cannot be resumed afterwards.
     """
-    from ..clean import clean as cleaned
+    from ..terminal.clean import clean as cleaned
 
     lines = list(cleaned(folder, older_than, really=yes))
     for line in lines:

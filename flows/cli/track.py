@@ -16,6 +16,6 @@ def track(
 
     The MLflow run goes on, or a new one begins if that is gone, or if MLFLOW_TRACKING_URI now names another store.
     """
-    from ..track import track_run
+    from ..terminal.track import track_run
 
     print(f"MLflow: {track_run(run)}")

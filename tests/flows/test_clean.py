@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.clean import old_journals
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.servers.prune import old_history, prune
+from fedbnsl.flows.terminal.clean import old_journals
 from fedbnsl.tasks.silo.journal import Journal
 
 DAY = 24 * 3600
@@ -39,7 +39,7 @@ def runs_in(folder, silo):
 
 
 def cleaned(capsys, monkeypatch, *words):
-    monkeypatch.setattr("fedbnsl.flows.clean.database_file", lambda: None)
+    monkeypatch.setattr("fedbnsl.flows.terminal.clean.database_file", lambda: None)
     with pytest.raises(SystemExit) as leaving:
         main(["clean", *map(str, words)])
     said = capsys.readouterr()

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.track import track_run
+from fedbnsl.flows.terminal.track import track_run
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.run import RunLog
 from fedbnsl.tracking.mlflow.store import open_client

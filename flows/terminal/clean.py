@@ -13,8 +13,8 @@ from pathlib import Path
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.service import SiloService
 
-from .servers.environment import prepare_environment
-from .servers.prune import database_file, old_history, prune
+from ..servers.environment import prepare_environment
+from ..servers.prune import database_file, old_history, prune
 
 
 @dataclass(frozen=True)

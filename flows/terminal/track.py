@@ -9,7 +9,7 @@ from fedbnsl.tracking.mlflow.store import tracking_uri
 from fedbnsl.tracking.mlflow.untracked import UNTRACKED, hand_over, untracked_in
 from fedbnsl.tracking.notice import first_line
 
-from .engines.alone import alone
+from ..engines.alone import alone
 
 
 def track_run(folder: Path) -> str:
