@@ -12,12 +12,13 @@ from uuid import uuid4
 import networkx as nx
 import pandas as pd
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.markov_blanket import MarkovBlanket, markov_blanket
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.declared import READ_ALL, Reading
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.tracking.notice import first_line
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.result import Metric, RunResult
 
@@ -29,7 +30,7 @@ from .options.learn import Columns, LearnOptions, LearnSettings, Missing
 from .options.model import one_line
 from .options.prepare import recipe
 from .servers.environment import prepare_environment
-from .start import check_inline, check_out, learn_with_prefect, precheck
+from .start import check_inline, check_out, check_results_fit, learn_with_prefect, precheck
 
 Data = str | Path | FederatedData | Mapping[str, pd.DataFrame]
 IN_MEMORY = "data"
@@ -179,13 +180,27 @@ def in_memory(data: Any, reading: Reading = READ_ALL) -> FederatedData:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
         for silo, frame in data.items():
-            check_silo_name(IN_MEMORY, silo)
-            frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
+            _write_frame(folder, silo, frame)
         try:
             return read_folder(folder, reading)
         except BadInput as error:
             said = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
             raise BadInput(said.replace(".parquet", "")) from None
+
+
+def _write_frame(folder: Path, silo: Any, frame: Any) -> None:
+    """Write the table of one silo; raises `BadInput` for what is none."""
+    import pyarrow  # type: ignore[import-untyped]
+
+    if not isinstance(silo, str):
+        raise BadInput(f"data: {shown(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
+    check_silo_name(IN_MEMORY, silo)
+    if not isinstance(frame, pd.DataFrame):
+        raise BadInput(f"data: silo {shown(silo)} is a {type(frame).__name__}: give a DataFrame, its columns named")
+    try:
+        frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
+    except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        raise BadInput(f"data: silo {shown(silo)}: cannot be read as a table: {first_line(error)}") from None
 
 
 def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
@@ -203,6 +218,8 @@ def _learned(settings: LearnSettings, data: Any, engine: str) -> Learned:
 
 def _learn_inline(settings: LearnSettings, tables: FederatedData, folder: Path | None) -> Learned:
     """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
+    if settings.out is not None:
+        check_results_fit(Path(settings.out))
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     files = silo_files(folder, silos_of(settings)) if folder is not None else None

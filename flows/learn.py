@@ -8,9 +8,11 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
+from fedbnsl.flows.engines.alone import alone
 from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.listening import listeners
+from fedbnsl.flows.engines.outcome import kept
 from fedbnsl.flows.engines.pins import check_pins
 from fedbnsl.flows.engines.resuming import (
     Started,
@@ -24,10 +26,12 @@ from fedbnsl.flows.engines.resuming import (
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tracking.outputs import write_outputs
 
 from .job.check import check
 from .job.run import Listener, run
+from .servers.farewell import abandon_services
 
 
 def flow_run_name() -> str:
@@ -49,19 +53,25 @@ def learn(settings: LearnSettings) -> Finished:
     Args:
         settings: data set, algorithm with its parameters, seed, and where the results go.
     """
-    settings = settings.named()
+    return kept(lambda: learned(settings.named()))
+
+
+def learned(settings: LearnSettings) -> Finished:
+    """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
+    orchestration = Orchestration(abandon_services)
     resumed = standing_of(Path(str(settings.out))) if settings.resume else None
-    with silos_of(settings, resumed) as silos, threadpool_limits(1):
-        tag_flow_run(str(flow_run.id), [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"])
-        finished = learn_from(silos, settings, str(flow_run.id))
+    with silos_of(settings, orchestration, resumed) as silos, threadpool_limits(1):
+        tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
+        orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
+        finished = learn_from(silos, settings, str(flow_run.id), orchestration)
         if finished.result.outcome != "silo lost":
             silos.finish()
             forget(finished.folder)
-    publish(finished)
+    orchestration.tell(lambda: publish(finished))
     return finished
 
 
-def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finished:
+def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
     folder = Path(str(settings.out))
     started = read_started(folder) if settings.resume else None
@@ -71,13 +81,15 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str) -> Finis
     pins = silos.begin(job)
     if started is not None:
         check_pins(started.pins, pins)
-    again = (started.tracking_id, started.tracking_uri) if started else None
-    with tracked(job, silos.session.schema, {"prefect_flow_run": flow_run_id}, again) as log:
-        if started is None:
-            write_started(folder, Started(settings, job.run_id, log.uri, log.run_id, pins))
-        keep = checkpointing(folder, log.run_id, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (logging_rounds(log), keep, ProgressArtifact(), *listeners())
+    again = (started, resumed) if started else None
+    tags = {"prefect_flow_run": flow_run_id}
+    with alone(folder), tracked(job, silos.session.schema, tags, folder, again) as tracker:
+        opening = tracker.opening
+        begun = started.settings if started else settings
+        write_started(folder, Started(begun, job.run_id, opening.uri, opening.run_id, pins))
+        keep = checkpointing(folder, opening.run_id, resumed.seconds if resumed else 0.0)
+        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
         result = run(job, silos.session, hear, resumed)
         files = write_outputs(result, folder)
-        log.finish(result, folder)
-        return Finished(result, folder, files, log.url)
+        tracker.finish(result)
+        return Finished(result, folder, files, tracker.url)

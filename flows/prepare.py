@@ -12,7 +12,7 @@ from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.flows.make import form_of, make
 from fedbnsl.flows.options.prepare import AnyRecipe
 from fedbnsl.tasks.prepare import make_data, write_data
-from fedbnsl.tasks.rounds import perform
+from fedbnsl.tasks.rounds import Orchestration
 
 
 def flow_run_name() -> str:
@@ -35,6 +35,7 @@ def prepare(data: AnyRecipe, out: str) -> str:
         data: kind of data set and its options.
         out: folder to write; it must not exist, or be empty.
     """
+    perform = Orchestration().perform
     made = perform(lambda step: make_data.submit(data.kind, step), lambda: make(data))
     perform(lambda step: write_data.submit(out, step), lambda: write_folder(Path(out), made, form_of(data)))
     create_table_artifact(

@@ -10,6 +10,9 @@ from .servers.environment import prepare_environment
 from .servers.processes import prefect_server
 from .start import precheck
 
+LEAST, MOST = 1.0, 10 * 365.25 * 24 * 3600
+"""seconds from one run to the next"""
+
 
 def serve_learn(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> None:
     """Serve `learn` with `settings` as the deployment `name`: by `cron`, every `interval` seconds, or on demand.
@@ -50,11 +53,11 @@ def deployed(settings: LearnSettings, name: str, *, cron: str | None = None, int
 
 def check_schedule(cron: str | None, interval: float | None) -> None:
     """Raise `BadInput` for a schedule that Prefect would refuse, or two of them."""
-    if cron and interval is not None:
+    if cron is not None and interval is not None:
         raise BadInput("--cron and --interval are two schedules: give one")
-    if interval is not None and interval <= 0:
-        raise BadInput(f"--interval is {interval:g}: it must be above 0")
-    if cron:
+    if interval is not None and not LEAST <= interval <= MOST:
+        raise BadInput(f"--interval is {interval:g}: it must be from {LEAST:g} second to {MOST:g}, ten years")
+    if cron is not None:
         from prefect.client.schemas.schedules import CronSchedule
         from pydantic import ValidationError
 

@@ -6,9 +6,12 @@ from uuid import uuid4
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, silo_files
-from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.notice import first_line
+from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, write_outputs
+from fedbnsl.tracking.staging import check_writable, tidy
 
 from .engines.inline import job_inline, run_inline
+from .engines.outcome import outcome_kept
 from .job.check import check
 from .job.finished import Finished
 from .job.reading import reading_of, silos_of
@@ -35,11 +38,23 @@ def check_inline(settings: LearnSettings) -> None:
 
 def check_out(folder: Path) -> None:
     """Raise `BadInput` if the results could not be written to `folder`, or would be mixed with others."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    check_results_fit(folder)
+    if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder}: exists already; give a new or an empty folder")
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    if not parent.is_dir():
-        raise BadInput(f"{parent}: not a folder")
+
+
+def check_results_fit(folder: Path) -> None:
+    """Raise `BadInput` if the results could not be written to `folder`, before anything is learned or spent."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{folder}: exists already; give a new or an empty folder")
+        tidy(folder)
+        check_writable(folder, max((*OUTPUTS, *FURTHER), key=len))
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"{folder}: no results could be written there: {why}; give another folder by --out") from None
 
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> Finished:
@@ -52,7 +67,12 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
 
 
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener) -> Finished:
-    """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone."""
+    """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone.
+
+    What comes out of the run counts, whatever becomes of Prefect meanwhile. Raises `BadInput` if Prefect could not
+    begin it.
+    """
+    from .servers.farewell import events_again
     from .servers.processes import temporary_server
 
     with temporary_server() as ready:
@@ -61,5 +81,18 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener) -> Finishe
         from .engines.listening import listening
         from .learn import learn as learn_flow
 
-        with temporary_settings({PREFECT_API_URL: ready()}), listening(*listeners):
-            return learn_flow(settings)
+        url = ready()
+        with (
+            temporary_settings({PREFECT_API_URL: url}),
+            listening(*listeners),
+            outcome_kept() as outcome,
+            events_again(),
+        ):
+            try:
+                return learn_flow(settings)
+            except Exception as error:
+                if outcome.error is not None:
+                    raise outcome.error from None
+                if outcome.finished is None:
+                    raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
+                return outcome.finished

@@ -6,6 +6,7 @@ every array, and keep every result of every round alive. Measured: about 5 ms of
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from prefect import task
@@ -15,10 +16,14 @@ from prefect.futures import PrefectFuture
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.session import Aborted
+from fedbnsl.tracking.notice import first_line, notice
 
-from .steps import Start, Step, Waits
+from .steps import Start, Step, Waits, in_threads
 
 T = TypeVar("T")
+
+Submit = Callable[[Step[Any]], PrefectFuture[Any]]
+"""what submits a step to Prefect as a task"""
 
 
 def worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
@@ -70,37 +75,91 @@ def evaluate(step: Step[Any]) -> None:
     step.run()
 
 
-def solves_as_tasks(number: int) -> Start:
-    """Return what starts the solves of round `number`: one `local_solve` task of the current flow for each silo."""
+class Orchestration:
+    """The steps of one run as tasks of the current flow, for as long as Prefect answers; then as plain calls.
 
-    def start(steps: Mapping[str, Step[Any]]) -> Waits:
-        return {silo: local_solve.submit(silo, number, step).result for silo, step in steps.items()}
-
-    return start
-
-
-def perform(submit: Callable[[Step[T]], PrefectFuture[Any]], work: Callable[[], T]) -> T:
-    """Run `work` as the task that `submit` submits, wait for it and return its result (or raise what it raised)."""
-    step = Step(work)
-    submit(step).result()
-    return step.result
-
-
-def as_tasks(
-    algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: Callable[[], int]
-) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """Return `algorithm` with the coordinator's steps run as tasks of the current flow; `number` gives the round.
-
-    `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
+    Prefect watches a run and is no part of it. When its server cannot be reached any more, that is said once, a step
+    that Prefect has not run is run without it, and so are all that follow.
     """
 
-    def aggregate_task(server: Any, replies: Replies[Any]) -> Any:
-        return perform(lambda step: aggregate.submit(number(), step), lambda: algorithm.aggregate(server, replies))
+    def __init__(self, give_up: Callable[[], None] = lambda: None) -> None:
+        """Begin with a Prefect that answers; `give_up` is called once it does not."""
+        self.answering = True
+        self._give_up = give_up
 
-    def dual_update_task(server: Any) -> Any:
-        return perform(lambda step: dual_update.submit(number(), step), lambda: algorithm.dual_update(server))
+    def lost(self, error: BaseException) -> None:
+        """Do without Prefect from now on, and say so the first time."""
+        if self.answering:
+            self.answering = False
+            notice(f"Prefect does not answer any more ({first_line(error)}); the run goes on without it")
+            self._give_up()
 
-    def check_convergence_task(server: Any) -> bool:
-        return perform(lambda step: check_convergence.submit(number(), step), lambda: algorithm.converged(server))
+    def tell(self, told: Callable[[], None]) -> None:
+        """Call `told`, which tells Prefect something that no step waits for, while Prefect answers."""
+        if self.answering:
+            try:
+                told()
+            except Exception as error:
+                self.lost(error)
 
-    return replace(algorithm, aggregate=aggregate_task, dual_update=dual_update_task, converged=check_convergence_task)
+    def solves(self, number: int) -> Start:
+        """Return what starts the solves of round `number`: one `local_solve` task for each silo, or one thread."""
+
+        def start(steps: Mapping[str, Step[Any]]) -> Waits:
+            if not self.answering:
+                return in_threads(steps)
+            submits = {silo: partial(local_solve.submit, silo, number) for silo in steps}
+            return {silo: self._submitted(submits[silo], step) for silo, step in steps.items()}
+
+        return start
+
+    def perform(self, submit: Submit, work: Callable[[], T]) -> T:
+        """Run `work` as the task that `submit` submits, wait for it and return its result (or raise what it raised)."""
+        step = Step(work)
+        if self.answering:
+            self._submitted(submit, step)()
+        else:
+            step.run()
+        return step.result
+
+    def wrap(
+        self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: Callable[[], int]
+    ) -> FederatedAlgorithm[Any, Any, Any, Any]:
+        """Return `algorithm` with the coordinator's steps run as tasks of the current flow; `number` gives the round.
+
+        `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
+        """
+
+        def aggregate_task(server: Any, replies: Replies[Any]) -> Any:
+            submit = partial(aggregate.submit, number())
+            return self.perform(submit, lambda: algorithm.aggregate(server, replies))
+
+        def dual_update_task(server: Any) -> Any:
+            return self.perform(partial(dual_update.submit, number()), lambda: algorithm.dual_update(server))
+
+        def check_convergence_task(server: Any) -> bool:
+            return self.perform(partial(check_convergence.submit, number()), lambda: algorithm.converged(server))
+
+        return replace(
+            algorithm, aggregate=aggregate_task, dual_update=dual_update_task, converged=check_convergence_task
+        )
+
+    def _submitted(self, submit: Submit, step: Step[Any]) -> Callable[[], None]:
+        """Submit `step` and return what waits for it; where Prefect fails, what has not been run is run without it."""
+        try:
+            future = submit(step)
+        except Exception as error:
+            self.lost(error)
+            return step.run
+
+        def wait() -> None:
+            try:
+                future.result()
+            except Exception as error:
+                if step.error is not None:
+                    raise
+                self.lost(error)
+                if not step.done:
+                    step.run()
+
+        return wait

@@ -8,16 +8,27 @@ T = TypeVar("T")
 
 
 class Step(Generic[T]):
-    """A piece of work, and its result once it has been run."""
+    """A piece of work, and its result, or what it raised, once it has been run."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         """Hold `work` until somebody runs it."""
         self._work = work
         self._result: list[T] = []
+        self.error: BaseException | None = None
+        """what the work raised when it was last run"""
 
     def run(self) -> None:
         """Do the work; if it is run again (a retry), the new result replaces the old one."""
-        self._result = [self._work()]
+        try:
+            self._result, self.error = [self._work()], None
+        except BaseException as error:
+            self.error = error
+            raise
+
+    @property
+    def done(self) -> bool:
+        """Whether the work has been done, without an error."""
+        return bool(self._result) and self.error is None
 
     @property
     def result(self) -> T:

@@ -3,20 +3,18 @@
 import csv
 import json
 import math
-import os
 import platform
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
+from fedbnsl.algorithms.core.safe_cells import safe_cell
 from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.edge_text import typed_edges
+from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -27,6 +25,7 @@ from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_struct
 from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult, strengths_in
 from .silo_edges import silo_edges
+from .staging import write_files
 
 MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
@@ -43,27 +42,13 @@ METRICS = (
 
 
 def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
-    """Write the files of `result` into `folder` and return their paths by name.
+    """Write the files of `result` into `folder` and return their paths by name; other files there stay.
 
-    They are written beside `folder` first and moved when all are complete, so that nothing half-written is ever there.
-    A folder that does not exist appears at once; in one that does, each file is replaced at once and other files stay.
+    They are written under other names first and moved when all are complete (`staging.py`).
     """
-    folder = folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.parent / f".{folder.name}-{uuid4().hex}"
-    beside.mkdir()
-    try:
-        contents = _contents(result)
-        for name, content in contents.items():
-            (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        if folder.exists():
-            for name in contents:
-                os.replace(beside / name, folder / name)
-        else:
-            beside.rename(folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return {name: folder / name for name in contents}
+    contents = _contents(result)
+    encoded = {name: content.encode() if isinstance(content, str) else content for name, content in contents.items()}
+    return write_files(folder, encoded)
 
 
 def _contents(result: RunResult) -> dict[str, str | bytes]:
@@ -225,6 +210,10 @@ def _plain(value: Any) -> Any:
 def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([_safe(cell) for cell in row] for row in (header, *rows))
     return buffer.getvalue()
+
+
+def _safe(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
+    return safe_cell(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell

@@ -9,6 +9,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ..errors import BadInput
 from .spec import Entry
 
+EXACT = 2**53
+"""the largest whole number up to which a floating-point number holds every one"""
+
 
 def parsed(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     """Return the settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
@@ -48,6 +51,10 @@ def parsed_value(what: str, kind: Any, value: Any) -> Any:
         number = float(value)
         if not math.isfinite(number) or (kind is int and number != int(number)):
             raise ValueError
+        if kind is int and abs(number) > EXACT:
+            raise BadInput(f"{what} is '{value}': it must be a whole number of no more than {EXACT}")
         return kind(number)
-    except (ValueError, TypeError):
+    except BadInput:
+        raise
+    except (ValueError, TypeError, OverflowError):
         raise BadInput(f"{what} is '{value}': it must be {'a whole number' if kind is int else 'a number'}") from None

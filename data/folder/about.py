@@ -29,6 +29,10 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path}: not UTF-8 text") from None
+    except RecursionError:
+        raise BadInput(f"{path}: nested too deeply: nothing in it needs more than three levels") from None
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON that can be read: {error}") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not isinstance(about, dict):

@@ -6,6 +6,7 @@ quoted as Python does, so a message is one line whatever they hold.
 """
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,12 @@ def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequen
 
 def check_silo_name(place: str | Path, name: str) -> None:
     """Raise `BadInput` if a silo of this name could not be a file of a federated data set."""
-    if not name or name.startswith(".") or name != name.strip() or any(letter in name for letter in "/\\:\0\n\r"):
-        raise BadInput(f"{place}: {shown(name)} cannot name a silo: a silo is a file of that name")
+    wrong = any(letter in "/\\:" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name)
+    if not name or name.startswith(".") or name != name.strip() or wrong:
+        raise BadInput(
+            f"{place}: {shown(name)} cannot name a silo, as its file does: give it a name of UTF-8 text, without / \\ "
+            ": or line breaks, that neither begins nor ends with a space, nor begins with a dot"
+        )
     if name.lower() == "truth":
         raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv holds the true graph")
     if len(name.encode("utf-8", "replace")) > 200:

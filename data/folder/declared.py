@@ -30,6 +30,9 @@ class Reading:
     private: bool = False
     """whether a run with a privacy budget reads: nothing is then told of rows but their number"""
 
+    learned_from: bool = False
+    """whether a learner is to compute with the numbers: sizes whose powers are no numbers are then refused"""
+
     def __post_init__(self) -> None:
         """Refuse a column that is both asked for and left out."""
         both = sorted(set(self.ignore) & set(self.only))

@@ -21,9 +21,10 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
-from .about import check_checksums, read_about, write_about
+from .about import ABOUT, check_checksums, read_about, write_about
 from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
 from .declared import READ_ALL, Declared, Reading, declared
+from .entries import check_is_file, listed
 from .federation import agreed
 from .form import SEPARATORS
 from .joint import Joint
@@ -55,19 +56,19 @@ AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "le
 def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
     """Return the file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
 
-    Raises `BadInput` if there is no such folder, no silo in it, or a silo twice (`a.csv` and `a.parquet`).
+    Raises `BadInput` if there is no such folder, no silo in it, a silo twice (`a.csv` and `a.parquet`), one whose name
+    cannot be that of a silo, or something under the name of a file that is none.
     """
-    if not folder.exists():
-        raise BadInput(f"{folder}: no such folder")
-    if not folder.is_dir():
-        raise BadInput(f"{folder}: not a folder; a federated data set is a folder with one file a silo")
     files: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
+    for path in listed(folder):
         ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
-        is_silo = ending is not None and path.is_file() and path.name != TRUTH
-        if path.name.startswith(".") or not (is_silo or holds_parts(path)):
+        parts = holds_parts(path)
+        if not parts and (ending or path.name == ABOUT):
+            check_is_file(path)
+        if path.name == TRUTH or not (parts or ending):
             continue
-        silo = path.name[: -len(ending)] if is_silo and ending else path.name
+        silo = path.name[: -len(ending)] if ending and not parts else path.name
+        check_silo_name(folder, silo)
         if silo in files:
             raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
         files[silo] = path

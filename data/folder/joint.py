@@ -17,7 +17,7 @@ from .declared import ColumnKind, Declared
 from .findings import findings
 from .joint_column import JointColumn, joint_columns
 from .levels import MOST_CODES, MOST_LEVELS, check_levels_public, joined_levels
-from .profile import Profile
+from .profile import TOO_FAR, Profile
 
 ROWS_PER_CODE = 5
 OFTEN, SHARE = 5, 0.02
@@ -54,6 +54,9 @@ def joint_schema(
     if not columns:
         why = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(aside.items())[:3])
         raise BadInput(f"{place}: no column is left to learn from: {why}")
+    for name in columns:
+        if kinds[name] == "continuous" and declared.reading.learned_from:
+            _check_sizes(name, columns[name], names)
     levels, joined = _all_levels(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
     )
@@ -71,6 +74,13 @@ def joint_schema(
         return Joint(schema)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return Joint(schema, (*notes, *findings(schema, columns, declared, joined)))
+
+
+def _check_sizes(name: str, column: JointColumn, names: Mapping[str, str]) -> None:
+    """Raise `BadInput` for numbers whose powers are none any more: nothing could be computed from them."""
+    for silo, part in column.parts.items():
+        if part.beyond:
+            raise BadInput(f"{names[silo]}: column {shown(name)}: {TOO_FAR}")
 
 
 def _set_aside(

@@ -16,6 +16,12 @@ from numpy.typing import NDArray
 from .cells import NUMBER_LIKE, Cells
 from .levels import MOST_LEVELS, WHOLE, in_order
 
+SMALLEST, LARGEST = 1e-70, 1e70
+"""sizes of numbers of which the fourth power is one"""
+TOO_FAR = (
+    f"its numbers are beyond {LARGEST:g}, or all below {SMALLEST:g}, where nothing can be computed from them: give "
+    "them in another unit, or leave the column out by --ignore"
+)
 FAR = 0.25
 """a value is far from zero if it is this part of the median, or more"""
 PEEKED = 2000
@@ -41,6 +47,8 @@ class ColumnProfile:
     """how many different words there are, capped likewise"""
     size: float | None = None
     """log10 of the median of the absolute values but 0, to a tenth"""
+    beyond: bool = False
+    """whether a number is so large, or all but 0 are so small, that their powers are no numbers any more"""
     zeros: int = 0
     """how many cells are 0"""
     apart: bool = False
@@ -167,4 +175,10 @@ def _of_values(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: in
     reached = np.cumsum(often[order])
     middle = float(sizes[order][np.searchsorted(reached, reached[-1] / 2)])
     apart = sizes.min() >= FAR * middle and bool((values >= 0).all())
-    return found | {"size": round(math.log10(middle), 1), "apart": apart}
+    return found | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
+
+
+def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
+    """Say whether numbers of these absolute values, some above 0, are too large or too small to compute with."""
+    largest = float(sizes.max(initial=0.0))
+    return not SMALLEST <= largest <= LARGEST

@@ -20,6 +20,7 @@ from .check import check_table
 from .columns import read_names
 from .declared import NOTHING_DECLARED, Declared
 from .large import source_of
+from .profile import TOO_FAR, beyond
 from .recording import SERIES, TIME, Recording, read_recording
 from .scan import place_of_row
 from .times import FloatArray
@@ -66,6 +67,10 @@ def read_series(path: Path, declared: Declared = NOTHING_DECLARED) -> SeriesTabl
     found = cut(recording, declared.step, NO_SERIES)
     values = recording.values[found.rows]
     check_table(path, recording.variables, values)
+    if declared.reading.learned_from and not declared.reading.private:
+        for name, column in zip(recording.variables, values.T, strict=True):
+            if beyond(np.abs(column)):
+                raise BadInput(f"{path}: column {shown(name)}: {TOO_FAR}")
     return SeriesTable(recording.variables, values, found.lengths, found.step)
 
 

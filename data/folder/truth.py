@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.core.safe_cells import plain_cell, safe_cell
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
@@ -102,9 +103,8 @@ def write_structure(
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerows(
-            _typed_rows(structure) if structure.kind != "dag" else _dag_rows(structure, silo_weights or {})
-        )
+        rows = _typed_rows(structure) if structure.kind != "dag" else _dag_rows(structure, silo_weights or {})
+        writer.writerows([safe_cell(source), safe_cell(target), *others] for source, target, *others in rows)
 
 
 def _typed_rows(structure: Structure) -> Iterator[list[str]]:
@@ -135,7 +135,7 @@ def _read_edges(path: Path) -> tuple[list[str], GraphKind, list[_Edge]]:
     try:
         reader = csv.reader(StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
         rows = [(f"{path}: line {reader.line_num}", [cell.strip() for cell in row]) for row in reader if row]
-    except (UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{path}: not a CSV file in UTF-8: {error}") from None
     if not rows:
         raise BadInput(f"{path}: the file is empty")
@@ -177,7 +177,7 @@ def _check_header(place: str, header: list[str]) -> None:
 
 
 def _edge(place: str, cells: dict[str, str]) -> _Edge:
-    source, target = cells["source"], cells["target"]
+    source, target = plain_cell(cells["source"]), plain_cell(cells["target"])
     for column in ("source", "target"):
         if not cells[column]:
             raise BadInput(f"{place}, column {column!r}: the cell is empty")

@@ -3,8 +3,11 @@
 The module of a command is imported when the command is called: numpy and pydantic alone take longer than `--help` may.
 """
 
+import errno
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -20,16 +23,23 @@ COMMANDS = {
     "choose": "Say which algorithm suits a federated data set, and why.",
     "features": "Learn the features that predict a variable: its Markov blanket.",
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the parameters of one.",
+    "track": "Tell MLflow what it could not be told while a run went on.",
     "evaluate": "Score a learned structure against the truth.",
     "privacy": "Plan a privacy budget, and see what has been spent.",
     "attack": "See what a curious coordinator can do, and what stops it.",
     "federation": "Begin a federation over machines.",
     "coordinator": "Run the meeting point of a federation.",
     "silo": "Take part in a federation, with rows that stay here.",
+    "clean": "Show or remove what old runs have left.",
     "ui": "Start the Prefect and the MLflow user interfaces.",
     "serve": "Learn on a schedule.",
 }
 """every command with its line in the help; each has a module of that name beside this one, with an `app`"""
+
+SURROUNDINGS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
+"""errors of files that are no fault of the program: a path or a disk is not as it must be"""
+STOPPED = 130
+"""the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
 
 class Commands(TyperGroup):
@@ -76,13 +86,17 @@ def main(words: list[str] | None = None) -> None:
 
     It is 3 where silos could not be reached, so that whoever starts runs can tell what is worth another attempt.
     """
+    end_like_ctrl_c()
     try:
         code = typer.main.get_command(app).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
         fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped", file=sys.stderr)
-        leave(130)
+        stop()
+    except OSError as error:
+        if error.errno not in SURROUNDINGS or error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -92,7 +106,14 @@ def main(words: list[str] | None = None) -> None:
             leave(2)
         fail(f"{message}{given(error, words if words is not None else sys.argv[1:])}")
     else:
-        leave(code if isinstance(code, int) else 0)
+        # Typer has made a code of the interrupt itself.
+        stop() if code == STOPPED else leave(code if isinstance(code, int) else 0)
+
+
+def end_like_ctrl_c() -> None:
+    """Have SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def given(error: Any, words: list[str]) -> str:
@@ -103,9 +124,16 @@ def given(error: Any, words: list[str]) -> str:
     return ""
 
 
+def stop() -> None:
+    """Say that the command was stopped and leave."""
+    print("stopped", file=sys.stderr)
+    leave(STOPPED)
+
+
 def fail(message: str, code: int = 2) -> None:
     """Say what is wrong in one line and leave with `code`."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split()).encode(errors="backslashreplace").decode()
+    print(f"error: {line}", file=sys.stderr)
     leave(code)
 
 

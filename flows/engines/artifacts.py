@@ -18,6 +18,7 @@ from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.job.run import Progress
+from fedbnsl.tasks.rounds import Orchestration
 
 EVERY = 2.0
 """seconds between two updates of the progress: each is a request to the server"""
@@ -26,22 +27,25 @@ EVERY = 2.0
 class ProgressArtifact:
     """A listener that keeps the progress artifact of the current flow run up to date."""
 
-    def __init__(self) -> None:
+    def __init__(self, orchestration: Orchestration) -> None:
         """Start without an artifact: the first round creates it."""
+        self._orchestration = orchestration
         self._id: UUID | None = None
         self._next = 0.0
 
     def __call__(self, heard: Progress) -> None:
         """Update the artifact if it is time, or the run is over."""
-        done = 100.0 if heard.round.outcome else 100.0 * heard.round.number / heard.max_rounds
-        if self._id is None:
-            made: Any = create_progress_artifact(done, key="rounds", description="Rounds of at most the given number")
-            self._id = made
-        elif heard.round.outcome or time.monotonic() >= self._next:
+        if self._id is None or heard.round.outcome or time.monotonic() >= self._next:
+            done = 100.0 if heard.round.outcome else 100.0 * heard.round.number / heard.max_rounds
+            self._orchestration.tell(lambda: self._show(done))
+            self._next = time.monotonic() + EVERY
+
+    def _show(self, done: float) -> None:
+        if self._id is not None:
             update_progress_artifact(self._id, progress=done)
-        else:
             return
-        self._next = time.monotonic() + EVERY
+        made: Any = create_progress_artifact(done, key="rounds", description="Rounds of at most the given number")
+        self._id = made
 
 
 def publish(finished: Finished) -> None:

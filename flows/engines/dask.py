@@ -15,7 +15,7 @@ from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.rounds import as_tasks, evaluate, perform, solves_as_tasks
+from fedbnsl.tasks.rounds import Orchestration, evaluate
 from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.transport.cluster import connected, embedded, gathered
 from fedbnsl.tasks.transport.configuration import read_federation_file
@@ -77,7 +77,9 @@ def _cluster(settings: LearnSettings, folder: Path, *, pooled: bool) -> tuple[Ab
 
 
 @contextmanager
-def silos_of(settings: LearnSettings, resumed: Interrupted | None = None) -> Iterator[Silos]:
+def silos_of(
+    settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None = None
+) -> Iterator[Silos]:
     """Yield the silos that `settings` name, or those of the run that is `resumed`.
 
     Raises `SilosAway` where one is missing, `BadInput` where its rows cannot be used.
@@ -103,15 +105,15 @@ def silos_of(settings: LearnSettings, resumed: Interrupted | None = None) -> Ite
             gone = dict(federations[-1].roster.gone) if federations else dict(resumed.gone if resumed else {})
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
             terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget, said)
-            federation = SiloFederation(roster, terms, job.secure, solves_as_tasks)
+            federation = SiloFederation(roster, terms, job.secure, orchestration.solves)
             federations.append(federation)
             return federation
 
         session = Session(
             schema,
             connect,
-            wrap=lambda algorithm, federation: as_tasks(algorithm, lambda: getattr(federation, "number", 0)),
-            evaluate=lambda work: perform(evaluate.submit, work),
+            wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
+            evaluate=lambda work: orchestration.perform(evaluate.submit, work),
             notes=(*stayed_away, *found.notes),
         )
         yield Silos(

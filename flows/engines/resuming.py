@@ -17,6 +17,7 @@ from fedbnsl.tracking.checkpoint import Checkpoint, load, save
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
+from .alone import alone
 from .pins import Interrupted, Pin
 
 CHECKPOINT = "checkpoint.bin"
@@ -59,13 +60,20 @@ def read_started(folder: Path) -> Started:
         settings = checked(LearnSettings, content.pop("settings"))
         pins = {silo: Pin(*pin) for silo, pin in content.pop("pins").items()}
         return Started(settings=settings, pins=pins, **content)
-    except (OSError, json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+    except BadInput:
+        raise
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 
 
 def settings_of(folder: Path) -> LearnSettings:
-    """Return the settings with which the run in `folder` is resumed."""
-    return read_started(folder).settings.model_copy(update={"resume": True})
+    """Return the settings with which the run in `folder` is resumed.
+
+    Raises `BadInput` if there is nothing to resume, or if the run is still going.
+    """
+    settings = read_started(folder).settings
+    with alone(folder):
+        return settings.model_copy(update={"resume": True})
 
 
 def standing_of(folder: Path) -> Interrupted:

@@ -1,37 +1,52 @@
-"""The MLflow run of a run: opened before round 1, marked as failed if anything goes wrong."""
+"""The MLflow run of a run: opened before round 1, marked as failed if anything goes wrong, never waited for."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.run import RunLog, open_run, reopen_run
+from fedbnsl.tracking.mlflow.store import tracking_uri
+from fedbnsl.tracking.mlflow.telling import Opening
+from fedbnsl.tracking.mlflow.tracker import Tracker
 
 from ..job.job import Job
 from ..job.privacy import about_told
-from ..job.run import Listener
+from ..job.run import Listener, Resumed
+from .resuming import Started
 
 
 @contextmanager
-def tracked(job: Job, schema: Schema, tags: dict[str, str], again: tuple[str, str] | None = None) -> Iterator[RunLog]:
-    """Yield the log of `job` in MLflow; `again` is (run, tracking URI) of one that was interrupted.
+def tracked(
+    job: Job,
+    schema: Schema,
+    tags: dict[str, str],
+    folder: Path,
+    again: tuple[Started, Resumed | None] | None = None,
+) -> Iterator[Tracker]:
+    """Yield what tells MLflow of `job`, whose results go to `folder`; `again` is a run that was interrupted, if it was.
 
-    Raises `BadInput` if the store cannot be opened.
+    Raises `BadInput` for a tracking URI that no store can have.
     """
-    if again is not None:
-        log = reopen_run(*again)
-    else:
-        data = TrackedData(job.dataset, about_told(job), schema)
-        labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
-        log = open_run(job.name, {**asdict(job.spec.settings), "seed": job.seed}, labels | tags, data)
+    labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
+    started, resumed = again or (None, None)
+    opening = Opening(
+        job.name,
+        {**asdict(job.spec.settings), "seed": job.seed},
+        labels | tags,
+        TrackedData(job.dataset, about_told(job), schema),
+        started.tracking_uri if started else tracking_uri(),
+        started.tracking_id if started else "",
+    )
+    tracker = Tracker(folder, opening, resumed.rows if resumed else ())
     try:
-        yield log
+        yield tracker
     except BaseException as error:
-        log.fail(str(error) or type(error).__name__)
+        tracker.fail(str(error) or type(error).__name__)
         raise
 
 
-def logging_rounds(log: RunLog) -> Listener:
-    """Return a listener that logs every round."""
-    return lambda heard: log.round(heard.row, heard.structure)
+def logging_rounds(tracker: Tracker) -> Listener:
+    """Return a listener that tells of every round."""
+    return lambda heard: tracker.round(heard.row, heard.structure)

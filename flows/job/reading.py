@@ -14,6 +14,7 @@ def reading_of(options: LearnOptions) -> Reading:
         options.missing,
         silos_of(options),
         private=asks_for_privacy(options),
+        learned_from=True,
     )
 
 

@@ -6,10 +6,12 @@ from pydantic import Field
 
 from fedbnsl.data.defaults import Noise
 
-from .model import OnCommandLine
+from .model import LARGEST, OnCommandLine
 
 Seed = Annotated[
-    int, Field(ge=0, title="Seed", description="Same seed, same data, bit for bit."), OnCommandLine(value="N")
+    int,
+    Field(ge=0, le=LARGEST, title="Seed", description="Same seed, same data, bit for bit."),
+    OnCommandLine(value="N"),
 ]
 Silos = Annotated[
     int, Field(ge=1, title="Silos", description="How many owners hold a part of the rows."), OnCommandLine(value="N")

@@ -1,14 +1,15 @@
 """What `learn` can be told: the command line, the Python signature and Prefect's form are all made from this."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .model import OnCommandLine, Options
+from .model import LARGEST, OnCommandLine, Options, checked, in_utf8
 
 Value = bool | int | float | str
 Missing = Literal["model", "complete-rows", "refuse"]
@@ -161,6 +162,7 @@ class LearnOptions(Options):
         int,
         Field(
             ge=0,
+            le=10_000,
             title="Resamples",
             description="Learn again from so many random halves of each silo's rows, 2 or more, and say how many of "
             "them have each edge; 0: none.",
@@ -169,19 +171,25 @@ class LearnOptions(Options):
     ] = 0
     seed: Annotated[
         int,
-        Field(ge=0, title="Seed", description="Same seed, same result, bit for bit; private noise has no seed."),
+        Field(
+            ge=0,
+            le=LARGEST,
+            title="Seed",
+            description="Same seed, same result, bit for bit; private noise has no seed.",
+        ),
         OnCommandLine(value="N"),
     ] = 0
     out: Annotated[
         str | None,
         Field(title="Output folder", description="New folder for the results; default: runs/<name>."),
+        AfterValidator(lambda given: given and in_utf8(given)),
         OnCommandLine(value="DIR"),
     ] = None
     name: Annotated[
         str | None,
         Field(
             title="Name",
-            pattern=r"^[^/\\\s.][^/\\]*$",
+            pattern=r"^[^/\\\s.\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$",
             description="Name of the run; default: algorithm, data set, seed and time.",
         ),
         OnCommandLine(value="NAME"),
@@ -243,13 +251,13 @@ class LearnOptions(Options):
 
     def on(self, data: str) -> "LearnSettings":
         """Return the settings of a run with these options on the federated data set `data`, a folder."""
-        return LearnSettings.model_validate({**dict(self), "data": data})
+        return checked(LearnSettings, {**dict(self), "data": data})
 
 
 class DataSet(Options):
     """On which data to learn."""
 
-    data: str = Field(
+    data: Annotated[str, AfterValidator(in_utf8)] = Field(
         title="Data set",
         description="Folder with one .csv or .parquet file a silo, all with the same columns; optional truth.csv.",
         examples=["example"],
@@ -281,4 +289,5 @@ class FeaturesOptions(LearnOptions):
 
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:
     """Return the name of a run: algorithm, data set, seed, time."""
-    return f"{algorithm}-{Path(data).absolute().name}-seed{seed}-{when:%Y%m%d-%H%M%S}"
+    of = re.sub(r"[\x00-\x1f\x7f\\]", "_", Path(data).absolute().name)[:100]
+    return f"{algorithm}-{of}-seed{seed}-{when:%Y%m%d-%H%M%S}"

@@ -8,6 +8,12 @@ import os
 DEFAULTS = {
     # The first start creates the database, which takes longer than the 20 s Prefect allows.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # A server that is gone costs a run six seconds a call, not a minute.
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+    # Runs leave Prefect's database after a month and their events after a day; else it grows by 0.25 MB a round.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P1D",
     # Nothing is sent anywhere: no telemetry of Prefect (server, client) nor of MLflow.
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -24,6 +30,7 @@ DEFAULTS = {
 QUIET = {
     # Errors reach the user as one line of our own; Prefect would print a traceback as well.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
 }

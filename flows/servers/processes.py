@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -11,14 +12,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .farewell import stop_services
+from .farewell import abandon_services, stop_services
 
 HOST = "127.0.0.1"
+CLOUD = "api.prefect.cloud"
+"""which asks for a key first"""
+ANSWER = 5.0
+"""seconds for the user's server to say that it is well"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
 """the first words of the command line of a program that must not outlive this process"""
 
@@ -31,6 +38,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     """
     known = users_server()
     if known:
+        check_answers(known)
         yield known
         return
     port = free_port(port)
@@ -58,6 +66,7 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
     """
     known = users_server()
     if known:
+        check_answers(known)
         yield lambda: known
         return
     port = free_port(0)
@@ -74,7 +83,10 @@ def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
         try:
             yield ready
         finally:
-            stop_services()
+            if server.poll() is None:
+                stop_services()
+            else:
+                abandon_services()
 
 
 def users_server() -> str | None:
@@ -115,11 +127,10 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
 
 
 def serve_both(prefect_port: int, mlflow_port: int) -> None:
-    """Start both servers, print their addresses, and stop them on Ctrl-C (or when we are told to end)."""
+    """Start both servers, print their addresses, and stop them on Ctrl-C."""
     from .environment import prepare_environment
 
     prepare_environment()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print("starting Prefect and MLflow ...", flush=True)
     try:
         with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
@@ -159,6 +170,23 @@ def process(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
                 break
             except subprocess.TimeoutExpired:
                 continue
+
+
+def check_answers(url: str) -> None:
+    """Raise `BadInput` unless the API of the user's Prefect server answers at `url`."""
+    advice = "start it, or correct or unset PREFECT_API_URL"
+    if urlsplit(url).hostname == CLOUD:
+        return
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER) as answer:
+            healthy = answer.read(16).strip() == b"true"
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, ssl.SSLError) or getattr(error, "code", None) in (401, 403):
+            return  # Prefect has settings of its own for whom to trust, and who it is.
+        raise BadInput(f"Prefect at {url} does not answer: {reason}; {advice}") from None
+    if not healthy:
+        raise BadInput(f"what answers at {url} is not the API of a Prefect server; {advice}")
 
 
 def answering(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:

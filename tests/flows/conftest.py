@@ -1,6 +1,7 @@
 """One real Prefect server, one MLflow database and one small data set for all flow tests."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -49,3 +50,11 @@ def elsewhere(tmp_path, monkeypatch, mlflow_uri):
     """Run every test in a folder of its own, with its own MLflow database."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+
+
+@pytest.fixture
+def listening_to_ctrl_c():
+    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

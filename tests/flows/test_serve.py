@@ -21,14 +21,6 @@ def runs_in(deployment, states):
     return [run for run in runs if run.state is not None and run.state.name in states]
 
 
-@pytest.fixture
-def listening_to_ctrl_c():
-    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 # Every minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
 # with sqlalchemy 2.1 cron never fires, silently.
 def test_a_cron_schedule_fires_twice(server, example, tmp_path, listening_to_ctrl_c):
@@ -77,8 +69,11 @@ def test_a_schedule_is_one_that_prefect_takes():
     check_schedule(None, None)
     with pytest.raises(BadInput, match="--cron 'daily at three' is no schedule"):
         check_schedule("daily at three", None)
-    with pytest.raises(BadInput, match="--interval is -1"):
-        check_schedule(None, -1)
+    with pytest.raises(BadInput, match="--cron '' is no schedule"):
+        check_schedule("", None)
+    for never in (-1, 0, 1e-9, 1e9, float("inf"), float("nan")):
+        with pytest.raises(BadInput, match=f"--interval is {never:g}".replace("+", r"\+")):
+            check_schedule(None, never)
     with pytest.raises(BadInput, match="two schedules"):
         check_schedule("0 3 * * *", 5)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
+from fedbnsl.algorithms.parameters.network_json import as_json, gaussian_from_json
 from fedbnsl.algorithms.parameters.reduced_form import forecast
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import model_file, pgmpy_dynamic, pgmpy_model
@@ -47,7 +47,7 @@ def test_the_file_holds_all_of_it(over_time):
 def test_mlflow_keeps_a_model_that_forecasts(over_time, tmp_path, capfd):
     import mlflow.pyfunc
 
-    save_pyfunc(over_time, tmp_path / "model", {})
+    save_pyfunc(as_json(over_time.parameters.network), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     rows = pd.DataFrame({"c": [3.0, 6.0, 0.0], "a": [1.0, 4.0, 1.0], "b": [2.0, 5.0, 0.0]}, index=[7, 8, 9])
     found = model.predict(rows)

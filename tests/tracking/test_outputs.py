@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.folder.truth import read_structure
+from fedbnsl.data.folder.truth import read_structure, write_structure
 from fedbnsl.tracking import outputs
 from fedbnsl.tracking.outputs import METRICS, OUTPUTS, flat_metrics, json_text, structure_csv, write_outputs
 
@@ -97,3 +97,21 @@ def test_a_run_that_never_finished_a_round(chain, tmp_path):
     write_outputs(lost, tmp_path / "lost")
     assert (tmp_path / "lost" / "rounds.csv").read_text() == "round\n"
     assert (tmp_path / "lost" / "structure.csv").read_text() == "source,target,weight\n"
+
+
+def test_names_that_a_spreadsheet_takes_for_formulas_are_safe_and_read_back(tmp_path, chain):
+    names = ("=1+1", "-x", "'@y")
+    structure = Structure(names, chain.structure.weights)
+    text = structure_csv(structure)
+    assert text.splitlines() == ["source,target,weight", "'=1+1,'-x,2.0", "'-x,''@y,-0.5"]
+    (tmp_path / "structure.csv").write_text(text)
+    assert read_structure(tmp_path / "structure.csv").variables == names
+    write_structure(tmp_path / "truth.csv", structure)
+    assert (tmp_path / "truth.csv").read_text() == text
+    edges = outputs.silo_edges_csv({"=north": structure})
+    assert edges.splitlines()[1].startswith("'=1+1")
+
+
+def test_the_types_of_edges_of_a_pag_stay_as_they_are():
+    marks = np.array([[0.0, 2], [1, 0]])
+    assert structure_csv(Structure(("a", "-b"), marks, "pag")).splitlines()[1] == "a,'-b,-->"

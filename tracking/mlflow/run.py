@@ -9,19 +9,18 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..model import why_no_model
-from ..outputs import AVERAGED, FURTHER, MODELS, OUTPUTS, flat_metrics
-from ..result import RunResult, series_warnings
-from .dataset_input import TrackedData, dataset_input
+from ..outputs import AVERAGED, FURTHER, MODELS, OUTPUTS
+from .dataset_input import dataset_input
 from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
-from .store import experiment_id, open_client, run_url, tracking_uri
+from .store import experiment_id, open_client, run_url
+from .telling import Ending, Opening
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -47,39 +46,47 @@ class RunLog:
         """A link to the run: on the tracking server, or where `fedbnsl ui` shows the database."""
         return run_url(self.uri, self.experiment_id, self.run_id)
 
-    def round(self, row: Mapping[str, float], structure: Structure) -> None:
-        """Log a finished round: `row` (`round` and the figures of that round) and the structure as it is now."""
+    def round(self, row: Mapping[str, float], structure: Structure, *, again: bool = False) -> None:
+        """Log a finished round: `row` (`round` and the figures of that round) and the structure as it is now.
+
+        If it is told `again`, as it may have been told in part, its figures are there already.
+        """
         number = int(row["round"])
-        figures = {f"round/{name}": value for name, value in row.items() if name != "round"}
-        self._log_metrics(figures, number)
+        if not again:
+            self.figures(row)
         self.client.log_text(self.run_id, structure_json(structure, number), f"rounds/structure-{number:04d}.json")
         if number == 1 or number % self.image_every == 0:
             self._picture(structure, number)
 
-    def finish(self, result: RunResult, folder: Path) -> str | None:
+    def finish(self, ending: Ending, folder: Path) -> str | None:
         """Log scores, the output files in `folder` and the model, and end the run; return the URI of the model.
 
         Where there is none, a tag `model` says why.
         """
-        number = len(result.rounds)
+        number = ending.rounds
         if number > self.pictured:
-            self._picture(result.structure, number)
-        metrics = flat_metrics(result)
-        self._log_metrics({name: value for name, value in metrics.items() if isinstance(value, int | float)}, number)
-        self._log_tags({name: value for name, value in metrics.items() if isinstance(value, str)})
-        self._log_tags({"outcome": result.outcome, "lost": ", ".join(result.lost) or "none"})
-        if said := series_warnings(result):
-            self._log_tags({"warning": " ".join(said)})
+            self._picture(ending.structure, number)
+        figures = {name: value for name, value in ending.metrics.items() if isinstance(value, int | float)}
+        self._log_metrics(figures, number)
+        self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
         for name in (*OUTPUTS, AVERAGED, *FURTHER, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
-        if result.privacy is not None:
-            self.client.log_dict(self.run_id, asdict(result.privacy), "privacy/ledger.json")
-        reason = why_no_model(result)
-        model = None if reason else self._log_model(result)
-        self._log_tags({"model": model or f"none: {reason}"})
+        if ending.privacy is not None:
+            self.client.log_dict(self.run_id, ending.privacy, "privacy/ledger.json")
+        model = None if ending.network is None else self._log_model(ending, ending.network)
+        self._log_tags({"model": model or f"none: {ending.parameters}"})
         self.client.set_terminated(self.run_id, "FINISHED")
         return model
+
+    def known_rounds(self) -> set[int]:
+        """Return the rounds whose figures the run has already."""
+        return {metric.step for metric in self.client.get_metric_history(self.run_id, "round/bytes_up")}
+
+    def figures(self, row: Mapping[str, float]) -> None:
+        """Log the figures of a finished round alone."""
+        figures = {f"round/{name}": value for name, value in row.items() if name != "round"}
+        self._log_metrics(figures, int(row["round"]))
 
     def fail(self, message: str) -> None:
         """End the run as failed; `message` says why."""
@@ -103,66 +110,62 @@ class RunLog:
         self.client.log_image(self.run_id, adjacency_image(structure), key="adjacency", step=number)
         self.pictured = number
 
-    def _log_model(self, result: RunResult) -> str:
+    def _log_model(self, ending: Ending, network: dict[str, Any]) -> str:
         from mlflow.entities import LoggedModelOutput
 
-        tags = {"parameters": result.parameters.how, "algorithm": result.algorithm}
+        algorithm = self.client.get_run(self.run_id).data.tags.get("algorithm", "")
+        tags = {"parameters": ending.parameters, "algorithm": algorithm}
         model = self.client.create_logged_model(
             self.experiment_id, name="network", source_run_id=self.run_id, tags=tags, model_type="Bayesian network"
         )
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             identity = {"run_id": self.run_id, "model_id": model.model_id, "artifact_path": model.artifact_location}
-            save_pyfunc(result, folder, identity)
+            save_pyfunc(network, folder, identity)
             self.client.log_model_artifacts(model.model_id, str(folder))
         self.client.finalize_logged_model(model.model_id, "READY")
-        self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=len(result.rounds))])
+        self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=ending.rounds)])
         self._log_tags({"parameters": tags["parameters"]})
         return f"models:/{model.model_id}"
 
 
-def open_run(
-    name: str,
-    params: Mapping[str, Any],
-    tags: Mapping[str, Any],
-    data: TrackedData,
-    uri: str | None = None,
-    image_every: int = IMAGE_EVERY,
-) -> RunLog:
-    """Start a run called `name` in the experiment "fedbnsl".
+def open_run(opening: Opening, image_every: int = IMAGE_EVERY) -> RunLog:
+    """Start a run in the experiment "fedbnsl" of the store at `opening.uri`.
 
-    `params` are logged as they are, those that are None left out, with the numbers of variables, silos and rows. `uri`
-    is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if the store
-    cannot be opened.
+    The parameters are logged as they are, those that are None left out, with the numbers of variables, silos and rows.
+    Raises `BadInput` if the store cannot be opened.
     """
     from mlflow.entities import Param
 
-    uri = tracking_uri(uri)
-    client = open_client(uri)
-    experiment = experiment_id(client, uri)
-    labels = {_key(key): str(value)[:5000] for key, value in tags.items()}
-    run = client.create_run(experiment, run_name=name, tags=labels)
-    schema = data.schema
+    client = open_client(opening.uri)
+    experiment = experiment_id(client, opening.uri)
+    labels = {_key(key): str(value)[:5000] for key, value in opening.tags.items()}
+    run = client.create_run(experiment, run_name=opening.name, tags=labels)
+    schema = opening.data.schema
     sizes = {"variables": len(schema.variables), "silos": len(schema.rows), "rows": sum(schema.rows.values())}
-    known = [Param(_key(key), str(value)) for key, value in {**sizes, **params}.items() if value is not None]
+    known = [Param(_key(key), str(value)) for key, value in {**sizes, **opening.params}.items() if value is not None]
     for start in range(0, len(known), 100):
         client.log_batch(run.info.run_id, params=known[start : start + 100])
-    client.log_inputs(run.info.run_id, datasets=[dataset_input(data)])
-    return RunLog(client, uri, experiment, run.info.run_id, image_every)
+    client.log_inputs(run.info.run_id, datasets=[dataset_input(opening.data)])
+    return RunLog(client, opening.uri, experiment, run.info.run_id, image_every)
 
 
-def reopen_run(run_id: str, uri: str | None = None, image_every: int = IMAGE_EVERY) -> RunLog:
-    """Go on with a run that was interrupted. Raises `BadInput` if the store cannot be opened or has no such run."""
+def reopen_run(run_id: str, uri: str, image_every: int = IMAGE_EVERY) -> RunLog | None:
+    """Go on with a run that was interrupted; None if the store at `uri` has no such run, or has it deleted.
+
+    Raises `BadInput` if the store cannot be opened.
+    """
     from mlflow.exceptions import MlflowException
 
-    from fedbnsl.algorithms.errors import BadInput
-
-    uri = tracking_uri(uri)
     client = open_client(uri)
     try:
         run = client.get_run(run_id)
     except MlflowException as error:
-        raise BadInput(f"tracking URI {uri}: no run {run_id}") from error
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            return None
+        raise
+    if run.info.lifecycle_stage == "deleted":
+        return None
     client.update_run(run_id, status="RUNNING")
     return RunLog(client, uri, run.info.experiment_id, run_id, image_every)
 

@@ -6,33 +6,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
-from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, Network
-
-from ..model import as_pgmpy, network_of
-from ..result import RunResult
+from ..model import as_pgmpy
 from .store import open_client, tracking_uri
 
 NETWORK = "network.json"
 LOGGED = "models:/"
 
 
-def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> None:
-    """Write the result into the new `folder` as an MLflow model; `identity` goes into its description (`MLmodel`).
+def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any]) -> None:
+    """Write a network, as `as_json` describes it, into the new `folder` as an MLflow model.
 
-    Its inputs may be of any type: MLflow would refuse whole numbers for a column of doubles. Raises `ValueError` if
-    there is no network.
+    `identity` goes into its description (`MLmodel`). Its inputs may be of any type: MLflow would refuse whole numbers
+    for a column of doubles.
     """
     import mlflow.pyfunc
     from mlflow.models import Model, ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
-    network = network_of(result)
-    labels = getattr(network, "levels", {})
+    labels = network.get("levels", {})
     source = folder.with_name(NETWORK)
-    source.write_text(json.dumps(as_json(network), indent=1, ensure_ascii=False), encoding="utf-8")
-    names, anything = result.structure.variables, AnyType()
+    source.write_text(json.dumps(network, indent=1, ensure_ascii=False), encoding="utf-8")
+    names, anything = network.get("variables", network["nodes"]), AnyType()
     signature = ModelSignature(
         inputs=Schema([ColSpec(anything, name=name) for name in names]),
         outputs=Schema([ColSpec("string" if name in labels else "double", name=name) for name in names]),
@@ -50,13 +44,13 @@ def save_pyfunc(result: RunResult, folder: Path, identity: dict[str, Any]) -> No
         )
 
 
-def _code(network: Network) -> str:
+def _code(network: dict[str, Any]) -> str:
     """Return the name of the file that predicts from `network`."""
-    if isinstance(network, DiscreteNetwork):
+    if "tables" in network:
         return "pyfunc_discrete.py"
-    if isinstance(network, MixedNetwork):
+    if "families" in network:
         return "pyfunc_mixed.py"
-    return "pyfunc_dynamic.py" if isinstance(network, DynamicGaussianNetwork) else "pyfunc_model.py"
+    return "pyfunc_dynamic.py" if "lags" in network else "pyfunc_model.py"
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 EXPERIMENT = "fedbnsl"
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 """has MLflow show the pages made for models, not those for language models"""
+TRIES = 2
+"""how often a database is tried to be opened, each time for the five seconds that SQLite waits for a lock"""
+PATIENCE = 4.0
+"""seconds for a tracking server to take a connection, and for another process to let go of a database"""
 UI = "http://127.0.0.1:5000"
 """where `fedbnsl ui` shows what is in a database"""
 
@@ -40,11 +46,15 @@ def open_client(uri: str) -> "MlflowClient":
     Raises `BadInput` if the store cannot be opened.
     """
     from mlflow import MlflowClient
+    from mlflow.store.db import utils
 
-    for name in ("mlflow.store.db.utils", "alembic"):
+    for name in ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # MLflow would try to open a database ten times, for a minute and a half.
+    utils.MAX_RETRY_COUNT = TRIES
     try:
-        with _alone(_database(uri)):
+        _check_listening(uri)
+        with _alone(database_of(uri)):
             client = MlflowClient(tracking_uri=uri)
             client.get_experiment_by_name(EXPERIMENT)
     except Exception as error:
@@ -79,12 +89,21 @@ def run_url(uri: str, experiment: str, run: str) -> str:
     return f"{base}/#/experiments/{experiment}/runs/{run}"
 
 
+def _check_listening(uri: str) -> None:
+    """Raise `OSError` if nothing takes a connection at the address of a tracking server."""
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https") and parts.hostname:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        with socket.create_connection((parts.hostname, port), timeout=PATIENCE):
+            pass
+
+
 def _without_password(text: str, uri: str) -> str:
     password = urlsplit(uri).password
     return text.replace(password, "…") if password else text
 
 
-def _database(uri: str) -> Path | None:
+def database_of(uri: str) -> Path | None:
     """Return the file of an SQLite database, None for any other store."""
     if not uri.startswith("sqlite:///"):
         return None
@@ -92,7 +111,7 @@ def _database(uri: str) -> Path | None:
 
 
 def _artifacts(uri: str) -> str | None:
-    database = _database(uri)
+    database = database_of(uri)
     return (database.parent / "mlartifacts" / EXPERIMENT).as_uri() if database else None
 
 
@@ -102,12 +121,25 @@ def _alone(database: Path | None) -> Iterator[None]:
     if database is None or sys.platform == "win32":
         yield
         return
-    import fcntl
-
     database.parent.mkdir(parents=True, exist_ok=True)
     folder = os.open(database.parent, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _lock(folder)
         yield
     finally:
         os.close(folder)
+
+
+def _lock(folder: int) -> None:
+    """Lock an open folder; raises `TimeoutError` if another process keeps it locked."""
+    import fcntl
+
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError("another process is opening it and does not end") from None
+            time.sleep(0.05)

@@ -26,6 +26,11 @@ NAMES = st.text(
 )
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
+NAME_IT = (
+    "give it a name of UTF-8 text, without / \\ : or line breaks, that neither begins nor ends with a space, nor "
+    "begins with a dot"
+)
+
 
 def bits(values):
     return np.ascontiguousarray(values).view(np.int64)
@@ -174,7 +179,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         ("a", ("x", "y"), [[1, 2]], "set/a.csv: only one row; at least two are needed"),
         ("a", ("x", " y"), [[1, 2], [3, 4]], "set: column 2 has a name with spaces around it, ' y'"),
         ("a", ("x", "y\nz"), [[1, 2], [3, 4]], "set: column 2 has a name with a control character, 'y\\nz'"),
-        ("../a", ("x", "y"), [[1, 2], [3, 4]], "set: '../a' cannot name a silo: a silo is a file of that name"),
+        ("../a", ("x", "y"), [[1, 2], [3, 4]], "set: '../a' cannot name a silo, as its file does: " + NAME_IT),
         ("truth", ("x", "y"), [[1, 2], [3, 4]], "set: 'truth' cannot name a silo: truth.csv holds the true graph"),
     ],
 )

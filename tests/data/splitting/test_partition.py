@@ -13,6 +13,11 @@ from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.splitting.partition import by_column, by_sizes, dirichlet, equal, label_skew, split_table
 
+NAME_IT = (
+    "give it a name of UTF-8 text, without / \\ : or line breaks, that neither begins nor ends with a space, nor "
+    "begins with a dot"
+)
+
 
 def covers(parts, rows):
     return sorted(np.concatenate(list(parts)).tolist()) == list(range(rows))
@@ -156,7 +161,7 @@ def test_a_choice_that_makes_no_sense(table, tmp_path, how, message):
     [
         ("s,x\na,1\na,2\nb,3\n", "PATH: column 's': only one row has the value 'b'; a silo needs two"),
         ("s,x\na,1\na,2\n,3\n", "PATH: line 4, column 's': the cell is empty"),
-        ("s,x\na/b,1\na/b,2\n", "PATH: column 's': 'a/b' cannot name a silo: a silo is a file of that name"),
+        ("s,x\na/b,1\na/b,2\n", "PATH: column 's': 'a/b' cannot name a silo, as its file does: " + NAME_IT),
         ("s\na\nb\n", "PATH: no column besides 's'"),
     ],
 )

@@ -16,25 +16,15 @@ from fedbnsl.tracking.mlflow.round_structure import adjacency_image
 from fedbnsl.tracking.mlflow.run import open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
 from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
+from fedbnsl.tracking.mlflow.telling import Opening, ending_of
 from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
-def uri(store):
-    return f"sqlite:///{store / 'mlflow.db'}"
-
-
 def start(result, uri, **options):
     data = TrackedData(result.dataset, result.about, result.schema)
-    return open_run(
-        result.name, {**result.params, "seed": result.seed}, {"algorithm": result.algorithm}, data, uri, **options
-    )
+    params, tags = {**result.params, "seed": result.seed}, {"algorithm": result.algorithm}
+    return open_run(Opening(result.name, params, tags, data, uri), **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +35,7 @@ def logged(chain, uri, tmp_path_factory):
     for row in chain.rounds:
         log.round(row, chain.structure)
     write_outputs(chain, folder)
-    return log, folder, log.finish(chain, folder)
+    return log, folder, log.finish(ending_of(chain), folder)
 
 
 def artifacts(log, folder=""):
@@ -116,7 +106,7 @@ def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
     rows = [{"round": k, "h": float("nan")} for k in range(1, 8)]
     for row in rows:
         log.round(row, cyclic.structure)
-    assert log.finish(replace(cyclic, rounds=tuple(rows)), tmp_path) is None
+    assert log.finish(ending_of(replace(cyclic, rounds=tuple(rows))), tmp_path) is None
     assert {name.split("+")[2] for name in artifacts(log, "images")} == {"1", "3", "6", "7"}
     tags = log.client.get_run(log.run_id).data.tags
     assert tags["model"] == "none: a cycle is left: a → b → c → a"
@@ -228,7 +218,7 @@ def test_a_dynamic_run_has_both_matrices_a_round_and_a_warning(over_time, uri, s
     for row in over_time.rounds:
         log.round(row, over_time.structure)
     write_outputs(loud, tmp_path / "run")
-    log.finish(loud, tmp_path / "run")
+    log.finish(ending_of(loud), tmp_path / "run")
     run = log.client.get_run(log.run_id)
     assert (run.data.metrics["lagged_shd"], run.data.metrics["forecast_mse"]) == (1, 2.0)
     assert run.data.tags["warning"].startswith("Explosive: the spectral radius is 1.250")

@@ -1,0 +1,96 @@
+"""Prefect's own database on this machine: how much of it is old, and removing that by Prefect's own means.
+
+A server does the same by itself while it runs (`environment.py` has after how long), but a run's own server ends with
+the run, and a file of SQLite never shrinks by itself.
+"""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from fedbnsl.algorithms.errors import BadInput
+
+RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
+    AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
+EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
+
+
+@dataclass(frozen=True)
+class OldHistory:
+    """What Prefect's database has that is older than asked for, and the bytes of its file."""
+
+    runs: int
+    events: int
+    bytes_on_disk: int
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to remove."""
+        return bool(self.runs or self.events)
+
+
+def database_file() -> Path | None:
+    """Return the SQLite file in which Prefect keeps the runs of this machine, None if there is none."""
+    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+    from sqlalchemy import make_url
+
+    url = make_url(str(PREFECT_API_DATABASE_CONNECTION_URL.value()))
+    path = Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+    return path if path is not None and path.exists() else None
+
+
+def old_history(database: Path, age: timedelta) -> OldHistory:
+    """Count the finished runs and the events in `database` that are older than `age`; nothing is changed.
+
+    Raises `BadInput` if it cannot be read.
+    """
+    before = (datetime.now(UTC) - age).strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
+            counts = [int(db.execute(asked, (before,)).fetchone()[0]) for asked in (RUNS, EVENTS)]
+    except sqlite3.Error as error:
+        raise BadInput(f"{database}: Prefect's database cannot be read: {error}") from None
+    return OldHistory(counts[0], counts[1], database.stat().st_size)
+
+
+def prune(database: Path, age: timedelta) -> int:
+    """Remove from `database` what is older than `age`, and return the bytes of its file afterwards.
+
+    Raises `BadInput` if another process keeps it busy.
+    """
+    from prefect.settings import (
+        PREFECT_SERVER_EVENTS_RETENTION_PERIOD,
+        PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD,
+        temporary_settings,
+    )
+
+    periods = {
+        PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD: age,
+        PREFECT_SERVER_EVENTS_RETENTION_PERIOD: age,
+    }
+    try:
+        with temporary_settings(periods):
+            asyncio.run(_vacuumed())
+        with closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as db:
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except Exception as error:
+        raise BadInput(f"{database}: Prefect's database cannot be cleaned now: {error}") from error
+    return database.stat().st_size
+
+
+async def _vacuumed() -> None:
+    """Do once what Prefect's server does every hour."""
+    from prefect.server.database import provide_database_interface
+    from prefect.server.services import db_vacuum
+
+    db = provide_database_interface()
+    await db_vacuum.vacuum_old_flow_runs(db=db)
+    await db_vacuum.vacuum_orphaned_logs(db=db)
+    await db_vacuum.vacuum_orphaned_artifacts(db=db)
+    await db_vacuum.vacuum_stale_artifact_collections(db=db)
+    await db_vacuum.vacuum_old_events(db=db)
+    await (await db.engine()).dispose()

@@ -1,0 +1,92 @@
+"""`fedbnsl clean`: remove what old runs have left, in the silos' journals and in Prefect's database.
+
+Ledgers are never touched: what was spent stays spent. Nor are results.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tasks.silo.service import SiloService
+
+from ..servers.environment import prepare_environment
+from ..servers.prune import database_file, old_history, prune
+
+
+@dataclass(frozen=True)
+class OldJournal:
+    """A silo's journal that no run has written to for long, and the runs in it: all were abandoned."""
+
+    path: Path
+    used: datetime
+    runs: tuple[str, ...]
+
+
+def clean(folder: Path | None, days: float, *, really: bool) -> Iterator[str]:
+    """Yield a line for everything older than `days` that would be removed, or, if it is to be so `really`, was.
+
+    Looked at are Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput`
+    for a folder that is none, for less than a day, and for a database that another process keeps busy.
+    """
+    if not 1 <= days <= 36_500:
+        raise BadInput(f"--older-than is {days:g}: it must be from 1 to 36,500 days")
+    if folder is not None and not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder")
+    age = timedelta(days=days)
+    for journal in old_journals(folder, age) if folder else ():
+        yield f"{journal.path}: {_counted(len(journal.runs), 'run')}, last used on {journal.used:%Y-%m-%d}"
+        if really:
+            forget(journal)
+    prepare_environment(quiet=True)
+    database = database_file()
+    if database is not None:
+        old = old_history(database, age)
+        if old.anything:
+            size = f"{old.bytes_on_disk / 1e6:.1f} MB"
+            line = f"{database}: {_counted(old.runs, 'run')} and {_counted(old.events, 'event')} of Prefect's, {size}"
+            yield f"{line} before, {prune(database, age) / 1e6:.1f} MB now" if really else line
+
+
+def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
+    """Return the journals of the silos in `folder` that hold runs, none of which went on within the last `age`."""
+    found = []
+    for path in sorted((folder / ".fedbnsl").glob("*.sqlite")):
+        used = datetime.fromtimestamp(max(one.stat().st_mtime for one in _files(path)))
+        if used < datetime.now() - age and (runs := _runs_in(path)):
+            found.append(OldJournal(path, used, runs))
+    return found
+
+
+def forget(journal: OldJournal) -> None:
+    """Have the silo forget the runs in its journal as if they were finished, and give the space back."""
+    silo = SiloService(journal.path.stem, journal.path.parent.parent / journal.path.stem)
+    try:
+        for run in journal.runs:
+            silo.finish(run)
+    finally:
+        silo.close()
+    with closing(sqlite3.connect(journal.path, timeout=30, isolation_level=None)) as db:
+        db.execute("VACUUM")
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file of a journal, and the one in which SQLite collects what is new, if it holds anything."""
+    log = path.with_name(f"{path.name}-wal")
+    return [path, log] if log.exists() and log.stat().st_size else [path]
+
+
+def _runs_in(path: Path) -> tuple[str, ...]:
+    asked = "SELECT run FROM states UNION SELECT run FROM replies UNION SELECT run FROM sums ORDER BY run"
+    try:
+        with closing(sqlite3.connect(path, timeout=10)) as db:
+            return tuple(run for (run,) in db.execute(asked))
+    except sqlite3.Error as error:
+        raise BadInput(f"{path}: the journal cannot be read: {error}") from None
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

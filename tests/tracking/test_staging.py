@@ -1,0 +1,38 @@
+import os
+
+import pytest
+
+from fedbnsl.tracking.staging import write_files
+
+CONTENTS = {"structure.csv": b"new", "metrics.json": b"{}"}
+
+
+def test_files_are_staged_inside_their_folder(tmp_path, monkeypatch):
+    folder, moved = tmp_path / "mount", []
+    folder.mkdir()
+    (folder / "mine.txt").write_text("stays")
+    replace = os.replace
+
+    def follow(source, target):
+        moved.append(source.relative_to(folder))
+        assert not list(folder.glob("metrics.json"))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", follow)
+    assert write_files(folder, CONTENTS) == {name: folder / name for name in CONTENTS}
+    assert len(moved) == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["metrics.json", "mine.txt", "structure.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_half_written_is_left(tmp_path, monkeypatch, there):
+    folder = tmp_path / "run"
+    if there:
+        folder.mkdir()
+        (folder / "structure.csv").write_text("old")
+    monkeypatch.setattr(os, "replace", lambda source, target: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        write_files(folder, CONTENTS)
+    assert folder.exists() == there
+    assert not there or [(path.name, path.read_text()) for path in folder.iterdir()] == [("structure.csv", "old")]
