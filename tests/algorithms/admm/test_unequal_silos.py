@@ -36,7 +36,7 @@ def plain_server(tables, **changes):
     rng = np.random.default_rng(4)
     W = rng.normal(size=(D, D)) * ~np.eye(D, dtype=bool)
     opened = consensus.open_server(schema_of(tables), D, ConsensusSettings())
-    middle = {"number": 7, "W": W, "W_known": W, "B_sum": 3 * W, "beta_sum": rng.normal(size=(D, D)), "rho2": 0.7}
+    middle = {"number": 7, "W": W, "W_known": W, "B_sum": 2.5 * W, "beta_sum": rng.normal(size=(D, D)), "rho2": 0.7}
     return replace(opened, **middle | changes)
 
 
