@@ -120,7 +120,6 @@ def test_votes_on_tests_ask_for_none_that_the_average_silo_has_no_rows_for(name,
     tests = [test[test != PAD] for search in asked for test in search.tests]
     cells = [drawn.cardinalities[test].prod() for test in tests]
     assert 5.0 * max(cells) <= 900 // 3
-    assert asked[-1].left_out > 0
 
 
 def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):

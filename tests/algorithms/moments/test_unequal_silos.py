@@ -84,7 +84,9 @@ def test_a_parent_that_others_make_needless_is_given_up_again():
     S = b_c.T @ b_c + np.diag([0.0, 0.0, 0.1, 0.05])
     before = np.zeros((4, 4), bool)
     before[:3, 3] = True
-    np.testing.assert_allclose(selected(S, before, 0.001, 3)[:, 3], [1.0, 1.0, 0.0, 0.0], atol=1e-9)
+    weights = selected(S, before, 0.001, 3)[:, 3]
+    assert np.flatnonzero(weights).tolist() == [0, 1]
+    np.testing.assert_allclose(weights[:2], 1.0)
 
 
 def test_windows_of_series_are_pooled_one_by_one():
