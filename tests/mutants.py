@@ -1,6 +1,6 @@
 """Plant known defects one at a time and print those that the tests let through.
 
-    python tests/mutants.py [GROUP...] [--quick] [--baseline] [--match WORD]
+    python tests/mutants.py [GROUP...] [--quick] [--match WORD] [--baseline]
 
 `tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text, which
 occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no time.
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,16 +61,16 @@ class Outcome:
     said: str = ""
 
 
-def planted(groups: Iterable[str] = ()) -> list[Mutant]:
-    """Return the defects of `groups`, by default of all files in `tests/planted`."""
-    known = sorted(path.stem for path in PLANTED.glob("*.toml"))
+def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
+    """Return the defects of `groups`, by default of all files in `folder`."""
+    known = sorted(path.stem for path in folder.glob("*.toml"))
     chosen = list(groups) or known
     if unknown := sorted(set(chosen) - set(known)):
         raise SystemExit(f"no such group: {', '.join(unknown)}; there are {', '.join(known)}")
     return [
         Mutant(group, **{**one, "tests": tuple(one["tests"])})
         for group in chosen
-        for one in tomllib.loads((PLANTED / f"{group}.toml").read_text(encoding="utf-8"))["mutant"]
+        for one in tomllib.loads((folder / f"{group}.toml").read_text(encoding="utf-8"))["mutant"]
     ]
 
 
@@ -239,20 +239,26 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("groups", nargs="*", help="files in tests/planted, without .toml; all by default")
     parser.add_argument("--quick", action="store_true", help="only those marked quick")
     parser.add_argument("--match", default="", help="only those with this in what they are")
+    parser.add_argument("--planted", type=Path, default=PLANTED, help="the folder with the files of defects")
     parser.add_argument("--baseline", action="store_true", help="run their tests on sound code instead: all must pass")
     asked = parser.parse_args(arguments)
-    mutants = [one for one in planted(asked.groups) if asked.match in one.name and (one.quick or not asked.quick)]
+    known = planted(asked.groups, asked.planted)
+    mutants = [one for one in known if asked.match in one.name and (one.quick or not asked.quick)]
     misfits = {one: why for one in mutants if (why := misfit(one))}
     for one, why in misfits.items():
         print(f"broken             {one.name}: {why}")
     began = time.monotonic()
     outcomes = run_all([one for one in mutants if one not in misfits], plant=not asked.baseline)
     print(f"\n{table(outcomes)}\nin {time.monotonic() - began:.0f} s")
-    wanted = "survived" if asked.baseline else "killed"
+    return int(bool(_complain(outcomes, "survived" if asked.baseline else "killed") or misfits))
+
+
+def _complain(outcomes: Sequence[Outcome], wanted: str) -> list[Outcome]:
+    """Print what pytest said of those outcomes that are not as `wanted`, and return them."""
     wrong = [one for one in outcomes if one.verdict != wanted]
     for one in wrong:
         print(f"\n{one.verdict}: {one.mutant.name} ({one.mutant.file})\n{one.said}")
-    return int(bool(wrong or misfits))
+    return wrong
 
 
 if __name__ == "__main__":
