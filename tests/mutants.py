@@ -2,15 +2,16 @@
 
     python tests/mutants.py [GROUP...] [--quick] [--match WORD] [--baseline]
 
-`tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text, which
-occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no time.
-Each defect goes into a copy of the package, which its tests and all processes that they start import in place of the
-checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being collected.
+`tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text,
+which occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no
+time. Each defect goes into a copy of the package, which its tests and all processes that they start import in place of
+the checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being collected.
 
 Tests run in forks of this process, which has imported what takes seconds to import, but nothing of the package.
 """
 
 import argparse
+import importlib
 import os
 import re
 import shutil
@@ -93,7 +94,9 @@ def _there(test: str) -> bool:
     """Whether the file of a test's address is there and defines its class and function."""
     file, *names = test.split("[")[0].split("::")
     text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
-    return bool(text) and all(re.search(rf"^\s*(async def|def|class) {re.escape(name)}\b", text, re.M) for name in names)
+    return bool(text) and all(
+        re.search(rf"^\s*(async def|def|class) {re.escape(name)}\b", text, re.M) for name in names
+    )
 
 
 class Copy:
@@ -125,7 +128,7 @@ class Copy:
 
 
 def fork(work: Callable[[], int], output: Path) -> int:
-    """Return the process id of a fork, leader of a group of its own, that does `work` and exits with what it returns."""
+    """Return the process id of a fork, with a group of its own, that does `work` and exits with what it returns."""
     if child := os.fork():
         return child
     code = 2
@@ -157,23 +160,17 @@ def tests_in(copy: Path, mutant: Mutant) -> int:
     return int(pytest.main([*options, *mutant.tests]))
 
 
-def preload() -> None:
-    """Import what the tests of the algorithms need besides the package itself."""
-    import cryptography.hazmat.primitives.asymmetric.x25519
-    import hypothesis
-    import hypothesis.strategies
-    import msgpack
-    import networkx
-    import numba
-    import pandas
-    import pytest
-    import scipy.optimize
-    import scipy.stats  # noqa: F401
+HEAVY = (
+    *("pytest", "hypothesis.strategies", "scipy.optimize", "scipy.stats", "numba", "pandas", "networkx", "msgpack"),
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+)
+"""what the tests of the algorithms need besides the package itself, and what takes seconds to import"""
 
 
 def run_all(mutants: list[Mutant], *, plant: bool = True) -> list[Outcome]:
     """Return what becomes of `mutants`, `AT_ONCE` of them at a time; without `plant`, of their tests on sound code."""
-    preload()
+    for module in HEAVY:
+        importlib.import_module(module)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="fedbnsl-mutants-") as folder:
         idle = [Copy(Path(folder) / str(k)) for k in range(min(AT_ONCE, len(mutants)))]

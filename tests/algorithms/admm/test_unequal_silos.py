@@ -1,4 +1,4 @@
-"""The consensus over silos that differ in rows, means and units: every row counts the same, formulas hold term by term."""
+"""The consensus over silos that differ in rows, means and units: every row counts the same, each formula holds."""
 
 from dataclasses import replace
 
@@ -28,7 +28,9 @@ def schema_of(tables):
 
 
 def model():
-    return LinearModel(lambda lasso: lasso.start, lambda table, schema, silo: SecondMoments(table.T @ table, len(table)))
+    return LinearModel(
+        lambda lasso: lasso.start, lambda table, schema, silo: SecondMoments(table.T @ table, len(table))
+    )
 
 
 def plain_server(tables, **changes):
@@ -71,7 +73,7 @@ def test_windows_of_time_series_are_weighted_and_centred_alike(center):
 
 
 def test_silos_that_differ_agree_on_what_all_rows_say():
-    """With no price and an order known, the consensus is the least squares of all rows: the small silo weighs little."""
+    """With no price and a known order, the consensus is the least squares of all rows: the small silo weighs little."""
     tables = unequal({"a": 60, "b": 150, "c": 600}, dag=True, seed=3)
     tables = {silo: table / np.geomspace(1, 10, D) for silo, table in tables.items()}
     X = stacked(tables)

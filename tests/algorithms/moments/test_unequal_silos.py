@@ -104,9 +104,7 @@ def test_windows_of_series_are_pooled_one_by_one():
     for answering in (("a", "b", "c"), ("a", "c")):
         replies = gather(algorithm, {silo: sent[silo] for silo in answering})
         found = algorithm.aggregate(algorithm.open_server(schema), replies)
-        parts = [
-            part for silo in answering for part in np.split(tables[silo], np.cumsum(stretches[silo])[:-1])
-        ]
+        parts = [part for silo in answering for part in np.split(tables[silo], np.cumsum(stretches[silo])[:-1])]
         windows = np.vstack([np.hstack([part[1:], part[:-1]]) for part in parts])
         assert found.rows == len(windows)
         np.testing.assert_allclose(found.covariance, np.cov(windows.T, bias=True), rtol=1e-7)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder import large
+from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 
 NAMES = ("x", "y", "z")
