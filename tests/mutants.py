@@ -151,12 +151,14 @@ def tests_in(copy: Path, mutant: Mutant) -> int:
 
     text = (copy / "fedbnsl" / mutant.file).read_text(encoding="utf-8") if mutant.file else ""
     os.environ |= {"PYTHONPATH": str(copy), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # to look for plugins takes as long as many a test
     if "@njit" in text:  # callers' compiled code has the callee in it
         os.environ["NUMBA_CACHE_DIR"] = str(copy / f"numba-{os.getpid()}")
     sys.dont_write_bytecode = True
     sys.path[0] = str(copy)
     os.chdir(ROOT)
-    options = ["-x", "-q", "--no-header", "--tb=line", "--hypothesis-profile=planted", "-p", "no:cacheprovider"]
+    options = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"]
+    options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-profile=planted"]
     return int(pytest.main([*options, *mutant.tests]))
 
 

@@ -39,12 +39,14 @@ def test_a_killed_coordinator_goes_on_and_the_result_is_the_same_bit_for_bit(
     environment = {**os.environ, "PREFECT_API_URL": server}
     run = subprocess.Popen([*LEARN, str(example), *OPTIONS, "--out", str(out)], env=environment, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
-    while not (out / "checkpoint.bin").exists() or load(out / "checkpoint.bin").number < 3:
-        assert run.poll() is None, run.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    run.send_signal(signal.SIGKILL)
-    run.wait()
+    try:
+        while not (out / "checkpoint.bin").exists() or load(out / "checkpoint.bin").number < 3:
+            assert run.poll() is None, run.stderr.read()
+            assert time.monotonic() < deadline, "no third round within two minutes"
+            time.sleep(0.01)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
     stopped = load(out / "checkpoint.bin")
     assert not (out / "metrics.json").exists()
     capsys.readouterr()
