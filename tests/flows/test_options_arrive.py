@@ -114,3 +114,20 @@ def test_a_graph_is_scored_against_the_truth_and_not_the_truth_against_it(capsys
     assert code == 0
     assert (scores["edges"], scores["true_edges"], scores["extra"], scores["missing"]) == (2, 3, 1, 2)
     assert (scores["tpr"], scores["fdr"]) == (pytest.approx(1 / 3), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "expected"),
+    [
+        ("fed-sparse", "sachs", {"center": True, "threshold": 0.3, "l1": 1.0, "rho2": 5.0}),
+        ("fed-sparse", "paper-sachs", {"center": False, "threshold": 0.1, "l1": 1.0, "rho2": 5.0}),
+        ("notears-admm", "paper-sachs", {"center": False, "threshold": 0.1, "l1": 0.1, "rho2": 10.0}),
+    ],
+)
+def test_a_preset_is_what_a_run_is_made_with(capsys, example, tmp_path, name, preset, expected):
+    words = ("-a", name, "-p", f"preset={preset}", "-p", "rounds=2", "--engine", "inline", "--out", tmp_path / "out")
+    code, _, err = run(capsys, "learn", example, *words)
+    assert code == 0, err
+    made = json.loads((tmp_path / "out" / "config.json").read_text())["params"]
+    assert {key: made[key] for key in expected} == expected
+    assert made["rounds"] == 2
