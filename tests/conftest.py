@@ -1,6 +1,16 @@
-"""One BLAS thread in every test process and what it starts: oversubscription costs far more than it gives."""
+"""One BLAS thread in every test process and what it starts, as oversubscription costs far more than it gives.
+
+Hypothesis sets no deadline: how long an example takes depends on what else the machine does.
+"""
 
 import os
 
+from hypothesis import Phase, settings
+
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+settings.register_profile("suite", deadline=None)
+# For planted defects (mutants.py), whose failures nobody reads: the first one found will do.
+settings.register_profile("planted", deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
+settings.load_profile("suite")

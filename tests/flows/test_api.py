@@ -54,6 +54,19 @@ def test_outputs_are_written_where_asked(example, tmp_path):
     assert (tmp_path / "out" / "structure.csv").exists()
 
 
+def test_through_prefect_and_dask_it_gives_the_same(server, example, tmp_path):
+    asked = {"algorithm": "notears-admm", "rounds": 4, "seed": 3}
+    alone = learn(example, **asked)
+    learned = learn(example, engine="prefect", out=tmp_path / "out", **asked)
+    assert learned.weights.equals(alone.weights)
+    assert learned.model == alone.model
+    assert learned.folder == tmp_path / "out"
+    assert (tmp_path / "out" / "report.html").exists()
+    data = prepare("homogeneous", variables=4, silos=2, rows=20, seed=1)
+    with pytest.raises(BadInput, match="the engine prefect reads a folder"):
+        learn(data, engine="prefect")
+
+
 def test_what_cannot_be_learned_from_is_bad_input(example):
     with pytest.raises(BadInput, match="unknown parameter 'speed'"):
         learn(example, speed=1)

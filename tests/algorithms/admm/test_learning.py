@@ -15,6 +15,8 @@ from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.linear import homogeneous
 
+from ..unequal import stacked, unequal
+
 REFERENCES = Path(__file__).parents[2] / "references"
 
 
@@ -109,17 +111,19 @@ def test_the_server_follows_the_silos_sums() -> None:
             np.testing.assert_allclose(one.server.beta_sum, ahead, atol=1e-9)
 
 
-def test_silos_of_different_size_count_by_their_rows() -> None:
-    """A silo split in two is the same federation, and one big silo outweighs many small ones."""
-    data = pool(homogeneous(6, 1, 900, 73))
-    table = data.tables["pooled"]
-    whole, whole_run = learn("fed-sparse", data)
-    algorithm = registry.build(registry.specify("fed-sparse", {"tolerance": 0.001}))
-    uneven = federate({"a": table[:700], "b": table[700:850], "c": table[850:]})
-    split = list(rounds(algorithm, uneven))[-1].server
-    np.testing.assert_allclose(
-        algorithm.structure(split).weights, whole.structure(whole_run[-1].server).weights, atol=0.05
+@pytest.mark.parametrize("name", ["fed-sparse", "notears-admm"])
+def test_silos_of_different_size_and_kind_count_by_their_rows(name: str) -> None:
+    """Unequal silos with spreads and means of their own learn what one silo learns with all their centred rows."""
+    tables = unequal({"a": 50, "b": 200, "c": 900}, dag=True, seed=1)
+    tables = {silo: table / np.geomspace(1, 10, table.shape[1]) for silo, table in tables.items()}
+    centred = {silo: table - table.mean(axis=0) for silo, table in tables.items()}
+    params = {"tolerance": 1e-4, "hold": 0.0, "rounds": 300, "threshold": 0.1}
+    algorithm = registry.build(registry.specify(name, params))
+    apart, together = (
+        algorithm.structure(list(rounds(algorithm, federate(given)))[-1].server).weights
+        for given in (tables, {"all": stacked(centred)})
     )
+    np.testing.assert_allclose(apart, together, atol=0.01)
 
 
 def test_a_cycle_that_is_left_says_so_and_is_broken_only_when_asked() -> None:

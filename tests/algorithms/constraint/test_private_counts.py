@@ -1,7 +1,6 @@
 """Private count tables: what one row moves, what that costs, and runs that stay within what they promise."""
 
 import math
-import secrets
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -214,12 +213,13 @@ class TestCanary:
                 learner.open_silo(table, federation.schema, silo, np.random.default_rng(0))
                 for silo, table in federation.tables.items()
             ]
-            seen.append(np.array([self.outcome(learner, states, query) for _ in range(self.RUNS)]))
+            rng = np.random.default_rng(canary)
+            seen.append(np.array([self.outcome(learner, states, query, rng) for _ in range(self.RUNS)]))
         return audit(seen[0], seen[1], self.DELTA, 0.999)
 
-    def outcome(self, learner, states, query):
-        """What the sum of all replies, with fresh noise, says along the direction in which the canaries differ."""
-        keyed = [learner.private.keyed(state, secrets.token_bytes(32)) for state in states]
+    def outcome(self, learner, states, query, rng):
+        """What the sum of all replies, with new noise, says along the direction in which the canaries differ."""
+        keyed = [learner.private.keyed(state, rng.bytes(32)) for state in states]
         total = sum(learner.summand(learner.local_solve(state, query)[1]) for state in keyed)
         return float(np.tile([1, 0, 0, -1], 3) @ total)
 

@@ -10,6 +10,7 @@ import pytest
 from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.procedures import FCI, PC
+from fedbnsl.algorithms.constraint.results import Results
 from fedbnsl.algorithms.constraint.search import plan, run, separating_sets
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.knowledge import no_prior
@@ -161,6 +162,22 @@ def test_sending_a_level_in_parts_changes_no_graph_and_saves_tests(procedure, dr
     assert parts.made < whole.made
     for pair, sets in separating_sets(whole).items():
         assert separating_sets(parts)[pair][0] == sets[0]
+
+
+def test_pools_stay_as_they_were_when_the_level_began():
+    """Tests in exchanges of one each remove edges on the way; no set may go untried for that, whatever tests answer."""
+
+    def answer(tests):
+        """Call about one in eight independent, as a hash of the test says."""
+        drawn = [np.random.default_rng([255 & int(v) for v in test]).random() for test in tests]
+        return Results(np.where(np.array(drawn) < 1 / 8, 1.0, 0.0), np.ones(len(tests)))
+
+    for orientation in ("sepset", "majority"):
+        whole, single = (search(PC, answer, 8, settings(orientation=orientation, cells=n)) for n in (10**9, 1))
+        np.testing.assert_array_equal(single.joined, whole.joined)
+        assert 3 <= whole.joined.sum() / 2 <= 20
+        first = [{pair: sets[0] for pair, sets in separating_sets(one).items()} for one in (single, whole)]
+        assert first[0] == first[1]
 
 
 def test_depth_and_rows_bound_the_conditioning_sets(drawing):

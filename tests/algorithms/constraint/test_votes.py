@@ -10,6 +10,7 @@ from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.settings import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.statistics.count_tables import PAD
 
 TAIL, ARROW, CIRCLE = 1, 2, 3
 
@@ -91,6 +92,34 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
         known = ballots.learn(server, replies.total, replies.silos)
         (p,) = ballots.results(type(server)(**{**vars(server), "known": known})).p
         assert (p == 0) == dependent, parts
+
+
+@pytest.mark.parametrize("name", ["pc", "fci"])
+def test_a_silo_votes_for_what_its_own_rows_bear_and_no_more(name, drawing, dealing, learning):
+    """The ballots are the graphs that silos of 60, 200 and 540 rows find alone, by tests that so few rows allow."""
+    drawn = drawing(9, 800, 5, density=0.5)
+    parts = np.split(np.arange(800), [60, 260])
+    federation = dealing(drawn, parts)
+    alone = registry.build(registry.specify(name, {"rows_per_cell": 5.0}))
+    voting = registry.build(registry.specify(f"{name}-voting", {"rows_per_cell": 5.0}))
+    rng = np.random.default_rng(0)
+    for silo, rows in zip(federation.schema.silos, parts, strict=True):
+        ballot = voting.open_silo(federation.tables[silo], federation.schema, silo, rng)
+        marks = as_marks(learning(alone, dealing(drawn, [rows])))
+        assert [(marks == mark).tolist() for mark in (TAIL, ARROW, CIRCLE)] == [
+            (array == 1).tolist() for array in vars(ballot).values()
+        ]
+
+
+@pytest.mark.parametrize("name", ["pc-cit-voting", "fci-cit-voting"])
+def test_votes_on_tests_ask_for_none_that_the_average_silo_has_no_rows_for(name, drawing, dealing):
+    drawn = drawing(8, 900, 5, density=0.6)
+    federation = dealing(drawn, np.split(np.arange(900), [30, 90]))
+    learner = registry.build(registry.specify(name, {"rows_per_cell": 5.0}))
+    asked = [one.server.search for one in rounds(learner, federation)]
+    tests = [test[test != PAD] for search in asked for test in search.tests]
+    cells = [drawn.cardinalities[test].prod() for test in tests]
+    assert 5.0 * max(cells) <= 900 // 3
 
 
 def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):

@@ -135,7 +135,7 @@ def test_masks_change_no_personal_structure(own):
 
 def test_silos_that_differ_are_better_off_with_structures_of_their_own():
     shd = {"own": 0, "common": 0}
-    for seed in range(3):
+    for seed in range(2):
         data = dynamic(5, 4, 60, seed, own_structures=True, degree=2.0)
         _, server = learn(data, "pfdbnl")
         common, _ = learn(data, "fdbnl")

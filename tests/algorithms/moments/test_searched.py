@@ -22,7 +22,7 @@ def centred(seed, rows=3000):
     return {silo: table - table.mean(axis=0) for silo, table in data.tables.items()}, data.truth
 
 
-@pytest.mark.parametrize("seed", [100, 101, 102])
+@pytest.mark.parametrize("seed", [40, 41, 42])
 def test_one_sum_gives_the_graph_of_fed_pc(seed):
     tables, _ = centred(seed)
     by_sum, algorithm = learned("secure-sum", tables, learner="pc", alpha=0.01)
@@ -33,7 +33,7 @@ def test_one_sum_gives_the_graph_of_fed_pc(seed):
     assert algorithm.residual_variances is None  # a class has no weights to have residuals
 
 
-@pytest.mark.parametrize("seed", [100, 101, 102])
+@pytest.mark.parametrize("seed", [40, 41, 42])
 def test_one_sum_gives_the_graph_of_secure_ges(seed):
     tables, _ = centred(seed)
     by_sum, _ = learned("secure-sum", tables, learner="ges")
@@ -45,10 +45,11 @@ def test_one_sum_gives_the_graph_of_secure_ges(seed):
 
 @pytest.mark.parametrize("learner", ["pc", "ges"])
 def test_private_moments_give_nearly_the_same_graph_and_noise_makes_searches_careful(learner):
+    """On seeds that no default was chosen on: those are from 100 on."""
     missed = {}
     for epsilon in (20.0, 0.5):
         found = []
-        for seed in range(100, 105):
+        for seed in range(2, 12):
             tables, truth = centred(seed, 5000)
             graph, _ = learned("secure-sum", tables, learner=learner, epsilon=epsilon, insecure_seed=seed)
             found.append(compare(graph, truth))

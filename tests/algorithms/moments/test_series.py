@@ -37,7 +37,9 @@ def test_masked_sums_give_exactly_what_the_pooled_rows_give(data):
 @pytest.mark.parametrize("name", ["secure-sum", "fdbnl", "pfdbnl"])
 def test_means_that_differ_by_silo_change_nothing(data, name):
     rng = np.random.default_rng(0)
-    shifts = [{silo: rng.uniform(5, 20, 8) for silo in data.tables} for _ in range(2)]
+    data = data if name == "secure-sum" else dynamic(4, 3, 300, 3, degree=2.0)
+    d = len(data.schema.variables)
+    shifts = [{silo: rng.uniform(5, 20, d) for silo in data.tables} for _ in range(2)]
     there = [
         type(data)(
             data.schema, {silo: table + shift[silo] for silo, table in data.tables.items()}, data.truth, {}, data.about

@@ -11,6 +11,8 @@ from fedbnsl.algorithms.in_process import federate, silo_generator
 from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.data.generators.linear import random_dag
 
+from ..unequal import stacked, unequal
+
 NAMES = tuple("dcba")
 
 
@@ -57,6 +59,20 @@ def test_any_split_gives_the_regressions_of_all_rows(seed, silos):
         (found.structure.weights, found.intercepts, found.variances), least_squares(table, dag), strict=True
     ):
         np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_silos_that_differ_count_by_their_rows():
+    """Silos of 40, 90 and 310 rows around other means, in other units: least squares over all rows, or within silos."""
+    tables = unequal(variables=4, seed=2)
+    dag = np.triu(np.ones((4, 4), bool), 1)
+    for center in (False, True):
+        found = learned(tables, dag, center=center)
+        own = {silo: table - table.mean(axis=0) * center for silo, table in tables.items()}
+        weights, _, variances = least_squares(stacked(own), dag)
+        np.testing.assert_allclose(found.structure.weights, weights, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(found.variances, variances, rtol=1e-7)
+        means = stacked(tables).mean(axis=0)
+        np.testing.assert_allclose(found.intercepts, means - means @ weights, rtol=1e-6, atol=1e-6)
 
 
 def test_masked_sums_give_the_same():

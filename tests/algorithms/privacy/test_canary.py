@@ -1,7 +1,8 @@
 """A canary in a silo: whoever sees everything that is released must not tell whether it is there better than ε allows.
 
-Whole runs, with fresh noise each, on two tables that differ in one record, the worst there is. The outcomes of half of
-the runs choose what to look for, those of the other half give a lower bound on ε that holds with high confidence.
+Whole runs on two tables that differ in one record, the worst there is, each with noise of its own; its keys are drawn
+from a seed, so that this test says the same every time. The outcomes of half of the runs choose what to look for, those
+of the other half give a lower bound on ε that holds with high confidence. Masks are left out: they change no sum.
 """
 
 import math
@@ -33,13 +34,16 @@ def tables(silos, canary):
 
 def outcomes(name, canary):
     """Return, of every run, what the coordinator gets to see, along the direction in which the canaries differ."""
-    algorithm = registry.build(registry.specify(name, PARAMS))
+    seed = 1 if canary is HERE else 2
+    algorithm = registry.build(registry.specify(name, {**PARAMS, "insecure_seed": seed}))
+    algorithm = replace(algorithm, needs_secure_sum=False)
     one, other = (record / np.linalg.norm(record) for record in (HERE, GONE))
     direction = (np.outer(one, one) - np.outer(other, other)) * (2 - np.eye(D))
     given, seen = tables(SILOS[name], canary), []
-    for _ in range(RUNS):
+    for number in range(RUNS):
         federation = federate(given)
-        replies, _ = federation.exchange(algorithm, 1, algorithm.broadcast(algorithm.open_server(federation.schema)))
+        asked = algorithm.broadcast(algorithm.open_server(federation.schema))
+        replies, _ = federation.exchange(algorithm, number, asked)
         seen.append(float(direction[np.triu_indices(D)] @ replies.total))
     return np.array(seen)
 
@@ -53,14 +57,18 @@ def test_the_canary_is_hidden(name):
     assert bound(name) <= EPSILON
 
 
-def noise_off(bits, variance, size):
+def too_little(rng):
     """Mutant: noise of a hundredth of its variance."""
-    return np.rint(np.random.default_rng().normal(0, math.sqrt(variance) / 10, size)).astype(np.int64)
+
+    def noise(bits, variance, size):
+        return np.rint(rng.normal(0, math.sqrt(variance) / 10, size)).astype(np.int64)
+
+    return noise
 
 
 @pytest.mark.parametrize("name", ["dp-covariance", "secure-sum"])
 def test_too_little_noise_is_caught(name, monkeypatch):
-    monkeypatch.setattr(parts, "discrete_gaussian", noise_off)
+    monkeypatch.setattr(parts, "discrete_gaussian", too_little(np.random.default_rng(3)))
     assert bound(name) > EPSILON
 
 

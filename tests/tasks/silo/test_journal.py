@@ -48,15 +48,17 @@ def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
         "for number in range(1, 10**9): journal.commit('run', number, b'%d' % number * 9999, b'%d' % number, 'b')"
     )
     child = subprocess.Popen([sys.executable, "-c", writer, str(path)])
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and path.stat().st_size > 0:
-            with Journal(path) as journal:
-                if journal.standing("run").number >= 5:
-                    break
-        time.sleep(0.05)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
+    deadline, number = time.monotonic() + 60, 0
+    try:
+        while number < 5:
+            assert time.monotonic() < deadline, f"the writer came to round {number} of 5 within a minute"
+            time.sleep(0.05)
+            if path.exists() and path.stat().st_size > 0:
+                with Journal(path) as journal:
+                    number = journal.standing("run").number
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
     with Journal(path) as journal:
         standing = journal.standing("run")
         assert standing.number >= 5

@@ -1,0 +1,264 @@
+"""Plant known defects one at a time and print those that the tests let through.
+
+    python tests/mutants.py [GROUP...] [--quick] [--match WORD] [--baseline]
+
+`tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text,
+which occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no
+time. Each defect goes into a copy of the package, which its tests and all processes that they start import in place of
+the checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being collected.
+
+Tests run in forks of this process, which has imported what takes seconds to import, but nothing of the package.
+"""
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLANTED = ROOT / "tests" / "planted"
+ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
+AT_ONCE = 2
+# A test that a defect makes wait for ever has noticed it.
+SECONDS = 300
+PASSED, FAILED = 0, 1
+"""exit codes of pytest: no test failed, and some did; any other says that the tests did not run"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One defect, and the tests that must notice it."""
+
+    group: str
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    quick: bool = False
+
+    @property
+    def name(self) -> str:
+        """The group and what the defect is."""
+        return f"{self.group}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one defect: `killed`, `survived` or `broken`, the seconds of processor time, what pytest said."""
+
+    mutant: Mutant
+    verdict: str
+    seconds: float
+    said: str = ""
+
+
+def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
+    """Return the defects of `groups`, by default of all files in `folder`."""
+    known = sorted(path.stem for path in folder.glob("*.toml"))
+    chosen = list(groups) or known
+    if unknown := sorted(set(chosen) - set(known)):
+        raise SystemExit(f"no such group: {', '.join(unknown)}; there are {', '.join(known)}")
+    return [
+        Mutant(group, **{**one, "tests": tuple(one["tests"])})
+        for group in chosen
+        for one in tomllib.loads((folder / f"{group}.toml").read_text(encoding="utf-8"))["mutant"]
+    ]
+
+
+def misfit(mutant: Mutant) -> str:
+    """Return why `mutant` cannot be planted or tested as the checkout stands; empty if it can."""
+    path = ROOT / mutant.file
+    if not path.is_file() or mutant.file.split("/")[0] not in (*ROOMS, "fedbnsl"):
+        return f"{mutant.file} is no file of the package"
+    if (times := path.read_text(encoding="utf-8").count(mutant.old)) != 1:
+        return f"its old text occurs {times} times in {mutant.file}, not once"
+    if mutant.old == mutant.new:
+        return "it changes nothing"
+    missing = [test for test in mutant.tests if not _there(test)]
+    if missing or not mutant.tests:
+        return f"no such test: {', '.join(missing) or 'none is named'}"
+    return ""
+
+
+def _there(test: str) -> bool:
+    """Whether the file of a test's address is there and defines its class and function."""
+    file, *names = test.split("[")[0].split("::")
+    text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+    return bool(text) and all(
+        re.search(rf"^\s*(async def|def|class) {re.escape(name)}\b", text, re.M) for name in names
+    )
+
+
+class Copy:
+    """A copy of the package in a folder of its own, with its compiled code; one defect at a time is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the copy in `folder`."""
+        self.folder = folder
+        shutil.copytree(ROOT / "fedbnsl", folder / "fedbnsl")
+        for room in ROOMS:
+            shutil.copytree(ROOT / room, folder / "fedbnsl" / room)
+
+    def plant(self, mutant: Mutant) -> None:
+        """Put the defect in."""
+        path, text = self._path(mutant), (ROOT / mutant.file).read_text(encoding="utf-8")
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+    def take_out(self, mutant: Mutant) -> None:
+        """Make the file as it was, and its compiled code."""
+        path, original = self._path(mutant), ROOT / mutant.file
+        for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            stale.unlink()
+        for one in (original, *(original.parent / "__pycache__").glob(f"{path.stem}.*")):
+            shutil.copy2(one, path.parent / one.relative_to(original.parent))
+
+    def _path(self, mutant: Mutant) -> Path:
+        inside = mutant.file if mutant.file.startswith("fedbnsl/") else f"fedbnsl/{mutant.file}"
+        return self.folder / inside
+
+
+def fork(work: Callable[[], int], output: Path) -> int:
+    """Return the process id of a fork, with a group of its own, that does `work` and exits with what it returns."""
+    if child := os.fork():
+        return child
+    code = 2
+    try:
+        os.setsid()
+        log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        signal.alarm(SECONDS)
+        code = work()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def tests_in(copy: Path, mutant: Mutant) -> int:
+    """Run the tests of `mutant` on the package in `copy`; return pytest's exit code."""
+    import pytest
+
+    text = (copy / "fedbnsl" / mutant.file).read_text(encoding="utf-8") if mutant.file else ""
+    os.environ |= {"PYTHONPATH": str(copy), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # to look for plugins takes as long as many a test
+    if "@njit" in text:  # callers' compiled code has the callee in it
+        os.environ["NUMBA_CACHE_DIR"] = str(copy / f"numba-{os.getpid()}")
+    sys.dont_write_bytecode = True
+    sys.path[0] = str(copy)
+    os.chdir(ROOT)
+    options = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"]
+    options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-profile=planted"]
+    return int(pytest.main([*options, *mutant.tests]))
+
+
+HEAVY = (
+    *("pytest", "hypothesis.strategies", "scipy.optimize", "scipy.stats", "numba", "pandas", "networkx", "msgpack"),
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+)
+"""what the tests of the algorithms need besides the package itself, and what takes seconds to import"""
+
+
+def run_all(mutants: list[Mutant], *, plant: bool = True) -> list[Outcome]:
+    """Return what becomes of `mutants`, `AT_ONCE` of them at a time; without `plant`, of their tests on sound code."""
+    for module in HEAVY:
+        importlib.import_module(module)
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="fedbnsl-mutants-") as folder:
+        idle = [Copy(Path(folder) / str(k)) for k in range(min(AT_ONCE, len(mutants)))]
+        running: dict[int, tuple[Copy, Mutant]] = {}
+        waiting = list(mutants)
+        while waiting or running:
+            while waiting and idle:
+                copy, mutant = idle.pop(), waiting.pop(0)
+                if plant:
+                    copy.plant(mutant)
+                running[_start(copy, mutant)] = (copy, mutant)
+            process, status, usage = os.wait3(0)
+            copy, mutant = running.pop(process)
+            _end(process)
+            outcomes.append(_outcome(copy, mutant, status, usage.ru_utime + usage.ru_stime))
+            copy.take_out(mutant)
+            idle.append(copy)
+            _tell(outcomes[-1])
+    return outcomes
+
+
+def _start(copy: Copy, mutant: Mutant) -> int:
+    return fork(lambda: tests_in(copy.folder, mutant), copy.folder / "output.txt")
+
+
+def _end(process: int) -> None:
+    """End what the tests may have left behind."""
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _outcome(copy: Copy, mutant: Mutant, status: int, seconds: float) -> Outcome:
+    said = (copy.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
+    if os.WIFSIGNALED(status):
+        late = os.WTERMSIG(status) == signal.SIGALRM
+        return Outcome(mutant, "killed" if late else "broken", seconds, said)
+    verdict = {PASSED: "survived", FAILED: "killed"}.get(os.WEXITSTATUS(status), "broken")
+    return Outcome(mutant, verdict, seconds, said)
+
+
+def _tell(outcome: Outcome) -> None:
+    print(f"{outcome.verdict:8} {outcome.seconds:6.1f} s  {outcome.mutant.name}", flush=True)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Return the counts of each group as a table."""
+    groups = sorted({one.mutant.group for one in outcomes})
+    lines = [f"{'group':12} {'planted':>8} {'killed':>8} {'survived':>9} {'broken':>7} {'seconds':>8}"]
+    for group in [*groups, "all"]:
+        of = [one for one in outcomes if group in (one.mutant.group, "all")]
+        counts = [sum(one.verdict == verdict for one in of) for verdict in ("killed", "survived", "broken")]
+        lines.append(
+            f"{group:12} {len(of):8} {counts[0]:8} {counts[1]:9} {counts[2]:7} {sum(one.seconds for one in of):8.0f}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Plant what `arguments` ask for; return the exit code."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
+    parser.add_argument("groups", nargs="*", help="files in tests/planted, without .toml; all by default")
+    parser.add_argument("--quick", action="store_true", help="only those marked quick")
+    parser.add_argument("--match", default="", help="only those with this in what they are")
+    parser.add_argument("--planted", type=Path, default=PLANTED, help="the folder with the files of defects")
+    parser.add_argument("--baseline", action="store_true", help="run their tests on sound code instead: all must pass")
+    asked = parser.parse_args(arguments)
+    known = planted(asked.groups, asked.planted)
+    mutants = [one for one in known if asked.match in one.name and (one.quick or not asked.quick)]
+    misfits = {one: why for one in mutants if (why := misfit(one))}
+    for one, why in misfits.items():
+        print(f"broken             {one.name}: {why}")
+    began = time.monotonic()
+    outcomes = run_all([one for one in mutants if one not in misfits], plant=not asked.baseline)
+    print(f"\n{table(outcomes)}\nin {time.monotonic() - began:.0f} s")
+    return int(bool(_complain(outcomes, "survived" if asked.baseline else "killed") or misfits))
+
+
+def _complain(outcomes: Sequence[Outcome], wanted: str) -> list[Outcome]:
+    """Print what pytest said of those outcomes that are not as `wanted`, and return them."""
+    wrong = [one for one in outcomes if one.verdict != wanted]
+    for one in wrong:
+        print(f"\n{one.verdict}: {one.mutant.name} ({one.mutant.file})\n{one.said}")
+    return wrong
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""What a worker reads of its own file: the columns of the schema in its order, whatever the file and its form."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.data.folder import large
+from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.tasks.silo.rows import describe_rows, read_rows
+
+NAMES = ("x", "y", "z")
+
+
+def frames(rows=60):
+    """Frames of silos of 40, 50 and 60 rows whose columns stand in other orders, around other means."""
+    rng = np.random.default_rng(3)
+    made = {}
+    for k, (silo, order) in enumerate((("a", "xyz"), ("b", "zxy"), ("c", "yzx"))):
+        x = rng.normal(size=rows - 10 * k) + k
+        y = 2 * x + rng.normal(size=len(x))
+        z = y - x + rng.normal(size=len(x))
+        made[silo] = pd.DataFrame({"x": x, "y": y, "z": z})[list(order)]
+    return made
+
+
+def folder_of(path, forms):
+    """Write a file a silo, in these forms."""
+    path.mkdir()
+    for silo, frame in frames().items():
+        if forms[silo] == "csv":
+            frame.to_csv(path / f"{silo}.csv", index=False)
+        else:
+            frame.to_parquet(path / f"{silo}.parquet", index=False)
+    return path
+
+
+FORMS = {
+    "csv": dict.fromkeys("abc", "csv"),
+    "parquet": dict.fromkeys("abc", "parquet"),
+    "both": {"a": "csv", "b": "parquet", "c": "csv"},
+}
+
+
+@pytest.mark.parametrize("passes", [False, True], ids=["in memory", "in passes"])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_worker_has_the_columns_in_the_order_of_the_schema(name, passes, tmp_path, monkeypatch):
+    if passes:
+        monkeypatch.setattr(large, "HELD", 100)
+    folder = folder_of(tmp_path / "set", FORMS[name])
+    schema = read_folder(folder).schema
+    assert schema.variables == NAMES
+    assert bool(schema.streamed) == passes
+    for silo, frame in frames().items():
+        source = folder / f"{silo}.{FORMS[name][silo]}"
+        assert sorted(describe_rows(silo, source).variables) == list(NAMES)
+        rows = read_rows(silo, source, schema)
+        table = np.vstack(list(rows)) if passes else rows
+        np.testing.assert_array_equal(table, frame[list(NAMES)].to_numpy())
+
+
+def test_the_form_of_the_files_changes_nothing_that_is_learned(tmp_path):
+    found = {name: learn(folder_of(tmp_path / name, forms), "secure-sum") for name, forms in FORMS.items()}
+    frame = learn(frames(), "secure-sum")
+    assert frame.result.structure.adjacency.any()
+    for one in found.values():
+        assert one.weights.equals(frame.weights)
+        assert one.result.schema.rows == {"a": 60, "b": 50, "c": 40}
+        assert one.model == frame.model

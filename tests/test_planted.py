@@ -1,0 +1,68 @@
+"""Planted defects: each can still be planted, and the quick ones are noticed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .mutants import ROOT, misfit, planted
+
+MUTANTS = planted()
+
+
+def runner(*words):
+    """Run the script, apart from the options and threads of this process."""
+    command = [sys.executable, str(ROOT / "tests" / "mutants.py"), *map(str, words)]
+    env = os.environ | {"PYTEST_ADDOPTS": ""}
+    return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_can_be_planted(mutant):
+    assert misfit(mutant) == ""
+
+
+def test_each_is_something_else():
+    """No two are the same change, and a name stands for one."""
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS)
+    assert len({(one.file, one.old, one.new, one.tests) for one in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_quick_ones_are_noticed():
+    """All others are planted by `python tests/mutants.py`."""
+    done = runner("--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+HARMLESS = """
+[[mutant]]
+what = "harmless"
+file = "algorithms/admm/settings.py"
+old = "rounds: int = 100"
+new = "rounds: int = 101"
+tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the_diagonal_is_allowed"]
+
+[[mutant]]
+what = "no Python"
+file = "algorithms/admm/order.py"
+old = "def forward("
+new = "def forward(("
+tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the_diagonal_is_allowed"]
+
+[[mutant]]
+what = "nowhere"
+file = "algorithms/admm/order.py"
+old = "this is not there"
+new = ""
+tests = ["tests/algorithms/admm/test_order.py::test_no_such_test"]
+"""
+
+
+def test_what_survives_or_breaks_is_reported(tmp_path):
+    (tmp_path / "mine.toml").write_text(HARMLESS)
+    done = runner("--planted", tmp_path)
+    assert done.returncode == 1, done.stderr
+    verdicts = {line.split("mine: ")[1]: line.split()[0] for line in done.stdout.splitlines() if " s  mine: " in line}
+    assert verdicts == {"harmless": "survived", "no Python": "broken"}
+    assert "mine: nowhere: its old text occurs 0 times in algorithms/admm/order.py, not once" in done.stdout
