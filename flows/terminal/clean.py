@@ -80,7 +80,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _runs_in(path: Path) -> tuple[str, ...]:
-    asked = "SELECT run FROM states UNION SELECT run FROM replies UNION SELECT run FROM sums ORDER BY run"
+    asked = "SELECT run FROM standings UNION SELECT run FROM answers UNION SELECT run FROM sums ORDER BY run"
     try:
         with closing(sqlite3.connect(path, timeout=10)) as db:
             return tuple(run for (run,) in db.execute(asked))

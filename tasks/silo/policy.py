@@ -14,7 +14,6 @@ from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.zcdp import epsilon
-from fedbnsl.algorithms.secure import masked
 
 
 class NotAllowed(BadInput):
@@ -111,11 +110,6 @@ class Policy:
 
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
 """the exchanges besides an algorithm's own rounds, and what may be wrapped around it"""
-
-
-def behind_masks(spec: AlgorithmSpec, schema: Schema, *, asked: bool) -> bool:
-    """Say whether the replies of a run travel as summands of a secure sum; `asked` is whether --secure was given."""
-    return masked.applies(registry.build(spec), schema, asked=asked)
 
 
 def policy_of(said: dict[str, Any]) -> Policy:

@@ -7,13 +7,21 @@ from datetime import timedelta
 
 import pytest
 
+from fedbnsl.algorithms.core.promise import Cost, Promise, Release, ReplaceOne
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.privacy.ledger import ChargeRequest
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.servers.prune import old_history, prune
 from fedbnsl.flows.terminal.clean import old_journals
 from fedbnsl.tasks.silo.journal import Journal
+from fedbnsl.tasks.silo.ledger import FileLedger
 
 DAY = 24 * 3600
+
+
+def request(run):
+    promise = Promise(1.0, 1e-6, Cost(0.02, ReplaceOne), "from everyone")
+    return ChargeRequest(run, 1, "binding", (Release("a number", Cost(0.01, ReplaceOne)),), promise, 1000, 1e-6)
 
 
 @pytest.fixture
@@ -29,13 +37,13 @@ def folder(tmp_path):
                 journal.forget("run-2")
         then = time.time() - days * DAY
         os.utime(kept / f"{silo}.sqlite", (then, then))
-    (kept / "old.ledger").write_bytes(b"spent")
+    FileLedger(kept / "old.ledger").reserve(request("run-1"), b"k" * 32)
     return tmp_path / "data"
 
 
 def runs_in(folder, silo):
     with Journal(folder / ".fedbnsl" / f"{silo}.sqlite") as journal:
-        return [run for (run,) in journal._db.execute("SELECT run FROM states ORDER BY run")]
+        return [run for (run,) in journal._db.execute("SELECT run FROM standings ORDER BY run")]
 
 
 def cleaned(capsys, monkeypatch, *words):
@@ -65,7 +73,8 @@ def test_old_journals_are_emptied_and_ledgers_stay(folder, capsys, monkeypatch):
     assert runs_in(folder, "old") == []
     assert runs_in(folder, "young") == ["run-1", "run-2"]
     assert journal.stat().st_size < before - 90_000
-    assert (folder / ".fedbnsl" / "old.ledger").read_bytes() == b"spent"
+    (charge,) = FileLedger(folder / ".fedbnsl" / "old.ledger").charges()
+    assert (charge.run, charge.rho) == ("run-1", 0.01)
     assert cleaned(capsys, monkeypatch, folder)[1] == "nothing is that old\n"
 
 
