@@ -1,5 +1,4 @@
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ FOREIGN = {
     "code": Call(eval, "1"),
     "an import": Call(__import__, "os"),
     "a function of ours": Call(free_port, 0),
-    "a function beside the messages": Call(write_secret, Path("written"), b""),
+    "a function beside the messages": Call(write_secret, "written", b""),
     "a class of ours that does something": Call(SiloService, "one", "rows.csv"),
     "an attribute of what may be named": b"cfedbnsl.tasks.silo.method_call\nMethodCall.on\n.",
     "a file": Call(open, "/dev/null"),
