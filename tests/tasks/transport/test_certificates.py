@@ -98,12 +98,12 @@ def test_a_key_that_others_may_read_is_refused(issued, tmp_path):
     shutil.copytree(issued / "clinic", tmp_path / "clinic")
     for mode in (0o640, 0o604, 0o620):
         (tmp_path / "clinic" / "clinic.key").chmod(mode)
-        with pytest.raises(BadInput, match="clinic.key: others than its owner may read this key"):
+        with pytest.raises(BadInput, match=r"clinic\.key: others than its owner may read this key"):
             identity(tmp_path / "clinic", "clinic").security()
 
 
 def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):
     shutil.copytree(issued / "clinic", tmp_path / "clinic")
     shutil.copy(issued / "lab" / "lab.key", tmp_path / "clinic" / "clinic.key")
-    with pytest.raises(BadInput, match="clinic.pem: certificate, key and trusted certificates do not fit"):
+    with pytest.raises(BadInput, match=r"clinic\.pem: certificate, key and trusted certificates do not fit"):
         identity(tmp_path / "clinic", "clinic").check()

@@ -63,7 +63,7 @@ def heard(*messages):
     _watch(connection, "clinic", said.append)
 
     async def listen():
-        for _ in messages:
+        while connection.messages:
             read.append(await connection.read())
 
     try:

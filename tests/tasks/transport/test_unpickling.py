@@ -83,5 +83,5 @@ def test_a_traceback_becomes_nothing():
 
 
 def test_a_room_that_sends_no_messages_is_closed():
-    with pytest.raises(ForeignObject, match="fedbnsl.flows.engines.pins.Pin"):
+    with pytest.raises(ForeignObject, match=r"fedbnsl\.flows\.engines\.pins\.Pin"):
         loads(pickle.dumps(Pin(1, "seal")))
