@@ -2,10 +2,12 @@ import json
 import resource
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from fedbnsl.flows.cli.main import COMMANDS, main
+from fedbnsl.flows.terminal import learn as terminal
 
 ROWS = "a,b,c\n1,2,3\n2,1,5\n3,5,1\n4,4,4\n"
 
@@ -217,3 +219,16 @@ def test_every_command_has_its_page(capsys, name):
     assert f"Usage: fedbnsl {name}" in out
     code, out, _ = run(capsys, "--help")
     assert name in out
+
+
+def test_a_run_that_lost_a_silo_leaves_with_a_code_of_its_own(capsys, monkeypatch, tmp_path):
+    outcomes = ["silo lost", "converged"]
+
+    def learned(settings, **how):
+        return SimpleNamespace(folder=tmp_path, result=SimpleNamespace(outcome=outcomes.pop(0), lost=("lab",)))
+
+    monkeypatch.setattr(terminal, "learned", learned)
+    monkeypatch.setattr(terminal, "show_result", lambda finished: None)
+    said = f"error: lab stayed away and the run could not go on; fedbnsl learn --resume {tmp_path}\n"
+    assert run(capsys, "learn", tmp_path) == (3, "", said)
+    assert run(capsys, "learn", tmp_path) == (0, "", "")

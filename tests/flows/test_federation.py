@@ -21,7 +21,7 @@ from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import connected, hosted_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
-from fedbnsl.tasks.transport.silo_worker import SiloWorker
+from fedbnsl.tasks.transport.silo_worker import SERVED, SiloWorker
 
 from .owners import identity, owners_of
 from .test_learn import SETTINGS, inline, same
@@ -123,6 +123,7 @@ def test_no_worker_is_taken_in_under_a_name_that_is_not_its_own_or_that_is_taken
 
 
 def test_workers_carry_out_nothing_but_calls_of_their_service(owners):
+    assert all(set(worker.handlers) <= SERVED for worker in owners.workers.values())
     with connected(read_federation_file(owners.file)) as client:
         assert hosted_silos(client) == tuple(owners.files)
         for ask in (lambda: client.submit(os.getpid, pure=False).result(20), lambda: client.run(os.getpid)):

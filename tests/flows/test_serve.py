@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 import subprocess
@@ -67,10 +68,12 @@ def test_a_schedule_is_one_that_prefect_takes():
     check_schedule("0 3 * * *", None)
     check_schedule(None, 5)
     check_schedule(None, None)
-    with pytest.raises(BadInput, match="--cron 'daily at three' is no schedule"):
-        check_schedule("daily at three", None)
-    with pytest.raises(BadInput, match="--interval is -1"):
-        check_schedule(None, -1)
+    for cron in ("daily at three", ""):
+        with pytest.raises(BadInput, match=f"--cron '{cron}' is no schedule"):
+            check_schedule(cron, None)
+    for interval in (-1, 1e-9, math.nan, math.inf):
+        with pytest.raises(BadInput, match=f"--interval is {interval:g}: it must be from 1 second"):
+            check_schedule(None, interval)
     with pytest.raises(BadInput, match="two schedules"):
         check_schedule("0 3 * * *", 5)
 

@@ -13,17 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-import pytest
-
 from fedbnsl.flows.servers.processes import free_port
-
-
-@pytest.fixture
-def listening_to_ctrl_c():
-    """Undo what a shell does to a background job: it starts with SIGINT ignored, and so does all it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def answers(url):

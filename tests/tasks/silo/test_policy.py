@@ -55,6 +55,12 @@ REFUSED = {
         True,
         r"at the owner's δ = 0\.0001, 1 at most",
     ),
+    "an ε that is small at another δ than the owner's": (
+        Policy(epsilon=1.0, delta=1e-8),
+        spec("secure-sum", 1.0),
+        True,
+        "at the owner's δ = 1e-08, 1 at most",
+    ),
     "too few rows": (Policy(rows=101), spec("fed-sparse"), False, "101 rows or more, and this silo has 100"),
     "too few silos": (Policy(silos=3), spec("fed-sparse"), True, "a secure sum is over 2 silos, 3 at least"),
     "plain replies": (Policy(masked=True), spec("fed-sparse"), False, "behind masks only"),

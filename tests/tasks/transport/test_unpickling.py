@@ -7,12 +7,14 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.engines.pins import Pin
 from fedbnsl.flows.servers.processes import free_port
 from fedbnsl.tasks.silo.method_call import MethodCall
 from fedbnsl.tasks.silo.rows import Described
 from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.silo.secure_sums import Question
 from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.certificates import write_secret
 from fedbnsl.tasks.transport.hosting import Raised
 from fedbnsl.tasks.transport.unpickling import ForeignObject, loads
 
@@ -54,6 +56,7 @@ FOREIGN = {
     "code": Call(eval, "1"),
     "an import": Call(__import__, "os"),
     "a function of ours": Call(free_port, 0),
+    "a function beside the messages": Call(write_secret, "written", b""),
     "a class of ours that does something": Call(SiloService, "one", "rows.csv"),
     "an attribute of what may be named": b"cfedbnsl.tasks.silo.method_call\nMethodCall.on\n.",
     "a file": Call(open, "/dev/null"),
@@ -77,3 +80,8 @@ def test_a_traceback_becomes_nothing():
     assert b"test_unpickling" in packed
     read = loads(packed)
     assert (type(read), str(read), read.__traceback__) == (ValueError, "said", None)
+
+
+def test_a_room_that_sends_no_messages_is_closed():
+    with pytest.raises(ForeignObject, match=r"fedbnsl\.flows\.engines\.pins\.Pin"):
+        loads(pickle.dumps(Pin(1, "seal")))

@@ -16,7 +16,7 @@ from fedbnsl.tracking.mlflow.run import RunLog
 from fedbnsl.tracking.mlflow.store import open_client
 from fedbnsl.tracking.mlflow.telling import Opening
 from fedbnsl.tracking.mlflow.tracker import Tracker
-from fedbnsl.tracking.mlflow.untracked import UNTRACKED, untracked_in
+from fedbnsl.tracking.mlflow.untracked import UNTRACKED, keep, untracked_in
 from fedbnsl.tracking.outputs import write_outputs
 
 NOWHERE = "http://127.0.0.1:9"
@@ -134,9 +134,12 @@ def test_a_resumed_run_hands_over_what_was_kept_before_it_was_killed(chain, uri,
         broken.setattr(RunLog, "figures", lambda self, row: 1 / 0)
         begun.round(chain.rounds[0], chain.structure)
     said_once(capsys)
-    with (folder / UNTRACKED).open("ab") as file:
-        file.write(b"R\0\0\0")  # killed while it wrote
-    assert len(untracked_in(folder).rounds) == 1
+    whole = (folder / UNTRACKED).read_bytes()
+    keep(folder, untracked_in(folder).rounds[0])
+    record = (folder / UNTRACKED).read_bytes()[len(whole) :]
+    for length in (4, 45, len(record) - 1):  # killed while it wrote the head, the body, the last byte
+        (folder / UNTRACKED).write_bytes(whole + record[:length])
+        assert len(untracked_in(folder).rounds) == 1
     again = Tracker(folder, begun.opening, chain.rounds[:1])
     assert again.opening.run_id == begun.opening.run_id
     assert rounds_of(uri, begun.opening.run_id) == [1]
@@ -161,6 +164,21 @@ def test_a_database_that_was_deleted_is_noticed(chain, uri, store, tmp_path, fol
     tracker.round(chain.rounds[0], chain.structure)
     said_once(capsys)
     assert [one.row["round"] for one in untracked_in(folder).rounds] == [1]
+
+
+def test_a_deleted_database_is_noticed_where_writing_to_it_raises_nothing(
+    chain, uri, store, tmp_path, folder, capsys, monkeypatch
+):
+    open_client(uri)
+    database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
+    tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
+    monkeypatch.setattr(RunLog, "round", lambda self, row, structure: None)
+    tracker.round(chain.rounds[0], chain.structure)
+    assert tracker.url is not None
+    database.unlink()
+    tracker.round(chain.rounds[1], chain.structure)
+    assert f"({database} is gone)" in said_once(capsys)
+    assert [one.row["round"] for one in untracked_in(folder).rounds] == [2]
 
 
 def test_an_error_of_the_run_is_not_replaced_by_one_of_mlflow(chain, uri, folder, capsys, monkeypatch):

@@ -1,0 +1,109 @@
+"""Certificates: who believes whom, who can read a key, and what Dask is told to demand."""
+
+import shutil
+import ssl
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.terminal.federation import init
+from fedbnsl.tasks.transport.identity import Identity
+
+
+def identity(folder, name):
+    return Identity(folder / f"{name}.pem", folder / f"{name}.key", folder / "trusted.pem")
+
+
+def believe(server, client):
+    """Carry out the handshake of two parties in memory, each with its identity and a certificate demanded."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = []
+    for side, party in ((ssl.PROTOCOL_TLS_SERVER, server), (ssl.PROTOCOL_TLS_CLIENT, client)):
+        context = ssl.SSLContext(side)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_REQUIRED
+        context.load_verify_locations(party.trusted)
+        context.load_cert_chain(party.certificate, party.key)
+        mine, other = (to_server, to_client) if party is server else (to_client, to_server)
+        ends.append(context.wrap_bio(mine, other, server_side=party is server))
+    done = 0
+    for turn in range(10):
+        try:
+            ends[1 - turn % 2].do_handshake()
+            done += 1
+        except ssl.SSLWantReadError:
+            continue
+    assert done >= 2, "the handshake did not end"
+
+
+@pytest.fixture
+def coordinator(issued):
+    return identity(issued / "coordinator", "coordinator")
+
+
+@pytest.fixture
+def silos(issued):
+    return identity(issued / "clinic", "clinic"), identity(issued / "lab", "lab")
+
+
+def test_coordinator_and_silo_believe_each_other(coordinator, silos):
+    believe(coordinator, silos[0])
+    believe(silos[0], coordinator)
+
+
+def test_a_silo_does_not_believe_another_silo(silos):
+    with pytest.raises(ssl.SSLCertVerificationError):
+        believe(*silos)
+
+
+def test_nobody_believes_another_federation(coordinator, silos, tmp_path):
+    init(tmp_path / "other", ["clinic"], "10.0.0.5:8786")
+    stranger = identity(tmp_path / "other" / "clinic", "clinic")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        believe(coordinator, stranger)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        believe(silos[0], identity(tmp_path / "other" / "coordinator", "coordinator"))
+
+
+def test_a_silo_that_is_added_later_is_believed_and_replaces_nobody(issued, tmp_path):
+    folder = shutil.copytree(issued, tmp_path / "made")
+    before = (folder / "clinic" / "clinic.pem").read_bytes()
+    init(folder, ["ward"], "10.0.0.5:8786")
+    believe(identity(folder / "coordinator", "coordinator"), identity(folder / "ward", "ward"))
+    with pytest.raises(BadInput, match="clinic: exists already"):
+        init(folder, ["clinic"], "10.0.0.5:8786")
+    assert (folder / "clinic" / "clinic.pem").read_bytes() == before
+
+
+def test_a_certificate_names_its_holder(coordinator, silos):
+    assert [party.holder() for party in (coordinator, *silos)] == ["coordinator", "clinic", "lab"]
+
+
+def test_keys_are_their_owners_alone(issued):
+    keys = list(issued.rglob("*.key"))
+    assert len(keys) == 5
+    assert {path.stat().st_mode & 0o777 for path in keys} == {0o600}
+    assert {(issued / name).stat().st_mode & 0o777 for name in ("authorities", "coordinator", "lab")} == {0o700}
+
+
+def test_dask_is_told_to_encrypt_everything(coordinator):
+    security = coordinator.security()
+    assert security.require_encryption
+    for role in ("scheduler", "worker", "client"):
+        told = security.get_tls_config_for_role(role)
+        assert (told["cert"], told["ca_file"]) == (str(coordinator.certificate), str(coordinator.trusted))
+        assert told["key"] == str(coordinator.key)
+
+
+def test_a_key_that_others_may_read_is_refused(issued, tmp_path):
+    shutil.copytree(issued / "clinic", tmp_path / "clinic")
+    for mode in (0o640, 0o604, 0o620):
+        (tmp_path / "clinic" / "clinic.key").chmod(mode)
+        with pytest.raises(BadInput, match=r"clinic\.key: others than its owner may read this key"):
+            identity(tmp_path / "clinic", "clinic").security()
+
+
+def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):
+    shutil.copytree(issued / "clinic", tmp_path / "clinic")
+    shutil.copy(issued / "lab" / "lab.key", tmp_path / "clinic" / "clinic.key")
+    with pytest.raises(BadInput, match=r"clinic\.pem: certificate, key and trusted certificates do not fit"):
+        identity(tmp_path / "clinic", "clinic").check()

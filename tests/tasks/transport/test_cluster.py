@@ -1,0 +1,54 @@
+"""Who is there when a run begins, as Dask's scheduler tells it."""
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.tasks.transport import cluster
+from fedbnsl.tasks.transport.cluster import gathered, hosted_silos
+
+
+class Told:
+    """A client whose scheduler knows `looks`, one a look, of workers: pairs of silos and status."""
+
+    def __init__(self, *looks):
+        self.looks = [*looks]
+
+    def scheduler_info(self, n_workers):
+        now = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        workers = [
+            {"resources": {**{f"silo:{silo}": 1 for silo in silos}, "gpu": 1}, "status": status}
+            for silos, status in now
+        ]
+        return {"workers": {f"tls://{k}": worker for k, worker in enumerate(workers)}}
+
+
+BOTH = [(("b", "c"), "running"), (("a",), "running")]
+ONE = [(("a",), "running")]
+
+
+def test_silos_are_those_of_workers_that_are_running():
+    assert hosted_silos(Told(BOTH)) == ("a", "b", "c")
+    assert hosted_silos(Told([*ONE, (("b",), "closing"), (("a",), "closing")])) == ("a",)
+
+
+def test_two_workers_of_one_silo_are_refused():
+    with pytest.raises(BadInput, match="two workers host silo a: which of them has its rows"):
+        hosted_silos(Told([*BOTH, *ONE]))
+
+
+def test_silos_are_waited_for_while_patience_lasts(monkeypatch):
+    monkeypatch.setattr(cluster, "LOOK_AGAIN", 0.0)
+    assert gathered(Told([], ONE, BOTH), ("a", "b"), 60.0, None) == ("a", "b")
+    assert gathered(Told([], ONE), (), 60.0, None) == ("a",)
+
+
+def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
+    assert gathered(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
+    with pytest.raises(SilosAway, match=r"no worker hosts d \(there are a, b, c\); 3 of 3 are needed"):
+        gathered(Told(BOTH), ("a", "b", "d"), 0.0, 3)
+    with pytest.raises(SilosAway, match=r"no worker hosts d \(there are a, b, c\): its owner starts one"):
+        gathered(Told(BOTH), ("a", "b", "d"), 0.0, None)
+    with pytest.raises(SilosAway, match=r"no worker hosts any silo \(there are none\)"):
+        gathered(Told([]), (), 0.0, None)
+    with pytest.raises(SilosAway, match="4 of those that come are needed"):
+        gathered(Told(BOTH), (), 0.0, 4)

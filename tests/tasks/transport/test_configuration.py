@@ -1,0 +1,87 @@
+"""The files of an owner and of a coordinator: what `federation init` writes is read, what is wrong is named."""
+
+import shutil
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tasks.silo.policy import Policy
+from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
+from fedbnsl.tasks.transport.endpoint import Endpoint
+
+
+@pytest.fixture
+def folder(issued, tmp_path):
+    """Return a copy of the federation's folder that a test may change."""
+    return shutil.copytree(issued, tmp_path / "made")
+
+
+def test_what_init_writes_is_read_as_it_was_meant(issued):
+    silo = read_silo_file(issued / "clinic" / "silo.toml")
+    assert (silo.name, silo.data) == ("clinic", issued / "clinic" / "rows.csv")
+    assert (silo.coordinator, silo.listen) == (Endpoint("10.0.0.5", 8786), Endpoint("127.0.0.1", 0))
+    assert silo.policy == Policy(silos=3, rows=50)
+    federation = read_federation_file(issued / "coordinator" / "federation.toml")
+    assert federation.silos == ("clinic", "lab")
+    assert federation.address == federation.listen == silo.coordinator
+
+
+def test_rows_and_name_may_be_given_in_place_of_the_files(issued):
+    other = issued / "lab" / "rows.csv"
+    assert read_silo_file(issued / "clinic" / "silo.toml", "clinic", other).data == other
+    with pytest.raises(BadInput, match="is called 'lab', but its certificate is that of 'clinic'"):
+        read_silo_file(issued / "clinic" / "silo.toml", "lab")
+
+
+SILO = {
+    "a misspelt limit": ("rows = 50", "row = 50", r"silo\.toml: policy: there is no 'row': there are algorithms, "),
+    "a misspelt key": ("listen =", "listens =", r"silo\.toml: there is no 'listens': there are name, data, "),
+    "a misspelt file": ("trusted =", "trust =", r"silo\.toml: there is no 'trust': there are certificate, key"),
+    "another's name": ('name = "clinic"', 'name = "lab"', "is called 'lab', but its certificate is that of 'clinic'"),
+    "no rows": ("rows.csv", "missing.csv", r"data: there is no .*missing\.csv"),
+    "no data": ('data = "rows.csv"', "", "data is missing: give a text"),
+    "a number for a name": ('name = "clinic"', "name = 3", "name is 3: give a text"),
+    "no port": ("10.0.0.5:8786", "10.0.0.5", "coordinator is '10.0.0.5': give HOST:PORT"),
+    "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': give a whole number"),
+    "no table": ("[policy]", "[policies]", "there is no 'policies'"),
+    "not TOML": ("silos = 3", "silos 3", "cannot be read"),
+    "no certificate": ("clinic.pem", "cli.pem", r"cli\.pem: there is no such file; `fedbnsl federation init`"),
+}
+FEDERATION = {
+    "a misspelt key": ("silos =", "silo =", "there is no 'silo': there are address, listen, silos, tls"),
+    "a name for a list": ('["clinic", "lab"]', '"clinic"', "silos is 'clinic': give a list of names"),
+    "a port too large": ('listen = "10.0.0.5:8786"', 'listen = "10.0.0.5:99999"', "listen is '10.0.0.5:99999'"),
+    "no address": ('address = "10.0.0.5:8786"', "", "address is missing"),
+}
+
+
+def refused(read, path, old, new, reason):
+    """Have `read` refuse the file at `path`, in one line, once `old` in it is `new`."""
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BadInput, match=reason) as refusal:
+        read(path)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), SILO.values(), ids=SILO)
+def test_an_owners_file_that_is_miswritten_is_refused(folder, old, new, reason):
+    refused(read_silo_file, folder / "clinic" / "silo.toml", old, new, reason)
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), FEDERATION.values(), ids=FEDERATION)
+def test_a_coordinators_file_that_is_miswritten_is_refused(folder, old, new, reason):
+    refused(read_federation_file, folder / "coordinator" / "federation.toml", old, new, reason)
+
+
+def test_a_silos_certificate_makes_no_coordinator(folder):
+    for name in ("pem", "key"):
+        shutil.copy(folder / "clinic" / f"clinic.{name}", folder / "coordinator" / f"coordinator.{name}")
+    with pytest.raises(BadInput, match="the certificate of 'clinic', not of a coordinator"):
+        read_federation_file(folder / "coordinator" / "federation.toml")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"silo\.toml: cannot be read"):
+        read_silo_file(tmp_path / "silo.toml")
