@@ -17,10 +17,17 @@ from pathlib import Path
 
 from fault_story import Fault, Place
 from faults_federation import federation
-from faults_local import masked, observers, outputs, private
+from faults_local import journal, masked, observers, outputs, private
 from processes import Home, free_port, prefect_server
 
-STORIES = {"private": private, "masked": masked, "observers": observers, "outputs": outputs, "federation": federation}
+STORIES = {
+    "private": private,
+    "journal": journal,
+    "masked": masked,
+    "observers": observers,
+    "outputs": outputs,
+    "federation": federation,
+}
 BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
 HEAD = "| fault | what was done | exit code | said | same bits | ε after (undisturbed) |\n" + 6 * "| --- " + "|\n"
 

@@ -12,24 +12,29 @@ from pathlib import Path
 from fault_story import Fault, Place, Story, changed, emptied, flip, state_in
 from processes import epsilon_of, free_port, listens, prefect_server, until
 
+from fedbnsl.tracking.checkpoint import load
+
 
 def private(place: Place) -> Iterator[Fault]:
     """One private run through all faults that end or interrupt it, and the runs after it."""
     story = place.story("private", "private")
     first = story.learn()
     first.at_round(story.out, 3)
-    story.refused_resume("`--resume` of a run still going", "in another process, while it learns")
-    first.at_round(story.out, 8)
-    for worker in first.workers()[:1]:
-        worker.kill()
-    first.at_round(story.out, 20)
-    story.faults.append(Fault("a silo's worker, embedded", "kill -9 of its process in a round", 0, "the run goes on"))
+    # Held meanwhile, so that it cannot end: a run of so few rounds is as short as the start of another.
+    first.process.send_signal(signal.SIGSTOP)
+    story.refused_resume("`--resume` of a run still going", "in another process, after round 3")
+    first.process.send_signal(signal.SIGCONT)
+    first.workers()[0].kill()
+    first.at_round(story.out, 6)
+    story.faults.append(
+        Fault("a silo's worker, embedded", "kill -9 of its process in a round", "–", "(the run goes on)")
+    )
     first.tell(signal.SIGKILL)
-    story.add("the coordinator", "kill -9 after a round, then `--resume`", first, "round")
+    story.add("the coordinator", "kill -9 after round 6, then `--resume`", first, "round")
     interrupted(story)
     for word in (signal.SIGINT, signal.SIGTERM):
         program = story.resume()
-        at = int(first_number(story) + 5)
+        at = rounds_done(story) + 3
         program.at_round(story.out, at)
         program.process.send_signal(word)
         story.add(word.name, f"sent after round {at}, then `--resume`", program, "stopped")
@@ -39,24 +44,18 @@ def private(place: Place) -> Iterator[Fault]:
     yield from after(story)
 
 
-def first_number(story: Story) -> int:
+def rounds_done(story: Story) -> int:
     """Return the round at which the run stands."""
-    from fedbnsl.tracking.checkpoint import load
-
     return load(story.out / "checkpoint.bin").number
 
 
 def interrupted(story: Story) -> None:
     """What is done to the files of a run that was killed, and what `--resume` says; each is undone again."""
     kept = story.data / ".fedbnsl"
-    rows, ledger, journal = story.data / "silo-2.csv", kept / "silo-2.ledger", kept / "silo-2.sqlite"
+    rows, ledger = story.data / "silo-2.csv", kept / "silo-2.ledger"
     with changed(story.out / "checkpoint.bin") as content:
         flip(story.out / "checkpoint.bin", len(content) // 2)
         story.refused_resume("checkpoint damaged", "16 bytes flipped, then `--resume`")
-    where = state_in(journal)
-    with changed(journal):
-        flip(journal, where)
-        story.refused_resume("journal damaged", "16 bytes of a silo's state flipped, then `--resume`")
     with changed(rows) as content:
         head, row, rest = content.split(b"\n", 2)
         rows.write_bytes(b"\n".join((head, row.replace(b"1", b"2"), rest)))
@@ -94,6 +93,21 @@ def replace_out(story: Story) -> Story:
     again = Story(story.place, "again", story.kind)
     again.data, again.source, again.files = story.data, story.data, story.files
     return again
+
+
+def journal(place: Place) -> Iterator[Fault]:
+    """A silo's journal is damaged while the run stands still; a learner whose silos keep a state between rounds."""
+    story = place.story("journal", "plain")
+    program = story.learn()
+    program.at_round(story.out, 5)
+    program.tell(signal.SIGKILL)
+    file = story.data / ".fedbnsl" / "silo-2.sqlite"
+    where = state_in(file)
+    with changed(file):
+        flip(file, where)
+        story.refused_resume("journal damaged", "16 bytes of a silo's state flipped, then `--resume`")
+    story.add("– then", "the journal as it was, `--resume`", story.resume(), "folder")
+    yield from story.end()
 
 
 def masked(place: Place) -> Iterator[Fault]:

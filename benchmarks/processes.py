@@ -19,7 +19,7 @@ from fedbnsl.algorithms.privacy.ledger import spent
 from fedbnsl.tasks.silo.ledger import ledger_of
 from fedbnsl.tracking.checkpoint import load
 
-PATIENCE = 480.0
+PATIENCE = 600.0
 """seconds after which something that was waited for will not come"""
 KNOWN_NOISE = """
 import hashlib, os, secrets, sys
@@ -108,6 +108,7 @@ class Home:
         """Set up databases of its own, and noise that can be repeated."""
         # As from a terminal: what starts in the background of a shell has SIGINT ignored, and hands that on.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         planted = self.folder / "planted"
         planted.mkdir(parents=True)
         (planted / "sitecustomize.py").write_text(KNOWN_NOISE)
