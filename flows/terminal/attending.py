@@ -5,12 +5,16 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
 
 from fedbnsl.tasks.transport.cluster import QUIET
 from fedbnsl.tasks.transport.hosting import THREADS
+
+GRACE = 5.0
+"""seconds to take leave of the other side, which may have gone"""
 
 
 def say(line: str) -> None:
@@ -32,6 +36,19 @@ def until_told(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(serving)
+
+    def stop() -> None:
+        task.cancel()
+        last = threading.Timer(GRACE, _leave)
+        last.daemon = True
+        last.start()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     await task
+
+
+def _leave() -> None:
+    """End this process as it stands: whatever it still waits for, journal and ledger are whole at any time."""
+    say("stopped")
+    os._exit(0)

@@ -81,7 +81,8 @@ class SiloService:
 
         `behind_masks` tells whether replies are to leave as summands of a secure sum.
         """
-        self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
+        if self._policy != ANYTHING:
+            self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
 
     def seal(self, run_id: str) -> str:
         """Return the seal of the rows for one run: by it a coordinator knows whether they are still the same."""

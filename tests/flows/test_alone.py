@@ -39,7 +39,7 @@ def test_a_run_that_is_still_going_is_left_alone_and_the_lock_dies_with_its_proc
 
 
 def test_a_run_that_is_still_going_cannot_be_resumed(tmp_path):
-    started = Started(LearnSettings(data="data"), "run", "sqlite:///none.db", "")
+    started = Started(LearnSettings(data="data"), "run", "sqlite:///none.db", "", {})
     write_started(tmp_path, started)
     assert settings_of(tmp_path).resume
     with alone(tmp_path), pytest.raises(BadInput, match="this run is still going"):

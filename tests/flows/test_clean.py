@@ -22,8 +22,8 @@ def folder(tmp_path):
     kept = tmp_path / "data" / ".fedbnsl"
     for silo, days in (("old", 40), ("young", 1), ("done", 40)):
         with Journal(kept / f"{silo}.sqlite") as journal:
-            journal.commit("run-1", 1, b"r" * 100_000, b"state")
-            journal.commit("run-2", 1, b"reply", b"state")
+            journal.commit("run-1", 1, b"r" * 100_000, b"state", "binding")
+            journal.commit("run-2", 1, b"reply", b"state", "binding")
             if silo == "done":
                 journal.forget("run-1")
                 journal.forget("run-2")

@@ -22,6 +22,7 @@ ASKED = {
     "epsilon": 1.5,
     "delta": 1e-7,
     "budget": 2.5,
+    "budget_delta": 1e-6,
     "secure": True,
     "out": "somewhere",
     "name": "mine",
@@ -38,7 +39,9 @@ ASKED = {
     "diagnose": False,
     "smoothing": 3.0,
     "bootstrap": 20,
-    "dask_address": "tcp://there:1",
+    "federation": "federation.toml",
+    "silos": ("clinic", "lab"),
+    "quorum": 2,
     "silo_patience": 9.0,
 }
 PRIVATE = {name: ASKED[name] for name in ("algorithm", "epsilon", "delta", "budget", "secure")}

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,7 +116,9 @@ def test_a_private_run_goes_on_with_the_noise_that_was_drawn_and_pays_once(serve
 
 def charged(folder):
     """Return what the ledger of each silo says."""
-    return {silo: FileLedger(ledger_path(path, silo)).charges() for silo, path in silo_files(folder).items()}
+    ledgers = {silo: FileLedger(ledger_path(path, silo)) for silo, path in silo_files(folder).items()}
+    # A run that has ended has its keys erased.
+    return {silo: [replace(charge, key=b"") for charge in ledger.charges()] for silo, ledger in ledgers.items()}
 
 
 def test_there_must_be_something_to_resume(tmp_path):

@@ -5,7 +5,7 @@ from prefect import flow
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.rounds import solves_as_tasks
+from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.steps import Step
 
 
@@ -32,7 +32,7 @@ def test_what_may_pass_is_repeated_and_what_will_not_is_not(server, monkeypatch)
 
     @flow(name="retries")
     def solve():
-        waits = solves_as_tasks(1)({"passing": passing, "bad": bad, "lost": lost})
+        waits = Orchestration().solves(1)({"passing": passing, "bad": bad, "lost": lost})
         waits["passing"]()
         for silo, error in (("bad", BadInput), ("lost", SiloLost)):
             with pytest.raises(error):

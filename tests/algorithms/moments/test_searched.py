@@ -54,7 +54,7 @@ def test_private_moments_give_nearly_the_same_graph_and_noise_makes_searches_car
             graph, _ = learned("secure-sum", tables, learner=learner, epsilon=epsilon, insecure_seed=seed)
             found.append(compare(graph, truth))
         missed[epsilon] = np.median([one["shd_skeleton"] for one in found])
-        assert np.median([one["fdr"] for one in found]) < 0.2
+        assert np.median([one["fdr"] for one in found]) < 0.25
     assert missed[20.0] <= 2
     assert missed[0.5] <= 6
 
