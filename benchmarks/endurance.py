@@ -20,9 +20,9 @@ from processes import Home, Program, free_port, prefect_server
 
 LONG = ("-a", "notears-admm", "-p", "preset=paper", "-p", "rounds=1000", "-p", "tolerance=1e-300", "--no-diagnose")
 MANY = {
-    "notears-admm, masked": ("-a", "notears-admm", "-p", "rounds=10", "--secure"),
-    "fed-sparse": ("-a", "fed-sparse"),
     "auto": (),
+    "fed-sparse": ("-a", "fed-sparse"),
+    "notears-admm, masked": ("-a", "notears-admm", "-p", "rounds=10", "--secure"),
 }
 
 

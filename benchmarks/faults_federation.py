@@ -72,12 +72,11 @@ class Federation:
 
 def federation(place: Place) -> Iterator[Fault]:
     """Strangers, silos and a coordinator that die, an owner who refuses."""
-    story = place.story("masked-federation", "masked")
-    over = Federation(story)
-    over.surroundings = place.story("private-federation", "private").surroundings
+    first = Story(place, "federation", "private")
+    over = Federation(first)
     over.start()
-    yield from strangers(over, story)
-    told = over.story(story)
+    yield from strangers(over, first)
+    told = over.story(place.story("masked-federation", "masked"))
     program = told.learn("--federation", over.file)
     program.at_round(told.out, 4)
     over.kill("silo-2")

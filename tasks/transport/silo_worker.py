@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from distributed import Worker
+from distributed.comm import connect
 
 from ..silo.service import SiloService
 from .hosting import host as host_services
@@ -20,6 +21,8 @@ SERVED = frozenset({"identity", "ping", "get_data", "free_keys", "connection_str
 """what a coordinator may ask of the worker besides tasks"""
 AGAIN = 3.0
 """seconds between two attempts to reach the coordinator"""
+REACH = 10.0
+"""seconds for the coordinator to take a connection"""
 
 
 class SiloWorker(NoPages, Worker):
@@ -53,13 +56,22 @@ class SiloWorker(NoPages, Worker):
 
 
 async def attend(
-    address: str, service: SiloService, identity: Identity, listen: tuple[str, int], say: Callable[[str], None]
+    address: str,
+    service: SiloService,
+    identity: Identity,
+    listen: tuple[str, int],
+    say: Callable[[str], None],
+    patience: float = REACH,
 ) -> None:
-    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection."""
+    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection.
+
+    Why it cannot join is said once, after `patience` seconds where nobody answers.
+    """
     only_messages()
     said = ""
     while True:
         try:
+            await _reach(address, identity, patience)
             async with SiloWorker(address, service, identity, listen, say) as worker:
                 said = ""
                 say(f"silo {service.name} has joined {address}, listening at {worker.address}")
@@ -71,6 +83,15 @@ async def attend(
                 said = reason
                 say(f"silo {service.name} cannot join {address}: {reason}")
         await asyncio.sleep(AGAIN)
+
+
+async def _reach(address: str, identity: Identity, patience: float) -> None:
+    """Raise `OSError` if nobody answers at `address`, or not with this identity, within `patience` seconds.
+
+    A worker of Dask would go on trying, and say nothing.
+    """
+    comm = await connect(address, timeout=patience, **identity.security().get_connection_args("worker"))
+    await comm.close()
 
 
 def _reason(error: Exception) -> str:
