@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from distributed import Worker
-from distributed.comm import connect
+from distributed.comm.core import connect
 
 from ..silo.service import SiloService
 from .hosting import host as host_services
