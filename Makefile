@@ -51,6 +51,8 @@ bench: setup
 	$(BIN)/python benchmarks/dynamic.py
 	$(BIN)/python benchmarks/nonlinear.py
 	$(BIN)/python benchmarks/orchestration.py
+	$(BIN)/python benchmarks/faults.py
+	$(BIN)/python benchmarks/endurance.py
 
 ui: setup
 	$(BIN)/fedbnsl ui

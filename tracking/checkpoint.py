@@ -12,6 +12,8 @@ from typing import TypeVar
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
+from .naming import naming
+
 T = TypeVar("T")
 
 HEAD = b"fedbnsl checkpoint 1\n"
@@ -41,11 +43,14 @@ class Checkpoint:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` to `path`: complete on disk under another name before it takes the place of the last one."""
+    """Write `checkpoint` to `path`: complete on disk under another name before it takes the place of the last one.
+
+    Raises `OSError` with the name of the file if it cannot be written; the last one is still there.
+    """
     body = wire.encode(checkpoint)
     beside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with naming(path), beside.open("wb") as file:
             file.write(HEAD + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())

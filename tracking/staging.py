@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
+from .naming import naming
+
 STAGE = ".results-"
 LEFT = re.compile(r"\.results-[0-9a-f]{32}|\.checkpoint\.bin-[0-9]+|\.started\.json")
 """what a run that was killed may leave in its folder"""
@@ -21,7 +23,8 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
     """Write `contents`, by name, into `folder` and return their paths; other files there stay.
 
     Nothing half-written is ever there: a file appears when all are complete, and replaces an earlier one at once. If
-    they cannot be written, a folder that was not there before is not there afterwards, either.
+    they cannot be written, a folder that was not there before is not there afterwards, either. Raises `OSError`
+    with the name of the file that cannot be written.
     """
     folder = folder.resolve()
     new = not folder.exists()
@@ -30,7 +33,8 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
     try:
         stage.mkdir()
         for name, content in contents.items():
-            (stage / name).write_bytes(content)
+            with naming(folder / name):
+                (stage / name).write_bytes(content)
         for name in contents:
             os.replace(stage / name, folder / name)
     except BaseException:

@@ -23,6 +23,8 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = _locked(folder)
+    except BadInput:
+        raise
     except (OSError, ValueError) as error:
         raise BadInput(f"{folder}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
     try:

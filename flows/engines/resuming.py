@@ -14,6 +14,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import checked
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
+from fedbnsl.tracking.naming import naming
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
@@ -46,7 +47,8 @@ def write_started(folder: Path, started: Started) -> None:
     }
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
     content = {**vars(started), "settings": settings, "pins": pins}
-    (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    with naming(folder / STARTED):
+        (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
     os.replace(folder / f".{STARTED}", folder / STARTED)
 
 

@@ -4,10 +4,13 @@ It carries out the calls of a coordinator (`MethodCall`) and nothing else: Dask'
 and what it unpickles are messages of this project (`unpickling.py`).
 """
 
+import ast
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from distributed import Worker
+from distributed.comm.core import connect
 
 from ..silo.service import SiloService
 from .hosting import host as host_services
@@ -18,8 +21,12 @@ from .unpickling import only_messages
 
 SERVED = frozenset({"identity", "ping", "get_data", "free_keys", "connection_stream", "terminate"})
 """what a coordinator may ask of the worker besides tasks"""
+REFUSED = "Unexpected response from register: "
+"""how Dask begins to say that the scheduler did not take a worker in"""
 AGAIN = 3.0
 """seconds between two attempts to reach the coordinator"""
+REACH = 10.0
+"""seconds for the coordinator to take a connection"""
 
 
 class SiloWorker(NoPages, Worker):
@@ -53,13 +60,22 @@ class SiloWorker(NoPages, Worker):
 
 
 async def attend(
-    address: str, service: SiloService, identity: Identity, listen: tuple[str, int], say: Callable[[str], None]
+    address: str,
+    service: SiloService,
+    identity: Identity,
+    listen: tuple[str, int],
+    say: Callable[[str], None],
+    patience: float = REACH,
 ) -> None:
-    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection."""
+    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection.
+
+    Why it cannot join is said once, after `patience` seconds where nobody answers.
+    """
     only_messages()
     said = ""
     while True:
         try:
+            await _reach(address, identity, patience)
             async with SiloWorker(address, service, identity, listen, say) as worker:
                 said = ""
                 say(f"silo {service.name} has joined {address}, listening at {worker.address}")
@@ -73,9 +89,22 @@ async def attend(
         await asyncio.sleep(AGAIN)
 
 
+async def _reach(address: str, identity: Identity, patience: float) -> None:
+    """Raise `OSError` if nobody answers at `address`, or not with this identity, within `patience` seconds.
+
+    A worker of Dask would go on trying, and say nothing.
+    """
+    comm = await connect(address, timeout=patience, **identity.security().get_connection_args("worker"))
+    await comm.close()
+
+
 def _reason(error: Exception) -> str:
     """Return what Dask's own exception, which says only that the worker did not start, was raised from."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    return str(cause).removeprefix("Unexpected response from register: ") or type(cause).__name__
+    head, _, answer = str(cause).partition(REFUSED)
+    if answer and not head:
+        with contextlib.suppress(ValueError, SyntaxError, KeyError, TypeError):
+            return str(ast.literal_eval(answer)["message"])
+    return str(cause) or type(cause).__name__

@@ -27,7 +27,7 @@ def test_a_run_that_is_still_going_is_left_alone_and_the_lock_dies_with_its_proc
     holder = subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(BadInput, match="this run is still going"), alone(tmp_path):
+        with pytest.raises(BadInput, match=f"^{tmp_path}: this run is still going"), alone(tmp_path):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)

@@ -1,5 +1,6 @@
 """A federation over TLS: who is let in, what its silos refuse, and what a run does when one of them is away."""
 
+import asyncio
 import contextlib
 import os
 import pickle
@@ -21,7 +22,7 @@ from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import connected, hosted_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
-from fedbnsl.tasks.transport.silo_worker import SERVED, SiloWorker
+from fedbnsl.tasks.transport.silo_worker import SERVED, SiloWorker, attend
 
 from .owners import identity, owners_of
 from .test_learn import SETTINGS, inline, same
@@ -90,6 +91,24 @@ def main_init(folder):
     with pytest.raises(SystemExit) as left:
         main(["federation", "init", str(folder), "--silos", "silo-1", "--address", "127.0.0.1:1"])
     assert left.value.code == 0
+
+
+def test_a_silo_of_another_federation_says_why_it_cannot_join(owners, tmp_path):
+    main_init(tmp_path / "other")
+    stranger, said = identity(tmp_path / "other" / "silo-1", "silo-1"), []
+    service = SiloService("silo-1", owners.files["silo-1"])
+
+    async def knock():
+        knocking = asyncio.ensure_future(
+            attend(owners.scheduler.address, service, stranger, ("127.0.0.1", 0), said.append, patience=0.3)
+        )
+        while not said and not knocking.done():
+            await asyncio.sleep(0.02)
+        knocking.cancel()
+
+    owners.run(asyncio.wait_for(knock(), 20))
+    assert said[0].startswith(f"silo silo-1 cannot join {owners.scheduler.address}: ")
+    assert "certificate" in said[0]
 
 
 def test_a_silo_trusts_no_other_silo(owners):

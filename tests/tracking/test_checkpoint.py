@@ -79,3 +79,15 @@ def test_another_algorithms_state_is_refused():
 
     with pytest.raises(ValueError, match="do not hold"):
         checkpoint()[0].state(Other)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_said_with_the_name_of_the_file_and_the_last_checkpoint_is_still_there(tmp_path):
+    path = tmp_path / "checkpoint.bin"
+    save(path, checkpoint(1)[0])
+    (tmp_path / f".checkpoint.bin-{os.getpid()}").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as full:
+        save(path, checkpoint(2)[0])
+    assert full.value.filename == str(path)
+    assert load(path).number == 1
+    assert os.listdir(tmp_path) == ["checkpoint.bin"]

@@ -1,4 +1,5 @@
 import os
+import resource
 
 import pytest
 
@@ -36,3 +37,15 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch, there):
         write_files(folder, CONTENTS)
     assert folder.exists() == there
     assert not there or [(path.name, path.read_text()) for path in folder.iterdir()] == [("structure.csv", "old")]
+
+
+def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as full:
+            write_files(tmp_path, {"structure.csv": b"", "report.html": bytes(5000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert full.value.filename == str(tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []

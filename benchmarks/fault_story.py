@@ -1,0 +1,150 @@
+"""A story: one run and the faults that befall it, told to its end and compared with a run that nobody disturbed."""
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from processes import Home, Program, epsilon_of
+
+from fedbnsl.data.folder.folder import silo_files
+
+LONGEST = 170
+"""characters of what was said that the table shows"""
+PLAIN = ("-a", "notears-admm", "-p", "rounds=60", "-p", "tolerance=1e-300", "--seed", "4", "--no-diagnose")
+MASKED = ("-a", "notears-admm", "-p", "rounds=10", "-p", "tolerance=1e-300", "--seed", "4", "--no-diagnose", "--secure")
+PRIVATE = ("-a", "dp-fed-sparse", "-p", "rounds=24", "--seed", "4", "--epsilon", "8")
+KINDS = {"plain": PLAIN, "masked": MASKED, "private": PRIVATE}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One line of the table."""
+
+    name: str
+    done: str
+    code: int | str
+    said: str = ""
+    bits: str = "–"
+    epsilon: str = "–"
+
+    def line(self) -> str:
+        """Return it as a line of a Markdown table."""
+        said = re.sub(r"\s+", " ", self.said.replace("|", "¦"))
+        said = said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+        return f"| {self.name} | {self.done} | {self.code} | {said} | {self.bits} | {self.epsilon} |\n"
+
+
+@dataclass
+class Place:
+    """Where stories are told: data to copy, and what an undisturbed run of each kind found and spent."""
+
+    home: Home
+    undisturbed: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+
+    @classmethod
+    def prepared(cls, home: Home) -> "Place":
+        """Make the data."""
+        words = ("--variables", "6", "--silos", "3", "--rows", "300", "--seed", "2")
+        assert home.start("prepare", "homogeneous", home.folder / "data", *words).wait() == 0
+        return cls(home)
+
+    def story(self, name: str, kind: str) -> "Story":
+        """Begin a story about a run of that kind, on a copy of the data; the undisturbed run comes first."""
+        if kind not in self.undisturbed:
+            whole = Story(self, f"whole-{kind}", kind)
+            program = whole.learn()
+            assert program.wait() == 0, program.log.read_text()
+            self.undisturbed[kind] = (whole.found(), epsilon_of(whole.files))
+        return Story(self, name, kind)
+
+
+@dataclass
+class Story:
+    """A run on a copy of the data, in a folder of its own."""
+
+    place: Place
+    name: str
+    kind: str
+    faults: list[Fault] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Copy the data."""
+        self.folder = self.place.home.folder / self.name
+        self.data, self.out, noise = self.folder / "data", self.folder / "out", self.folder / "noise"
+        self.source = self.data
+        shutil.copytree(self.place.home.folder / "data", self.data)
+        self.files = silo_files(self.data)
+        noise.mkdir()
+        self.surroundings = {"KNOWN_NOISE": str(noise)} if self.kind == "private" else {}
+
+    def learn(self, *words: str | Path, **surroundings: str) -> Program:
+        """Start the run."""
+        asked = ("learn", self.source, *KINDS[self.kind], "--out", self.out, *words)
+        return self.place.home.start(*asked, **self.surroundings | surroundings)
+
+    def resume(self, **surroundings: str) -> Program:
+        """Start what goes on with the run."""
+        return self.place.home.start("learn", "--resume", self.out, **self.surroundings | surroundings)
+
+    def add(self, name: str, done: str, program: Program, word: str = "error") -> None:
+        """Wait for the end of `program` and write the fault down."""
+        self.faults.append(Fault(name, done, program.wait(), program.said(word)))
+
+    def refused_resume(self, name: str, done: str) -> None:
+        """Try to go on with the run as it is now."""
+        self.add(name, done, self.resume())
+
+    def found(self) -> bytes:
+        """Return the structure that was learned, with its weights."""
+        return (self.out / "structure.csv").read_bytes()
+
+    def end(self) -> Iterator[Fault]:
+        """Yield its faults, compared with the undisturbed run."""
+        whole, cost = self.place.undisturbed[self.kind]
+        bits = "yes" if self.found() == whole else "NO"
+        epsilon = "–"
+        if self.kind == "private":
+            epsilon = f"{epsilon_of(self.files):.4f} ({cost:.4f})"
+        for fault in self.faults:
+            yield replace(fault, bits=bits, epsilon=epsilon)
+
+
+@contextmanager
+def changed(path: Path, beside: tuple[str, ...] = ("-wal", "-shm")) -> Iterator[bytes]:
+    """Yield the content of a file to change; after the block it, and what SQLite keeps beside it, is as before."""
+    files = [path, *(path.with_name(path.name + ending) for ending in beside)]
+    before = {file: file.read_bytes() for file in files if file.exists()}
+    yield before[path]
+    for file in files:
+        file.unlink(missing_ok=True)
+        if file in before:
+            file.write_bytes(before[file])
+
+
+def flip(path: Path, where: int) -> None:
+    """Flip all bits of the 16 bytes from `where` on."""
+    content = bytearray(path.read_bytes())
+    content[where : where + 16] = bytes(255 - byte for byte in content[where : where + 16])
+    path.write_bytes(content)
+
+
+def state_in(journal: Path) -> int:
+    """Return where in the file of a journal, all of it written there, the state of a run stands."""
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (state,) = db.execute("SELECT state FROM standings").fetchone()
+    where = journal.read_bytes().find(state[:64])
+    assert len(state) > 100, "a state that has nothing to flip"
+    assert where > 0
+    return where + 32
+
+
+def emptied(ledger: Path) -> None:
+    """Delete all charges."""
+    with closing(sqlite3.connect(ledger)) as db:
+        db.execute("DELETE FROM charges")
+        db.commit()

@@ -1,0 +1,69 @@
+"""Every fault that a run must bear, done for real: processes killed, files damaged, databases locked, silos away.
+
+`python benchmarks/faults.py [--story NAME]` starts the command line in processes of its own. A line for every fault has
+its exit code, what it said, whether the result is bit for bit that of a run that nobody disturbed, and ε after, which
+must be that of such a run. `faults_local.py` and `faults_federation.py` have the faults. `--into FILE` puts the table
+between its marks in that file.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fault_story import Fault, Place
+from faults_federation import federation
+from faults_local import journal, masked, observers, outputs, private
+from processes import Home, free_port, prefect_server
+
+STORIES = {
+    "private": private,
+    "journal": journal,
+    "masked": masked,
+    "observers": observers,
+    "outputs": outputs,
+    "federation": federation,
+}
+BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
+HEAD = "| fault | what was done | exit code | said | same bits | ε after (undisturbed) |\n" + 6 * "| --- " + "|\n"
+
+
+def told(names: list[str], scratch: Path) -> Iterator[Fault]:
+    """Yield the faults of the stories `names`, each told in a folder of its own with one Prefect server for all."""
+    home = Home(scratch / "home")
+    try:
+        with prefect_server(home, free_port()):
+            place = Place.prepared(home)
+            for name in names:
+                start = time.monotonic()
+                yield from STORIES[name](place)
+                print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    finally:
+        home.end()
+
+
+def main() -> None:
+    """Tell the stories asked for; print the table as it grows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--story", choices=STORIES, action="append", help="one or more; default: all")
+    parser.add_argument("--into", type=Path, help="a Markdown file that has the marks of the table")
+    asked = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="faults-"))
+    lines = []
+    print(HEAD, end="")
+    for fault in told(asked.story or list(STORIES), scratch):
+        lines.append(fault.line())
+        print(lines[-1], end="", flush=True)
+    if asked.into is not None:
+        text = asked.into.read_text()
+        table = re.sub(f"{BEGIN}.*?{END}", lambda _: BEGIN + HEAD + "".join(lines) + END, text, flags=re.DOTALL)
+        asked.into.write_text(table)
+    shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
