@@ -1,32 +1,21 @@
-"""Every algorithm by name: what it is, its settings, how it is built, and exactly what leaves a silo."""
+"""Every algorithm by name: what it is, its settings, how it is built, and exactly what leaves a silo.
+
+The list itself is light: the code of an algorithm is imported when its settings are first asked for.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .admm import fed_sparse, frank_wolfe, notears, notears_admm
-from .baselines import local, pooled_search, pooled_tests, vote_on_graphs, vote_on_tests
-from .constraint import fed_pc
-from .constraint.settings import ConstraintSettings
 from .core import wire
+from .core.maker import at
 from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
-from .diagnosis import exchange, missingness
-from .diagnosis import tables as diagnosis_tables
-from .dp_fed_sparse import algorithm as dp_fed_sparse
-from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
 from .errors import BadInput
-from .graphs.structure import Structure
-from .mlp import admm as mlp_admm
-from .mlp import pooled as mlp_pooled
-from .moments import dp_covariance, secure_linear, secure_lingam, secure_sum
-from .parameters import lagged_regressions, mixed_families, refit, regressions, tables
-from .privacy.settings import PrivateSettings
-from .resampling import bootstrap
-from .score import fed_ges, rfcd, secure_search
-from .score.settings import SearchSettings
-from .statistics import em, units
+
+if TYPE_CHECKING:
+    from .graphs.structure import Structure
 
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
@@ -50,34 +39,28 @@ ALGORITHMS: dict[str, Entry] = {
         summary="consensus ADMM, sparse local solve by greedy coordinate descent (Fed-Sparse-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien: Differentially Private and Federated Structure Learning, Alg. 1",
         leaves="changed entries of its d x d weights and one residual a round; d mean squares once; sums of variances",
-        config=fed_sparse.FedSparse,
-        build=fed_sparse.build,
-        presets=fed_sparse.PRESETS,
+        maker=at("admm.fed_sparse:FedSparse"),
         equal_variances=always,
     ),
     "notears-admm": Entry(
         summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
         source="Ng, Zhang 2022: Towards Federated Bayesian Network Structure Learning, Alg. 1",
         leaves="its d x d weights a round, nearly all entries; the first of them give its covariance away",
-        config=notears_admm.NotearsAdmm,
-        build=notears_admm.build,
-        presets=notears_admm.PRESETS,
+        maker=at("admm.notears_admm:NotearsAdmm"),
         equal_variances=always,
     ),
     "fed-frank-wolfe": Entry(
         summary="as fed-sparse, but the local lasso by Frank-Wolfe: a baseline that fails on raw data",
         source="Fassy El Fehri, Bellet, Bastien, Appendix C.1",
         leaves="as fed-sparse",
-        config=frank_wolfe.FedFrankWolfe,
-        build=frank_wolfe.build,
+        maker=at("admm.frank_wolfe:FedFrankWolfe"),
         equal_variances=always,
     ),
     "secure-sum": Entry(
         summary="one secure sum of second moments, exact or private, then any learner that takes a covariance",
         source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
         leaves="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket counts, and noise",
-        config=secure_sum.SecureSum,
-        build=secure_sum.build,
+        maker=at("moments.secure_sum:SecureSum"),
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         streams=True,
@@ -86,8 +69,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
         leaves="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
-        config=secure_linear.SecureLinear,
-        build=secure_linear.build,
+        maker=at("moments.secure_linear:SecureLinear"),
         gaps=True,
         streams=True,
     ),
@@ -95,25 +77,21 @@ ALGORITHMS: dict[str, Entry] = {
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
         source="ours; Shimizu et al. 2011: DirectLiNGAM; Hyvärinen, Smith 2013 for the contrast",
         leaves="masked: its part of the second moments, once; of 2m² means for m variables left, in d − 1 exchanges",
-        config=secure_lingam.SecureLingam,
-        build=secure_lingam.build,
+        maker=at("moments.secure_lingam:SecureLingam"),
         streams=True,
     ),
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, an ε for each silo by itself (DP-Fed-Sparse-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien, Section 5; the order from equal error variances is ours",
         leaves="noisy bucket counts once; the weights that its noisy steps changed and d noisy residual sizes a round",
-        config=dp_fed_sparse.DpFedSparse,
-        build=dp_fed_sparse.build,
-        presets=dp_fed_sparse.PRESETS,
+        maker=at("dp_fed_sparse.algorithm:DpFedSparse"),
         equal_variances=always,
     ),
     "dp-covariance": Entry(
         summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
         leaves="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of its own",
-        config=dp_covariance.DpCovariance,
-        build=dp_covariance.build,
+        maker=at("moments.dp_covariance:DpCovariance"),
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         streams=True,
@@ -122,9 +100,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
         source="Chen, Ma, Yue 2025: Federated Learning of Dynamic Bayesian Network, Alg. 1",
         leaves="changed entries of its (p + 1)d x d weights a round, their mean squares once; sums of variances",
-        config=fdbnl.Fdbnl,
-        build=fdbnl.build,
-        presets=fdbnl.PRESETS,
+        maker=at("dynamic.fdbnl:Fdbnl"),
         kinds=SERIES,
         lags_before=True,
         equal_variances=always,
@@ -133,9 +109,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="a dynamic network of each silo's own, near one that all agree on (PFDBNL)",
         source="Chen, Ma, Yue 2025, Alg. 2; the last step, with as much trust in the others as helps, is ours",
         leaves="(p + 1)d x d weights and its h, each round it takes part in; its own structure once, in the end",
-        config=pfdbnl.Pfdbnl,
-        build=pfdbnl.build,
-        presets=pfdbnl.PRESETS,
+        maker=at("dynamic.pfdbnl:Pfdbnl"),
         kinds=SERIES,
         lags_before=True,
         equal_variances=always,
@@ -144,8 +118,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: dynamic networks from all series in one place",
         source="Pamfil et al. 2020: DYNOTEARS",
         leaves="every row",
-        config=dynotears.Dynotears,
-        build=fdbnl.build,
+        maker=at("dynamic.dynotears:Dynotears", "dynamic.fdbnl:build"),
         kinds=SERIES,
         lags_before=True,
         pooled=True,
@@ -155,8 +128,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: the mean of the dynamic networks that the silos find by themselves",
         source="Chen, Ma, Yue 2025, Section 4 (Ave)",
         leaves=OWN_DYNAMIC,
-        config=dynotears.Dynotears,
-        build=lambda settings: local.build(settings, dynotears.dynotears, "average"),
+        maker=at("dynamic.dynotears:Dynotears", "baselines.own_structures:dynotears_average"),
         kinds=SERIES,
         lags_before=True,
         vote=True,
@@ -166,8 +138,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: the best of the silos' own dynamic networks, by the truth",
         source="Chen, Ma, Yue 2025, Section 4 (Best)",
         leaves=OWN_DYNAMIC,
-        config=dynotears.Dynotears,
-        build=lambda settings: local.build(settings, dynotears.dynotears, "medoid"),
+        maker=at("dynamic.dynotears:Dynotears", "baselines.own_structures:dynotears_medoid"),
         kinds=SERIES,
         lags_before=True,
         needs_truth=True,
@@ -177,16 +148,14 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: a ridge vector autoregression, lagged edges alone, from one sum",
         source="Lütkepohl 2005; Hoerl, Kennard 1970",
         leaves="its part of the means and second moments of all windows of lags + 1 rows, once; masked with --secure",
-        config=var.Var,
-        build=var.build,
+        maker=at("dynamic.var:Var"),
         kinds=SERIES,
     ),
     "notears": Entry(
         summary="baseline: all rows in one place",
         source="Zheng et al. 2018",
         leaves="every row",
-        config=notears.Notears,
-        build=fed_sparse.build,
+        maker=at("admm.notears:Notears", "admm.fed_sparse:build"),
         pooled=True,
         equal_variances=always,
     ),
@@ -194,16 +163,14 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: every silo by itself, scores are means over the silos",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears.Notears,
-        build=lambda settings: local.build(settings, notears.notears, "medoid"),
+        maker=at("admm.notears:Notears", "baselines.own_structures:notears_medoid"),
         equal_variances=always,
     ),
     "notears-voting": Entry(
         summary="baseline: edges that more than half of the silos find by themselves",
         source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears.Notears,
-        build=lambda settings: local.build(settings, notears.notears, "vote"),
+        maker=at("admm.notears:Notears", "baselines.own_structures:notears_vote"),
         vote=True,
         equal_variances=always,
     ),
@@ -211,8 +178,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: the best of the silos' own structures, by the truth",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=notears.Notears,
-        build=lambda settings: local.build(settings, notears.notears, "medoid"),
+        maker=at("admm.notears:Notears", "baselines.own_structures:notears_medoid"),
         needs_truth=True,
         equal_variances=always,
     ),
@@ -220,16 +186,14 @@ ALGORITHMS: dict[str, Entry] = {
         summary="consensus ADMM for nonlinear data: a small neural network for every variable (NOTEARS-MLP-ADMM)",
         source="Ng, Zhang 2022, Section 5.2; Zheng et al. 2020: Learning Sparse Nonparametric DAGs",
         leaves="the d·(d·u + 2u + 1) weights of its networks of u hidden units, and one residual, a round",
-        config=mlp_admm.NotearsMlpAdmm,
-        build=mlp_admm.build,
+        maker=at("mlp.admm:NotearsMlpAdmm"),
         equal_variances=always,
     ),
     "notears-mlp": Entry(
         summary="baseline for nonlinear data: a small neural network for every variable, all rows in one place",
         source="Zheng et al. 2020",
         leaves="every row",
-        config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
+        maker=at("mlp.pooled:NotearsMlp", "baselines.own_structures:notears_mlp_medoid"),
         pooled=True,
         equal_variances=always,
     ),
@@ -237,8 +201,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: edges that more than half of the silos find by notears-mlp",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "vote"),
+        maker=at("mlp.pooled:NotearsMlp", "baselines.own_structures:notears_mlp_vote"),
         vote=True,
         equal_variances=always,
     ),
@@ -246,8 +209,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: the best of the silos' own structures by notears-mlp, by the truth",
         source="Ng, Zhang 2022, Section 6",
         leaves=OWN_STRUCTURE,
-        config=mlp_pooled.NotearsMlp,
-        build=lambda settings: local.build(settings, mlp_pooled.notears_mlp, "medoid"),
+        maker=at("mlp.pooled:NotearsMlp", "baselines.own_structures:notears_mlp_medoid"),
         needs_truth=True,
         equal_variances=always,
     ),
@@ -255,8 +217,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="PC-stable with federated independence tests (FedPC), a CPDAG",
         source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4",
         leaves=SUMMED,
-        config=fed_pc.FederatedSettings,
-        build=fed_pc.fed_pc,
+        maker=at("constraint.fed_pc:FederatedSettings", "fed_pc"),
         kinds=ANY_ROWS,
         gaps=True,
         streams=True,
@@ -265,8 +226,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
         source="Wang, Ma, Wang 2023, §4; Zhang 2008",
         leaves=SUMMED,
-        config=fed_pc.FederatedSettings,
-        build=fed_pc.fed_fci,
+        maker=at("constraint.fed_pc:FederatedSettings", "fed_fci"),
         kinds=ANY_ROWS,
         gaps=True,
         streams=True,
@@ -275,8 +235,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: PC on all rows in one place",
         source="Spirtes, Glymour, Scheines 2000; Colombo, Maathuis 2014",
         leaves="every row",
-        config=ConstraintSettings,
-        build=pooled_tests.pc,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.pooled_tests:pc"),
         kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
@@ -285,8 +244,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: FCI on all rows in one place",
         source="Spirtes, Glymour, Scheines 2000; Zhang 2008",
         leaves="every row",
-        config=ConstraintSettings,
-        build=pooled_tests.fci,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.pooled_tests:fci"),
         kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
@@ -295,16 +253,14 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: one graph that the worst-off silo regrets least, by each silo's own GES (RFCD)",
         source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
         leaves="its regret and what each change of one edge gains in its own rows, d x d numbers for each edge",
-        config=rfcd.Rfcd,
-        build=rfcd.build,
+        maker=at("score.rfcd:Rfcd"),
         kinds=OWN_ROWS,
     ),
     "pc-voting": Entry(
         summary="baseline: the majority of the CPDAGs that PC finds in each silo",
         source="Wang, Ma, Wang 2023, §5",
         leaves=MARKS,
-        config=ConstraintSettings,
-        build=vote_on_graphs.pc_voting,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.vote_on_graphs:pc_voting"),
         kinds=OWN_ROWS,
         vote=True,
     ),
@@ -312,8 +268,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: the majority of the PAGs that FCI finds in each silo",
         source="Wang, Ma, Wang 2023, §5",
         leaves=MARKS,
-        config=ConstraintSettings,
-        build=vote_on_graphs.fci_voting,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.vote_on_graphs:fci_voting"),
         kinds=OWN_ROWS,
         vote=True,
     ),
@@ -321,32 +276,28 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: PC whose every test is a vote of the silos' own tests",
         source="Wang, Ma, Wang 2023, §5",
         leaves=TESTS,
-        config=ConstraintSettings,
-        build=vote_on_tests.pc_cit_voting,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.vote_on_tests:pc_cit_voting"),
         kinds=OWN_ROWS,
     ),
     "fci-cit-voting": Entry(
         summary="baseline: FCI whose every test is a vote of the silos' own tests",
         source="Wang, Ma, Wang 2023, §5",
         leaves=TESTS,
-        config=ConstraintSettings,
-        build=vote_on_tests.fci_cit_voting,
+        maker=at("constraint.settings:ConstraintSettings", "baselines.vote_on_tests:fci_cit_voting"),
         kinds=OWN_ROWS,
     ),
     "fed-ges": Entry(
         summary="GES in every silo from the fused graph, a few insertions a round, and structural fusion (FedGES)",
         source="Torrijos, Gámez, Puerta 2024: FedGES, Alg. 1; Puerta et al. 2021 for the fusion",
         leaves="the arcs of the silo's own DAG, every round",
-        config=fed_ges.FedGes,
-        build=fed_ges.build,
+        maker=at("score.fed_ges:FedGes"),
         kinds=OWN_ROWS,
     ),
     "secure-ges": Entry(
         summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
         source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
         leaves=COUNTS,
-        config=secure_search.SecureSearch,
-        build=secure_search.secure_ges,
+        maker=at("score.secure_search:SecureSearch", "secure_ges"),
         kinds=ANY_ROWS,
         gaps=True,
         streams=True,
@@ -356,8 +307,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
         source="ours; Andrews et al. 2023",
         leaves=COUNTS,
-        config=secure_search.SecureSearch,
-        build=secure_search.secure_boss,
+        maker=at("score.secure_search:SecureSearch", "secure_boss"),
         kinds=ANY_ROWS,
         gaps=True,
         streams=True,
@@ -367,8 +317,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: GES on all rows in one place",
         source="Chickering 2002; Hauser, Bühlmann 2012 for the turns",
         leaves="every row",
-        config=SearchSettings,
-        build=pooled_search.pooled_ges,
+        maker=at("score.settings:SearchSettings", "baselines.pooled_search:pooled_ges"),
         kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
@@ -378,8 +327,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: best order score search on all rows in one place",
         source="Andrews et al. 2023",
         leaves="every row",
-        config=SearchSettings,
-        build=pooled_search.pooled_boss,
+        maker=at("score.settings:SearchSettings", "baselines.pooled_search:pooled_boss"),
         kinds=ANY_ROWS,
         pooled=True,
         gaps=True,
@@ -389,8 +337,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="baseline: GES to the end in every silo, and one fusion",
         source="Torrijos, Gámez, Puerta 2024, §4.1",
         leaves="the arcs of the silo's own DAG, once",
-        config=pooled_search.GesUnion,
-        build=pooled_search.ges_union,
+        maker=at("baselines.pooled_search:GesUnion", "ges_union"),
         kinds=OWN_ROWS,
         vote=True,
     ),
@@ -402,16 +349,14 @@ STEPS: dict[str, Entry] = {
         summary="before a run on time series with lags=auto: the lag order of least BIC",
         source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
         leaves="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
-        config=lag_order.LagOrder,
-        build=lag_order.build,
+        maker=at("dynamic.lag_order:LagOrder"),
         kinds=SERIES,
     ),
     "units": Entry(
         summary="before a masked run on numbers: about how large each column is, so that sums fit fixed-point numbers",
         source="ours",
         leaves="masked: log2 of the standard deviation of each column, once",
-        config=units.Units,
-        build=units.build,
+        maker=at("statistics.units:Units"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
         streams=True,
@@ -421,8 +366,7 @@ STEPS: dict[str, Entry] = {
         source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
         leaves="products of pairs of cells and how many there are, once; expected second moments, some ten times; "
         "masked if the run is",
-        config=em.ExpectationMaximisation,
-        build=em.build,
+        maker=at("statistics.em:ExpectationMaximisation"),
         kinds=("continuous", "mixed"),
         gaps=True,
         streams=True,
@@ -431,8 +375,7 @@ STEPS: dict[str, Entry] = {
         summary="after a run on data with empty cells: whether they are empty by chance",
         source="ours; Little 1988",
         leaves="how other columns' means differ where a column is empty, once; masked if the run is",
-        config=missingness.Missingness,
-        build=missingness.build,
+        maker=at("diagnosis.missingness:Missingness"),
         kinds=ANY_ROWS,
         gaps=True,
         streams=True,
@@ -442,8 +385,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         leaves="its part of means and second moments, once; masked with --secure; then how far it is from the others: "
         "four figures with the columns they are greatest in",
-        config=exchange.Diagnosis,
-        build=exchange.build,
+        maker=at("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
         streams=True,
@@ -453,8 +395,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         leaves="counts of each variable and of each joined pair, once; masked with --secure; then how far it is from "
         "the others: two figures with the columns they are greatest in",
-        config=diagnosis_tables.TableDiagnosis,
-        build=diagnosis_tables.build,
+        maker=at("diagnosis.tables:TableDiagnosis"),
         kinds=("discrete",),
         gaps=True,
         streams=True,
@@ -463,16 +404,14 @@ STEPS: dict[str, Entry] = {
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
         leaves="where the truth is known and nothing is masked, two errors; its weights stay",
-        config=refit.Refit,
-        build=refit.build,
+        maker=at("parameters.refit:Refit"),
         streams=True,
     ),
     "family-tables": Entry(
         summary="after a run on discrete data: the probability tables of the learned structure",
         source="ours; Heckerman, Geiger, Chickering 1995 for the prior",
         leaves="count tables of each variable with its parents, once; masked with --secure",
-        config=tables.FamilyTables,
-        build=tables.build,
+        maker=at("parameters.tables:FamilyTables"),
         kinds=("discrete",),
         gaps=True,
         streams=True,
@@ -481,8 +420,7 @@ STEPS: dict[str, Entry] = {
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
         source="ours",
         leaves="means, and second moments of the pairs that share a family, once; masked with --secure",
-        config=regressions.Regressions,
-        build=regressions.build,
+        maker=at("parameters.regressions:Regressions"),
         gaps=True,
         streams=True,
     ),
@@ -491,8 +429,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         leaves="means, second moments, count tables of families, once; sums for logistic regressions, some five times; "
         "masked if the run is",
-        config=mixed_families.MixedFamilies,
-        build=mixed_families.build,
+        maker=at("parameters.mixed_families:MixedFamilies"),
         kinds=("mixed",),
         gaps=True,
         streams=True,
@@ -502,8 +439,7 @@ STEPS: dict[str, Entry] = {
         source="ours; Lütkepohl 2005 for the reduced form",
         leaves="means, and lagged second moments of the pairs that share a family or the error of one forecast, once; "
         "masked with --secure",
-        config=lagged_regressions.LaggedRegressions,
-        build=lagged_regressions.build,
+        maker=at("parameters.lagged_regressions:LaggedRegressions"),
         kinds=("time-series",),
     ),
 }
@@ -512,8 +448,7 @@ STEPS: dict[str, Entry] = {
 WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(
         summary="the learner on rows that each silo draws from its own, many times in lockstep",
-        config=bootstrap.Bootstrap,
-        wrap=bootstrap.wrap,
+        maker=at("resampling.bootstrap:Bootstrap", "wrap"),
     ),
 }
 """What turns an algorithm into another one: see `core/spec.py`."""
@@ -548,6 +483,8 @@ def specify(
     `epsilon` and `delta` are those that its privacy settings are to have. Raises `BadInput` that names the parameter
     and the value, and for an algorithm that is not private.
     """
+    from .privacy.settings import PrivateSettings
+
     settings = parsed(name, entry(name), params or {})
     if epsilon is None and delta is None:
         return AlgorithmSpec(name, settings)
@@ -557,7 +494,7 @@ def specify(
     return AlgorithmSpec(name, settings.promising(epsilon, delta))
 
 
-def rests_on(spec: AlgorithmSpec, structure: Structure) -> tuple[str, ...]:
+def rests_on(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
     """Return what the directions in a `structure` that `spec` learned rest on, where the data decided nothing."""
     across = ("Edges across time have theirs from time.",) if structure.lags else ()
     if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from prefect import flow
 from prefect.runtime import flow_run
-from prefect.task_runners import ThreadPoolTaskRunner
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.flows.engines.alone import alone
@@ -13,7 +13,7 @@ from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.listening import listeners
 from fedbnsl.flows.engines.outcome import kept
-from fedbnsl.flows.engines.pins import check_pins
+from fedbnsl.flows.engines.pins import Interrupted, check_pins
 from fedbnsl.flows.engines.resuming import (
     Started,
     checkpointing,
@@ -27,6 +27,7 @@ from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tasks.task_runs import recorded
 from fedbnsl.tracking.outputs import write_outputs
 
 from .job.check import check
@@ -44,7 +45,6 @@ def flow_run_name() -> str:
 @flow(
     name="learn",
     flow_run_name=flow_run_name,
-    task_runner=ThreadPoolTaskRunner(max_workers=256),  # type: ignore[arg-type]
     persist_result=False,
 )
 def learn(settings: LearnSettings) -> Finished:
@@ -57,10 +57,15 @@ def learn(settings: LearnSettings) -> Finished:
 
 
 def learned(settings: LearnSettings) -> Finished:
-    """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
-    orchestration = Orchestration(abandon_services)
+    """Learn as `settings` say, from the start or from where an interrupted run stopped."""
     resumed = standing_of(Path(str(settings.out))) if settings.resume else None
-    with silos_of(settings, orchestration, resumed) as silos, threadpool_limits(1):
+    with recorded(UUID(str(flow_run.id))) as record, threadpool_limits(1):
+        return learned_from_silos(settings, Orchestration(record, abandon_services), resumed)
+
+
+def learned_from_silos(settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None) -> Finished:
+    """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
+    with silos_of(settings, orchestration, resumed) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
         orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
         finished = learn_from(silos, settings, str(flow_run.id), orchestration)

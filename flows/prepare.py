@@ -2,17 +2,17 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
-from prefect.task_runners import ThreadPoolTaskRunner
 
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.flows.make import form_of, make
 from fedbnsl.flows.options.prepare import AnyRecipe
-from fedbnsl.tasks.prepare import make_data, write_data
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tasks.task_runs import recorded
 
 
 def flow_run_name() -> str:
@@ -25,7 +25,6 @@ def flow_run_name() -> str:
 @flow(
     name="prepare",
     flow_run_name=flow_run_name,
-    task_runner=ThreadPoolTaskRunner(max_workers=4),  # type: ignore[arg-type]
     persist_result=False,
 )
 def prepare(data: AnyRecipe, out: str) -> str:
@@ -35,9 +34,10 @@ def prepare(data: AnyRecipe, out: str) -> str:
         data: kind of data set and its options.
         out: folder to write; it must not exist, or be empty.
     """
-    perform = Orchestration().perform
-    made = perform(lambda step: make_data.submit(data.kind, step), lambda: make(data))
-    perform(lambda step: write_data.submit(out, step), lambda: write_folder(Path(out), made, form_of(data)))
+    with recorded(UUID(str(flow_run.id))) as record:
+        perform = Orchestration(record).perform
+        made = perform("make_data", str(data.kind), lambda: make(data))
+        perform("write_data", out, lambda: write_folder(Path(out), made, form_of(data)))
     create_table_artifact(
         key="silos",
         table=[{"silo": silo, "rows": made.schema.rows[silo]} for silo in made.schema.silos],

@@ -1,96 +1,69 @@
-"""The tasks of a round, as Prefect shows them: local_solve (one a silo), aggregate, dual_update, check_convergence.
+"""The tasks of a round, as Prefect shows them: local_solve (one a silo), aggregate, dual_update, check_convergence."""
 
-Each task is handed a `Step`, whose arguments and result Prefect does not see. Prefect would otherwise walk through
-every array, and keep every result of every round alive. Measured: about 5 ms of CPU a task run.
-"""
-
+import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
-
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-from prefect.futures import PrefectFuture
 
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.session import Aborted
 from fedbnsl.tracking.notice import first_line, notice
 
-from .steps import Start, Step, Waits, in_threads
+from .steps import Start, Wait, Work, in_threads
 
 T = TypeVar("T")
+Record = Callable[[str, str], AbstractContextManager[None]]
+"""(task, name of the task run) -> a block that is recorded as such a run"""
 
-Submit = Callable[[Step[Any]], PrefectFuture[Any]]
-"""what submits a step to Prefect as a task"""
-
-
-def worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
-    """Return whether a failed solve may succeed if repeated: not if the input is bad or the silo is gone."""
-    return not isinstance(getattr(state, "data", None), BadInput | SiloLost | Aborted)
-
-
-# A retry is safe: the silo answers a repeated round from its journal, so no noise is drawn and no budget spent anew.
-@task(
-    name="local_solve",
-    task_run_name="local_solve {silo} round {number}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retries=2,
-    retry_delay_seconds=1,
-    retry_condition_fn=worth_retrying,
-)
-def local_solve(silo: str, number: int, step: Step[Any]) -> None:
-    """Have one silo solve its local problem on the worker that holds its rows."""
-    step.run()
+RETRIES = 2
+"""how often a solve is tried again"""
+PAUSE = 1.0
+"""seconds between two attempts"""
 
 
-@task(name="aggregate", task_run_name="aggregate round {number}", cache_policy=NO_CACHE, persist_result=False)
-def aggregate(number: int, step: Step[Any]) -> None:
-    """Combine the replies of the silos into the next server state."""
-    step.run()
+def unrecorded(task: str, name: str) -> AbstractContextManager[None]:
+    """Record nothing."""
+    return nullcontext()
 
 
-@task(name="dual_update", task_run_name="dual_update round {number}", cache_policy=NO_CACHE, persist_result=False)
-def dual_update(number: int, step: Step[Any]) -> None:
-    """Update the multipliers of the constraints."""
-    step.run()
+def persistent(work: Callable[[], T]) -> T:
+    """Return the result of `work`, tried again where it may yet succeed: not if input is bad or a silo is gone.
 
-
-@task(
-    name="check_convergence",
-    task_run_name="check_convergence round {number}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
-def check_convergence(number: int, step: Step[Any]) -> None:
-    """Decide whether the run is finished."""
-    step.run()
-
-
-@task(name="evaluate", task_run_name="evaluate", cache_policy=NO_CACHE, persist_result=False)
-def evaluate(step: Step[Any]) -> None:
-    """Score the learned structure against the truth."""
-    step.run()
+    That is safe: a silo answers a repeated round from its journal, so no noise is drawn and no budget spent anew.
+    """
+    for _ in range(RETRIES):
+        try:
+            return work()
+        except (BadInput, SiloLost, Aborted):
+            raise
+        except Exception:
+            time.sleep(PAUSE)
+    return work()
 
 
 class Orchestration:
-    """The steps of one run as tasks of the current flow, for as long as Prefect answers; then as plain calls.
+    """The steps of one run, which Prefect is told of for as long as it answers.
 
-    Prefect watches a run and is no part of it. When its server cannot be reached any more, that is said once, a step
-    that Prefect has not run is run without it, and so are all that follow.
+    Prefect watches a run and is no part of it. When its server cannot be reached any more, that is said once, and the
+    run goes on without it.
     """
 
-    def __init__(self, give_up: Callable[[], None] = lambda: None) -> None:
-        """Begin with a Prefect that answers; `give_up` is called once it does not."""
+    def __init__(self, record: Record = unrecorded, give_up: Callable[[], None] = lambda: None) -> None:
+        """Begin with a Prefect that answers; `record` tells it of a step, `give_up` is called once it does not."""
         self.answering = True
+        self._record = record
         self._give_up = give_up
+        self._lock = Lock()
 
     def lost(self, error: BaseException) -> None:
         """Do without Prefect from now on, and say so the first time."""
-        if self.answering:
-            self.answering = False
+        with self._lock:
+            first, self.answering = self.answering, False
+        if first:
             notice(f"Prefect does not answer any more ({first_line(error)}); the run goes on without it")
             self._give_up()
 
@@ -103,63 +76,39 @@ class Orchestration:
                 self.lost(error)
 
     def solves(self, number: int) -> Start:
-        """Return what starts the solves of round `number`: one `local_solve` task for each silo, or one thread."""
+        """Return what starts the solves of round `number`: one `local_solve` for each silo, each in a thread."""
 
-        def start(steps: Mapping[str, Step[Any]]) -> Waits:
-            if not self.answering:
-                return in_threads(steps)
-            submits = {silo: partial(local_solve.submit, silo, number) for silo in steps}
-            return {silo: self._submitted(submits[silo], step) for silo, step in steps.items()}
+        def start(solves: Mapping[str, Work]) -> Mapping[str, Wait]:
+            return in_threads({silo: partial(solve, silo, work) for silo, work in solves.items()})
+
+        def solve(silo: str, work: Work) -> Any:
+            return self.perform("local_solve", f"{silo} round {number}", lambda: persistent(work))
 
         return start
 
-    def perform(self, submit: Submit, work: Callable[[], T]) -> T:
-        """Run `work` as the task that `submit` submits, wait for it and return its result (or raise what it raised)."""
-        step = Step(work)
-        if self.answering:
-            self._submitted(submit, step)()
-        else:
-            step.run()
-        return step.result
+    def perform(self, task: str, of: str, work: Callable[[], T]) -> T:
+        """Return the result of `work`, or raise what it raises: a run of `task`, named after it and `of`."""
+        with (self._record if self.answering else unrecorded)(task, f"{task} {of}".rstrip()):
+            return work()
 
     def wrap(
         self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: Callable[[], int]
     ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-        """Return `algorithm` with the coordinator's steps run as tasks of the current flow; `number` gives the round.
+        """Return `algorithm` with the coordinator's steps recorded as tasks; `number` gives the round.
 
         `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
         """
 
-        def aggregate_task(server: Any, replies: Replies[Any]) -> Any:
-            submit = partial(aggregate.submit, number())
-            return self.perform(submit, lambda: algorithm.aggregate(server, replies))
+        def step(task: str, work: Callable[[], T]) -> T:
+            return self.perform(task, f"round {number()}", work)
 
-        def dual_update_task(server: Any) -> Any:
-            return self.perform(partial(dual_update.submit, number()), lambda: algorithm.dual_update(server))
+        def aggregate(server: Any, replies: Replies[Any]) -> Any:
+            return step("aggregate", lambda: algorithm.aggregate(server, replies))
 
-        def check_convergence_task(server: Any) -> bool:
-            return self.perform(partial(check_convergence.submit, number()), lambda: algorithm.converged(server))
+        def dual_update(server: Any) -> Any:
+            return step("dual_update", lambda: algorithm.dual_update(server))
 
-        return replace(
-            algorithm, aggregate=aggregate_task, dual_update=dual_update_task, converged=check_convergence_task
-        )
+        def check_convergence(server: Any) -> bool:
+            return step("check_convergence", lambda: algorithm.converged(server))
 
-    def _submitted(self, submit: Submit, step: Step[Any]) -> Callable[[], None]:
-        """Submit `step` and return what waits for it; where Prefect fails, what has not been run is run without it."""
-        try:
-            future = submit(step)
-        except Exception as error:
-            self.lost(error)
-            return step.run
-
-        def wait() -> None:
-            try:
-                future.result()
-            except Exception as error:
-                if step.error is not None:
-                    raise
-                self.lost(error)
-                if not step.done:
-                    step.run()
-
-        return wait
+        return replace(algorithm, aggregate=aggregate, dual_update=dual_update, converged=check_convergence)

@@ -4,7 +4,6 @@ Once h is small, what is left of a cycle is its weakest edge. Settling the order
 convex lasso over the entries that respect it: edges lost on the way to acyclicity come back, and no cycle can be left.
 """
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +18,11 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
     that would close a cycle (ties by position); the order is a topological one of what was taken. Variables that
     `precedes` `[d, d]` puts before others come before them in any case.
     """
+    import networkx as nx
+
     d = len(strength)
     rows, columns = np.nonzero(strength)
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(d))
     before = np.eye(d, dtype=bool)  # before[i, j]: i comes before j already

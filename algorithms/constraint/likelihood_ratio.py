@@ -6,7 +6,7 @@ With every variable a block of coded columns (`statistics/blocks.py`), X and Y a
 
 import numpy as np
 from numba import njit
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from ..statistics.blocks import Blocks, log_left
 from ..statistics.count_tables import PAD
@@ -26,7 +26,7 @@ def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
     log_ratio = np.minimum(_log_ratios(blocks.R, blocks.first, np.ascontiguousarray(tests, np.int64)), 0.0)
     rows = np.maximum(blocks.rows - given - (x + y + 1) / 2, 0)
     free = x * y
-    p = np.where(free > 0, chi2.sf(-rows * log_ratio, np.maximum(free, 1)), 1.0)
+    p = np.where(free > 0, chdtrc(np.maximum(free, 1), -rows * log_ratio), 1.0)
     strength = np.sqrt(-np.expm1(log_ratio / np.maximum(np.minimum(x, y), 1)))
     return Results(p=p, strength=strength)
 

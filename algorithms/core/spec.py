@@ -5,9 +5,10 @@ from it anew (`algorithms/registry.py`); a wrapper turns an algorithm into anoth
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from .maker import Maker
 from .protocol import FederatedAlgorithm
 from .schema import Kind
 
@@ -44,10 +45,8 @@ class Entry:
     source: str
     leaves: str
     """exactly what leaves a silo, for `fedbnsl algorithms`"""
-    config: type[Any]
-    build: Callable[[Any], Algorithm]
-    presets: Mapping[str, Any] = field(default_factory=dict)
-    """named settings besides the defaults, such as the paper's own"""
+    maker: Callable[[], Maker]
+    """imports what makes it"""
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
@@ -66,12 +65,36 @@ class Entry:
     lags_before: bool = False
     """whether a lag order that is to be chosen must be known before the first round"""
 
+    @property
+    def config(self) -> type[Any]:
+        """The class of its settings, a frozen dataclass."""
+        return self.maker().config
+
+    @property
+    def build(self) -> Callable[[Any], Algorithm]:
+        """(settings) -> the algorithm."""
+        return self.maker().build
+
+    @property
+    def presets(self) -> Mapping[str, Any]:
+        """Named settings besides the defaults, such as the paper's own."""
+        return self.maker().presets
+
 
 @dataclass(frozen=True)
 class Wrapper:
     """One wrapper of the registry."""
 
     summary: str
-    config: type[Any]
-    wrap: Callable[[Algorithm, Any], Algorithm]
-    """(algorithm, settings) -> the algorithm that the wrapper makes of it"""
+    maker: Callable[[], Maker]
+    """imports what makes it"""
+
+    @property
+    def config(self) -> type[Any]:
+        """The class of its settings, a frozen dataclass."""
+        return self.maker().config
+
+    @property
+    def wrap(self) -> Callable[[Algorithm, Any], Algorithm]:
+        """(algorithm, settings) -> the algorithm that the wrapper makes of it."""
+        return self.maker().build

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from .skeleton import moral_graph
 
@@ -19,6 +18,10 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     These are the edges within a strongly connected component (Tarjan 1972).
     """
+    if not adjacency.any():
+        return np.zeros_like(adjacency)
+    from scipy.sparse.csgraph import connected_components  # SciPy is not needed to list the algorithms.
+
     component: NDArray[np.int32]
     _, component = connected_components(adjacency, directed=True, connection="strong")
     return adjacency & np.equal.outer(component, component)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +12,9 @@ from .lagged import lagged_name
 from .marks import Marks
 from .pag import directed_edges
 from .skeleton import directed_part
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 GraphKind = Literal["dag", "cpdag", "pag"]
 
@@ -104,6 +106,8 @@ class Structure:
 
         A dynamic one is unrolled: x at time t is the node "x", at time t − 1 the node "x[t-1]".
         """
+        import networkx as nx
+
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(self.variables)
         graph.add_weighted_edges_from(

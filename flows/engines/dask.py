@@ -15,7 +15,7 @@ from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.rounds import Orchestration, evaluate
+from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.run_terms import RunTerms
 from fedbnsl.tasks.transport.cluster import connected, embedded, gathered
 from fedbnsl.tasks.transport.configuration import read_federation_file
@@ -113,7 +113,7 @@ def silos_of(
             schema,
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
-            evaluate=lambda work: orchestration.perform(evaluate.submit, work),
+            evaluate=lambda work: orchestration.perform("evaluate", "", work),
             notes=(*stayed_away, *found.notes),
         )
         yield Silos(

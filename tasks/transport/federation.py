@@ -27,7 +27,7 @@ class SiloFederation:
     terms: RunTerms
     secure: bool = False
     start_solves: Callable[[int], Start] = lambda number: in_threads
-    """(round) -> how the silos' solves are started: in threads, or as Prefect tasks"""
+    """(round) -> how the silos' solves are started, and who is told of them"""
     number: int = 0
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from fedbnsl.algorithms.core.protocol import SiloLost
 
 from ..silo.method_call import MethodCall
-from ..steps import Start, Step, Waits, in_threads
+from ..steps import Start, Wait, in_threads
 from .silo_transport import SiloTransport
 from .waiting import Patience, answer_of
 
@@ -40,30 +40,29 @@ class Roster:
         A silo that stays silent is given up for the rest of the run, or raises `SiloLost`, unless `bears_loss` and a
         quorum is left.
         """
-        steps = {
-            silo: Step(partial(answer_of, self.transport, silo, call, self.patience)) for silo, call in calls.items()
-        }
-        lost = _wait_for_all(start(steps))
+        works = {silo: partial(answer_of, self.transport, silo, call, self.patience) for silo, call in calls.items()}
+        answers, lost = _wait_for_all(start(works))
         if lost and not bears_loss:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)
         if lost and len(self.present) < self.quorum:
-            left = f"{len(self.present)} silos are left, and the quorum is {self.quorum}"
+            left = f"{len(self.present)} of {len(self.silos)} silos are left, and the quorum is {self.quorum}"
             raise SiloLost(tuple(self.gone), f"{next(iter(lost.values()))}; {left}")
-        return {silo: step.result for silo, step in steps.items() if silo not in lost}
+        return answers
 
 
-def _wait_for_all(waits: Waits) -> dict[str, str]:
-    """Wait for every silo; return those that are lost, with the reason, or raise the first other error."""
+def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Wait for every silo; return the answers, and who is lost, with the reason, or raise the first other error."""
+    answers: dict[str, Any] = {}
     lost: dict[str, str] = {}
     errors: list[Exception] = []
     for silo, wait in waits.items():
         try:
-            wait()
+            answers[silo] = wait()
         except SiloLost as loss:
             lost[silo] = loss.reason
         except Exception as error:  # raised below, once every silo has answered
             errors.append(error)
     if errors:
         raise errors[0]
-    return lost
+    return answers, lost

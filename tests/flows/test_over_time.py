@@ -77,7 +77,9 @@ def ran(monkeypatch):
             known = {} if local is None else {"local_structures": lambda server: local}
             return replace(fed_sparse.build(settings), structure=lambda server: structure, **known)
 
-        changed = replace(registry.entry("fed-sparse"), build=build, kinds=("time-series",), **(entry or {}))
+        known = registry.entry("fed-sparse")
+        maker = replace(known.maker(), build=build)
+        changed = replace(known, maker=lambda: maker, kinds=("time-series",), **(entry or {}))
         monkeypatch.setitem(registry.ALGORITHMS, "fed-sparse", changed)
         given = LearnSettings(data="series", algorithm="fed-sparse", params={"rounds": 1, **(params or {})}, **options)
         job = replace(job_of(given, SCHEMA), truth=truth, silo_weights=silo_weights or {})

@@ -124,7 +124,8 @@ def test_a_gaussian_network_gets_back_its_published_coefficients():
 
     data, true = network("ecoli70", 4, 5000, 1), gaussian_network("ecoli70")
     job = job_inline(LearnSettings(data="ecoli", algorithm="fed-sparse", params={"rounds": 1}), "run", data)
-    known = replace(registry.entry("fed-sparse"), build=lambda config: given(true.structure, config))
+    maker = replace(registry.entry("fed-sparse").maker(), build=lambda config: given(true.structure, config))
+    known = replace(registry.entry("fed-sparse"), maker=lambda: maker)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(registry.ALGORITHMS, "fed-sparse", known)
         found = run_inline(job, data).parameters.network

@@ -1,31 +1,21 @@
-"""The steps of a run while Prefect answers, and when it does not any more."""
+"""The steps of a run: who is told of them, with Prefect and without it, and which are tried again."""
+
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
+from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.rounds import Orchestration
-from fedbnsl.tasks.steps import Step
+from fedbnsl.algorithms.secure.session import Aborted
+from fedbnsl.tasks import rounds
+from fedbnsl.tasks.rounds import RETRIES, Orchestration, persistent
 
 
-class Future:
-    """A task run that runs the step, or not, and then fails as if the server were gone, or not."""
-
-    def __init__(self, step, *, runs, fails):
-        self.step, self.runs, self.fails = step, runs, fails
-
-    def result(self):
-        if self.runs:
-            self.step.run()
-        if self.fails:
-            raise ConnectionError("refused\nby the server")
-
-
-def submitting(*, runs=True, fails=False):
-    return lambda step: Future(step, runs=runs, fails=fails)
-
-
-def refused(step):
-    raise ConnectionError("refused")
+@pytest.fixture
+def told():
+    """What was recorded: (task, name, what became of it)."""
+    return []
 
 
 @pytest.fixture
@@ -34,75 +24,109 @@ def given_up():
 
 
 @pytest.fixture
-def orchestration(given_up):
-    return Orchestration(lambda: given_up.append("given up"))
+def orchestration(told, given_up):
+    @contextmanager
+    def record(task, name):
+        try:
+            yield
+        except Exception as error:
+            told.append((task, name, type(error)))
+            raise
+        told.append((task, name, "done"))
+
+    return Orchestration(record, lambda: given_up.append("given up"))
 
 
-def counting(done):
-    return lambda: done.append(1) or len(done)
+def failing(times, error):
+    """A piece of work that fails so many times first, and the list of its attempts."""
+    attempts = []
+
+    def work():
+        attempts.append(len(attempts) + 1)
+        if len(attempts) <= times:
+            raise error
+        return "solved"
+
+    return work, attempts
 
 
-GONE = {
-    "before a step is submitted": refused,
-    "before it is run": submitting(runs=False, fails=True),
-    "after it is run": submitting(fails=True),
-}
+@pytest.fixture
+def no_pause(monkeypatch):
+    monkeypatch.setattr(rounds, "PAUSE", 0)
 
 
-@pytest.mark.parametrize("submit", GONE.values(), ids=GONE)
-def test_every_step_is_done_once_whenever_prefect_goes(orchestration, given_up, submit, capsys):
-    done = []
-    assert orchestration.perform(submit, counting(done)) == 1
-    assert orchestration.perform(refused, counting(done)) == 2
-    assert capsys.readouterr().err.count("Prefect does not answer any more (refused)") == 1
-    assert given_up == ["given up"]
+def test_a_step_returns_what_it_found_and_is_recorded(orchestration, told):
+    assert orchestration.perform("aggregate", "round 3", lambda: 7) == 7
+    assert told == [("aggregate", "aggregate round 3", "done")]
 
 
-def test_what_the_work_raises_is_no_fault_of_prefect(orchestration, capsys):
+def test_what_a_step_raises_is_raised_and_recorded(orchestration, told):
     def wrong():
         raise BadInput("a row is wrong")
 
     with pytest.raises(BadInput, match="a row is wrong"):
-        orchestration.perform(submitting(), wrong)
+        orchestration.perform("evaluate", "", wrong)
+    assert told == [("evaluate", "evaluate", BadInput)]
     assert orchestration.answering
-    orchestration.lost(ConnectionError("refused"))
-    capsys.readouterr()
-    with pytest.raises(BadInput, match="a row is wrong"):
-        orchestration.perform(submitting(), wrong)
 
 
-def test_a_step_that_is_tried_again_has_forgotten_its_error():
-    outcomes = iter([ValueError("once"), "well"])
-
-    def work():
-        found = next(outcomes)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    step = Step(work)
-    with pytest.raises(ValueError, match="once"):
-        step.run()
-    assert not step.done
-    step.run()
-    assert (step.done, step.error, step.result) == (True, None, "well")
+def test_each_silo_solves_in_a_run_of_its_own(orchestration, told):
+    waits = orchestration.solves(4)({silo: silo.upper for silo in ("a", "b")})
+    assert {silo: wait() for silo, wait in waits.items()} == {"a": "A", "b": "B"}
+    assert sorted(told) == [("local_solve", f"local_solve {silo} round 4", "done") for silo in ("a", "b")]
 
 
-def test_the_silos_solve_in_threads_once_prefect_is_gone(orchestration, monkeypatch):
-    from fedbnsl.tasks import rounds
+def test_the_silos_solve_at_the_same_time(orchestration):
+    from threading import Barrier
 
-    monkeypatch.setattr(rounds.local_solve, "submit", lambda silo, number, step: refused(step))
-    for _ in range(2):
-        steps = {silo: Step(silo.upper) for silo in ("a", "b")}
-        for wait in orchestration.solves(1)(steps).values():
-            wait()
-        assert [step.result for step in steps.values()] == ["A", "B"]
-    assert not orchestration.answering
+    together = Barrier(3, timeout=10)
+    waits = orchestration.solves(1)(dict.fromkeys(("a", "b", "c"), together.wait))
+    assert sorted(wait() for wait in waits.values()) == [0, 1, 2]
 
 
-def test_prefect_is_told_nothing_more_once_it_is_gone(orchestration):
-    told = []
+@pytest.mark.parametrize("times", [0, 1, RETRIES])
+def test_a_solve_that_may_yet_succeed_is_tried_again(orchestration, times, no_pause):
+    work, tried = failing(times, ConnectionError("the line was cut"))
+    assert orchestration.solves(1)({"s": work})["s"]() == "solved"
+    assert len(tried) == times + 1
+
+
+def test_a_solve_is_given_up_in_the_end(no_pause):
+    work, tried = failing(9, ConnectionError("the line was cut"))
+    with pytest.raises(ConnectionError):
+        persistent(work)
+    assert len(tried) == RETRIES + 1
+
+
+@pytest.mark.parametrize("error", [BadInput("no number"), SiloLost(("s",), "gone"), Aborted("no sum")])
+def test_what_will_not_succeed_is_not_tried_again(orchestration, error, no_pause):
+    work, tried = failing(9, error)
+    with pytest.raises(type(error)):
+        orchestration.solves(1)({"s": work})["s"]()
+    assert tried == [1]
+
+
+def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, told):
+    from fedbnsl.algorithms import registry
+
+    algorithm = registry.build(registry.specify("notears-admm"))
+    plain = partial(type(algorithm), **{name: lambda *a, n=name: n for name in ("aggregate", "dual_update")})
+    made = {**vars(algorithm), "aggregate": None, "dual_update": None, "converged": lambda server: True}
+    del made["aggregate"], made["dual_update"]
+    wrapped = orchestration.wrap(plain(**made), lambda: 5)
+    assert wrapped.aggregate(None, None) == "aggregate"
+    assert wrapped.dual_update(None) == "dual_update"
+    assert wrapped.converged(None) is True
+    names = ["aggregate", "dual_update", "check_convergence"]
+    assert told == [(name, f"{name} round 5", "done") for name in names]
+
+
+def test_once_prefect_is_gone_it_is_said_once_and_nothing_is_recorded(orchestration, told, given_up, capsys):
     orchestration.tell(lambda: told.append("first"))
     orchestration.tell(lambda: 1 / 0)
     orchestration.tell(lambda: told.append("second"))
+    assert orchestration.perform("aggregate", "round 1", lambda: 7) == 7
+    orchestration.lost(ConnectionError("refused\nby the server"))
     assert told == ["first"]
+    assert given_up == ["given up"]
+    assert capsys.readouterr().err.count("Prefect does not answer any more (division by zero)") == 1
