@@ -28,6 +28,7 @@ from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.task_runs import recorded
+from fedbnsl.tracking.mlflow.telling import Opening
 from fedbnsl.tracking.outputs import write_outputs
 
 from .job.check import check
@@ -88,11 +89,13 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestr
         check_pins(started.pins, pins)
     again = (started, resumed) if started else None
     tags = {"prefect_flow_run": flow_run_id}
-    with alone(folder), tracked(job, silos.session.schema, tags, folder, again) as tracker:
-        opening = tracker.opening
+
+    def opened(opening: Opening) -> None:
         begun = started.settings if started else settings
         write_started(folder, Started(begun, job.run_id, opening.uri, opening.run_id, pins))
-        keep = checkpointing(folder, opening.run_id, resumed.seconds if resumed else 0.0)
+
+    with alone(folder), tracked(job, silos.session.schema, tags, folder, again, opened) as tracker:
+        keep = checkpointing(folder, resumed.seconds if resumed else 0.0)
         hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
         result = run(job, silos.session, hear, resumed)
         files = write_outputs(result, folder)

@@ -31,8 +31,6 @@ class Checkpoint:
     server: bytes
     rows: tuple[dict[str, float], ...] = ()
     """the rows of `rounds.csv` until then"""
-    tracking_id: str = ""
-    """the run in MLflow that goes on with it"""
     seconds: float = 0.0
     lost: tuple[str, ...] = ()
     """silos that had been given up"""

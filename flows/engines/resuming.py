@@ -93,7 +93,7 @@ def resumed_from(folder: Path) -> Resumed | None:
     return Resumed(kept.number, kept.state(algorithm.server_type), kept.rows, kept.seconds)
 
 
-def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callable[[Progress], None]:
+def checkpointing(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
     """Return a listener that checkpoints every round; `before` is its run time in seconds until now."""
     start = perf_counter() - before
 
@@ -109,7 +109,6 @@ def checkpointing(folder: Path, tracking_id: str, before: float = 0.0) -> Callab
             number,
             state,
             heard.rows,
-            tracking_id,
             seconds,
             lost,
         )

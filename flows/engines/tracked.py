@@ -1,15 +1,15 @@
 """The MLflow run of a run: opened before round 1, marked as failed if anything goes wrong, never waited for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.tracking.mlflow.background import BackgroundTracker
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.store import tracking_uri
 from fedbnsl.tracking.mlflow.telling import Opening
-from fedbnsl.tracking.mlflow.tracker import Tracker
 
 from ..job.job import Job
 from ..job.privacy import about_told
@@ -24,10 +24,12 @@ def tracked(
     tags: dict[str, str],
     folder: Path,
     again: tuple[Started, Resumed | None] | None = None,
-) -> Iterator[Tracker]:
+    opened: Callable[[Opening], None] = lambda opening: None,
+) -> Iterator[BackgroundTracker]:
     """Yield what tells MLflow of `job`, whose results go to `folder`; `again` is a run that was interrupted, if it was.
 
-    Raises `BadInput` for a tracking URI that no store can have.
+    `opened` is called by another thread with the opening that names the MLflow run once there is one. Raises `BadInput`
+    for a tracking URI that no store can have.
     """
     labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
     started, resumed = again or (None, None)
@@ -39,7 +41,8 @@ def tracked(
         started.tracking_uri if started else tracking_uri(),
         started.tracking_id if started else "",
     )
-    tracker = Tracker(folder, opening, resumed.rows if resumed else ())
+    opened(opening)
+    tracker = BackgroundTracker(folder, opening, resumed.rows if resumed else (), opened)
     try:
         yield tracker
     except BaseException as error:
@@ -47,6 +50,6 @@ def tracked(
         raise
 
 
-def logging_rounds(tracker: Tracker) -> Listener:
+def logging_rounds(tracker: BackgroundTracker) -> Listener:
     """Return a listener that tells of every round."""
     return lambda heard: tracker.round(heard.row, heard.structure)

@@ -8,7 +8,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..notice import first_line, notice
 from ..result import RunResult
-from .run import RunLog, open_run, reopen_run
+from .run import RunLog, open_run
 from .store import database_of
 from .telling import Ending, Opening, ToldRound, ending_of
 from .untracked import UNTRACKED, Untracked, hand_over, keep, untracked_in
@@ -22,9 +22,9 @@ class Tracker:
     """
 
     def __init__(self, folder: Path, opening: Opening, rows: tuple[dict[str, float], ...] = ()) -> None:
-        """Open the MLflow run, or go on with the one that `opening` names.
+        """Open the MLflow run, or go on with the one that `opening` names; if that is gone, a new one begins.
 
-        If that run is gone, a new one begins, and is given the figures of the rounds until now, `rows`.
+        It is given the figures of the rounds until now, `rows`, in as far as it lacks them.
         """
         self._folder, self._opening = folder, opening
         self._log: RunLog | None = None
@@ -72,9 +72,9 @@ class Tracker:
         opening, kept = self._opening, untracked_in(self._folder)
         if kept is not None:
             return hand_over(kept, self._folder, rows)
-        if not opening.run_id:
+        if not opening.run_id and not rows:
             return open_run(opening)
-        return reopen_run(opening.run_id, opening.uri) or hand_over(Untracked(opening), self._folder, rows)
+        return hand_over(Untracked(opening), self._folder, rows)
 
     def _tell(self, call: Callable[[RunLog], object], told: ToldRound | Ending) -> None:
         if self._log is not None:

@@ -1,0 +1,100 @@
+"""MLflow is told by a thread: in order, without being waited for, and to the end."""
+
+from threading import Event
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.mlflow import background
+from fedbnsl.tracking.mlflow.background import BEHIND, BackgroundTracker
+
+EMPTY = Structure(("a", "b"), np.zeros((2, 2)))
+
+
+class Slow:
+    """A tracker that tells of nothing before it may."""
+
+    url = "http://somewhere/runs/7"
+
+    def __init__(self, told, may):
+        self._told, self._may = told, may
+
+    def round(self, row, structure):
+        assert self._may.wait(10)
+        self._told.append(row["round"])
+
+    def finish(self, result):
+        self._told.append(result)
+
+    def fail(self, message):
+        self._told.append(message)
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def may():
+    return Event()
+
+
+@pytest.fixture
+def tracker(monkeypatch, tmp_path, told, may):
+    """A background tracker whose opening is told as such, and then the rest."""
+
+    def opening(folder, opening, rows):
+        slow = Slow(told, may)
+        slow.opening = opening
+        return slow
+
+    monkeypatch.setattr(background, "Tracker", opening)
+    monkeypatch.setattr(background, "HEAD_START", 10)
+    return BackgroundTracker(tmp_path, "the opening", (), told.append)
+
+
+def test_rounds_are_not_waited_for_and_are_told_in_order_before_the_end(tracker, told, may):
+    for number in range(1, 6):
+        tracker.round({"round": number}, EMPTY)
+    assert set(told) <= {"the opening"}
+    may.set()
+    tracker.finish("the end")
+    assert told == ["the opening", 1, 2, 3, 4, 5, "the end"]
+    assert tracker.url == Slow.url
+
+
+def test_a_failure_is_told_after_the_rounds_before_it(tracker, told, may):
+    tracker.round({"round": 1}, EMPTY)
+    may.set()
+    tracker.fail("no more rows")
+    assert told == ["the opening", 1, "no more rows"]
+
+
+def test_nothing_is_opened_before_the_first_round_has_been_told_of(tracker, told, may):
+    may.set()
+    assert told == []
+    tracker.round({"round": 1}, EMPTY)
+    tracker.finish("the end")
+    assert told == ["the opening", 1, "the end"]
+
+
+def test_a_run_does_not_run_far_ahead_of_mlflow(tracker, told, may):
+    from threading import Thread
+
+    ahead = []
+
+    def run():
+        for number in range(BEHIND + 2):
+            tracker.round({"round": number}, EMPTY)
+            ahead.append(number)
+
+    running = Thread(target=run)
+    running.start()
+    running.join(0.3)
+    assert len(ahead) <= BEHIND
+    may.set()
+    running.join(10)
+    tracker.finish("the end")
+    assert told[1:-1] == list(range(BEHIND + 2))
