@@ -1,6 +1,8 @@
 """Start a run with either engine, after all checks that are possible beforehand."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from fedbnsl.algorithms.errors import BadInput
@@ -18,6 +20,9 @@ from .job.reading import reading_of, silos_of
 from .job.run import Listener
 from .job.spec import check_words
 from .options.learn import LearnSettings
+
+if TYPE_CHECKING:
+    from .servers.processes import Ready
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
@@ -66,33 +71,38 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
     return Finished(result, folder, write_outputs(result, folder))
 
 
-def learn_with_prefect(settings: LearnSettings, *listeners: Listener) -> Finished:
+def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> Finished:
     """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone.
 
-    What comes out of the run counts, whatever becomes of Prefect meanwhile. Raises `BadInput` if Prefect could not
-    begin it.
+    `server` waits for a server that has been started already. What comes out of the run counts, whatever becomes of
+    Prefect meanwhile. Raises `BadInput` if Prefect could not begin it.
     """
     from .servers.farewell import events_again
     from .servers.processes import temporary_server
 
-    with temporary_server() as ready:
-        from prefect.settings import PREFECT_API_URL, temporary_settings
+    with temporary_server() if server is None else nullcontext(server) as ready:
+        from .engines.dask import workers_ahead
 
-        from .engines.listening import listening
-        from .learn import learn as learn_flow
+        with workers_ahead(settings):
+            from prefect.settings import PREFECT_API_URL, temporary_settings
 
-        url = ready()
-        with (
-            temporary_settings({PREFECT_API_URL: url}),
-            listening(*listeners),
-            outcome_kept() as outcome,
-            events_again(),
-        ):
-            try:
-                return learn_flow(settings)
-            except Exception as error:
-                if outcome.error is not None:
-                    raise outcome.error from None
-                if outcome.finished is None:
-                    raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
-                return outcome.finished
+            from .engines.listening import listening
+
+            url = ready()
+            with temporary_settings({PREFECT_API_URL: url}), listening(*listeners), events_again():
+                return _flow_run(settings, url)
+
+
+def _flow_run(settings: LearnSettings, url: str) -> Finished:
+    """Run the flow; raises what its body raised, and `BadInput` for what Prefect at `url` raised before that."""
+    from .learn import learn as learn_flow
+
+    with outcome_kept() as outcome:
+        try:
+            return learn_flow(settings)
+        except Exception as error:
+            if outcome.error is not None:
+                raise outcome.error from None
+            if outcome.finished is None:
+                raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
+            return outcome.finished

@@ -29,7 +29,10 @@ def features(
 
     They are printed, and written to features.csv in the folder of the results.
     """
-    from ..terminal import features as terminal
+    from ..servers.ahead import ahead
 
-    settings = terminal.with_alpha(options, alpha).on(str(folder))
-    terminal.features(settings, target, engine=engine, verbose=verbose)
+    with ahead(engine, quiet=not verbose) as server:
+        from ..terminal import features as terminal
+
+        settings = terminal.with_alpha(options, alpha).on(str(folder))
+        terminal.features(settings, target, engine=engine, server=server)

@@ -33,6 +33,9 @@ def learn(
 
     Example: fedbnsl learn my_folder -a fed-pc -p alpha=0.01 --seed 1
     """
-    from ..terminal import learn as terminal
+    from ..servers.ahead import ahead
 
-    terminal.learn(options, folder, resume, engine=engine, verbose=verbose)
+    with ahead(engine, quiet=not verbose) as server:
+        from ..terminal import learn as terminal
+
+        terminal.learn(options, folder, resume, engine=engine, server=server)

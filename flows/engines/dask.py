@@ -1,7 +1,8 @@
 """Where the silos of a run are: embedded workers that read a folder, or workers their owners have started."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,16 +65,42 @@ class Silos:
             federation.finish()
 
 
-def _cluster(settings: LearnSettings, folder: Path, *, pooled: bool) -> tuple[AbstractContextManager[Any], Names]:
+def _files(settings: LearnSettings) -> dict[str, Path]:
+    """Return the silos of a folder with their files, or, for what needs all rows in one place, one with all of them."""
+    folder = Path(settings.data)
+    return {POOLED: folder} if pools(settings) else dict(silo_files(folder, silos_asked(settings)))
+
+
+def _cluster(settings: LearnSettings) -> tuple[AbstractContextManager[Any], Names]:
     """Return where the silos are, and the names of those that are to take part; no names: whoever is there."""
     wanted = silos_asked(settings)
     if settings.federation is None:
-        files = silo_files(folder, wanted)
-        return (embedded({POOLED: folder}), (POOLED,)) if pooled else (embedded(files), tuple(files))
-    if pooled:
+        files, started = _files(settings), _started.get()
+        there = started is not None and started[0] == files
+        return (nullcontext(started[1]) if started and there else embedded(files)), tuple(files)
+    if pools(settings):
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
     file = read_federation_file(Path(settings.federation))
     return connected(file), wanted or file.silos
+
+
+_started: ContextVar[tuple[dict[str, Path], Any] | None] = ContextVar("started", default=None)
+"""the silos of workers on this machine that have been started ahead of a run, and a client of them"""
+
+
+@contextmanager
+def workers_ahead(settings: LearnSettings) -> Iterator[None]:
+    """Have the run of `settings` within the block find its workers on this machine started, if it needs such."""
+    if settings.federation is not None:
+        yield
+        return
+    files = _files(settings)
+    with embedded(files) as client:
+        token = _started.set((files, client))
+        try:
+            yield
+        finally:
+            _started.reset(token)
 
 
 @contextmanager
@@ -85,7 +112,7 @@ def silos_of(
     Raises `SilosAway` where one is missing, `BadInput` where its rows cannot be used.
     """
     folder, pooled = Path(settings.data), pools(settings)
-    cluster, asked = _cluster(settings, folder, pooled=pooled)
+    cluster, asked = _cluster(settings)
     with cluster as client:
         asked, quorum = (asked, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
         names = gathered(client, asked, settings.silo_patience, quorum)

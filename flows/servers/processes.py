@@ -55,8 +55,12 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
             os.environ.pop("PREFECT_API_URL", None)
 
 
+Ready = Callable[[], str]
+"""waits for a server to answer and returns the URL of its API"""
+
+
 @contextmanager
-def temporary_server(patience: float = 120) -> Iterator[Callable[[], str]]:
+def temporary_server(patience: float = 120) -> Iterator[Ready]:
     """Start a Prefect server for this process alone, unless the user has one.
 
     Yield a function that waits until the server answers and returns the URL of its API.
@@ -199,7 +203,7 @@ def answering(url: str, server: "subprocess.Popen[Any]", what: str, patience: fl
             with urllib.request.urlopen(url, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
-            time.sleep(0.3)
+            time.sleep(0.05)
     raise BadInput(f"{what} did not answer at {url} within {patience:g} s")
 
 

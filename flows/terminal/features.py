@@ -14,20 +14,21 @@ from fedbnsl.data.federated import FederatedData
 
 from ..job.spec import spec_of
 from ..options.learn import LearnOptions, LearnSettings
+from ..servers.processes import Ready
 from .learn import learned
 from .listing import console
 
 FILE = "features.csv"
 
 
-def features(settings: LearnSettings, target: str, *, engine: str, verbose: bool) -> None:
+def features(settings: LearnSettings, target: str, *, engine: str, server: Ready | None = None) -> None:
     """Learn as `settings` say; print and write the Markov blanket of `target` in the learned graph."""
 
     def check(settings: LearnSettings, data: FederatedData | None) -> None:
         if data is not None:
             refuse(settings, data.schema, target)
 
-    finished = learned(settings, engine=engine, verbose=verbose, check=check)
+    finished = learned(settings, engine=engine, server=server, check=check)
     blanket = markov_blanket(finished.result.structure, target)
     write(finished.folder / FILE, blanket)
     show(finished.result.structure.variables, target, blanket)

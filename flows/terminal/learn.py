@@ -11,6 +11,7 @@ from ..engines.resuming import settings_of
 from ..job.finished import Finished
 from ..options.learn import LearnOptions, LearnSettings
 from ..servers.environment import prepare_environment
+from ..servers.processes import Ready
 from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
 from .inspect import show_data
 from .progress import progress_bar
@@ -19,7 +20,9 @@ from .summary import show_result
 Check = Callable[[LearnSettings, FederatedData | None], None]
 
 
-def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, engine: str, verbose: bool) -> None:
+def learn(
+    options: LearnOptions, folder: Path | None, resume: Path | None, *, engine: str, server: Ready | None = None
+) -> None:
     """Learn from `folder` as `options` say, or go on with the run in `resume`, and print what came out."""
     check_engine(engine)
     if resume is not None:
@@ -30,7 +33,7 @@ def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, en
         raise BadInput("which data? give a FOLDER with one file a silo, --federation FILE, or --resume DIR")
     else:
         settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
-    finished = learned(settings, engine=engine, verbose=verbose)
+    finished = learned(settings, engine=engine, server=server)
     show_result(finished)
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
@@ -38,13 +41,20 @@ def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, en
 
 
 def learned(
-    settings: LearnSettings, *, engine: str, verbose: bool = False, check: Check = lambda settings, data: None
+    settings: LearnSettings,
+    *,
+    engine: str,
+    server: Ready | None = None,
+    check: Check = lambda settings, data: None,
 ) -> Finished:
-    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs."""
+    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs.
+
+    `server` waits for a Prefect server that has been started already.
+    """
     check_engine(engine)
     if engine == "inline":
         check_inline(settings)
-    prepare_environment(quiet=not verbose)
+    prepare_environment(quiet=True)
     settings, data = settings.named(), None
     if not settings.resume:
         check_out(Path(str(settings.out)))
@@ -55,7 +65,7 @@ def learned(
     with progress_bar(str(settings.name)) as bar:
         if engine == "inline" and data is not None:
             return learn_inline(settings, data, bar)
-        return learn_with_prefect(settings, bar)
+        return learn_with_prefect(settings, bar, server=server)
 
 
 def check_engine(engine: str) -> None:
