@@ -4,6 +4,8 @@ BIN := .venv/bin
 TYPES := .cache/types/fedbnsl
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
+# Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: setup learn test lint types contracts bench ui constraints clean
 
@@ -13,6 +15,7 @@ setup: .venv/ready
 .venv/ready: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps cdt==0.6.0
+	$(BIN)/python -m fedbnsl.flows.servers.warm
 	touch $@
 
 $(BIN)/uv:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tracking.new_database import begin_from_template
 
 from .farewell import abandon_services, stop_services
 
@@ -28,6 +29,17 @@ ANSWER = 5.0
 """seconds for the user's server to say that it is well"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
 """the first words of the command line of a program that must not outlive this process"""
+
+FOR_ONE_RUN = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+    # Nobody watches this server, so it keeps the runs and their tasks, but not every event that led to them.
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+}
+"""settings of a server that lives as long as a run: no pages, no automations, no event feed"""
 
 
 @contextmanager
@@ -73,12 +85,12 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
         check_answers(known)
         yield lambda: known
         return
+    begin_from_template("prefect", _home() / "prefect.db")
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
-    env = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     words = [*CHILD, "uvicorn", "--factory", "prefect.server.api.server:create_app"]
     words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    with process(words, env) as server:
+    with process(words, FOR_ONE_RUN) as server:
 
         def ready() -> str:
             answering(f"{url}/health", server, "the Prefect server", patience)
@@ -102,14 +114,18 @@ def users_server() -> str | None:
         return current
     if os.environ.get("PREFECT_API_URL"):
         return os.environ["PREFECT_API_URL"]
-    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     try:
-        content = tomllib.loads((home / "profiles.toml").read_text(encoding="utf-8"))
+        content = tomllib.loads((_home() / "profiles.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError):
         return None
     profile = content.get("profiles", {}).get(os.environ.get("PREFECT_PROFILE") or content.get("active"), {})
     url: str | None = profile.get("PREFECT_API_URL")
     return url
+
+
+def _home() -> Path:
+    """Return the folder where Prefect keeps its database and its profiles."""
+    return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
 
 
 @contextmanager

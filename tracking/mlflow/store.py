@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
+from ..new_database import begin_from_template
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
@@ -54,7 +56,9 @@ def open_client(uri: str) -> "MlflowClient":
     utils.MAX_RETRY_COUNT = TRIES
     try:
         _check_listening(uri)
-        with _alone(database_of(uri)):
+        with _alone(database := database_of(uri)):
+            if database is not None:
+                begin_from_template("mlflow", database)
             client = MlflowClient(tracking_uri=uri)
             client.get_experiment_by_name(EXPERIMENT)
     except Exception as error:
