@@ -34,10 +34,9 @@ def warm() -> None:
 def _learn(scratch: Path) -> None:
     """Learn something tiny, in this process, with each of the algorithms."""
     import fedbnsl.flows.learn  # noqa: F401  (what a run through Prefect imports)
-    from fedbnsl.data.generators.homogeneous import homogeneous
-    from fedbnsl.flows.api import learn
+    from fedbnsl.flows.api import learn, prepare
 
-    data = homogeneous(variables=4, silos=2, rows=50, seed=0)
+    data = prepare("homogeneous", variables=4, silos=2, rows=50)
     for name in ALGORITHMS:
         learn(data, name, out=scratch / name)
 
