@@ -1,44 +1,41 @@
-"""`python -m fedbnsl.flows.servers.warm`: do once, after installing, what the first run would otherwise wait for.
+"""`python -m fedbnsl.flows.warm`: do once, after installing, what the first run would otherwise wait for.
 
 It makes the empty databases that new ones are copied from, and has Python and numba compile what a run imports.
 """
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 from fedbnsl.tracking.new_database import keep_as_template, template
 
-from .environment import prepare_environment
-from .processes import temporary_server
-
-ALGORITHMS = ("auto", "fed-sparse")
-"""those whose code is compiled; that of the others is when they first run"""
+from .servers.environment import prepare_environment
+from .servers.processes import CHILD, process, temporary_server
 
 
 def warm() -> None:
-    """Make what is not there yet; the databases are made while this process compiles."""
+    """Do it all at once, each in a process of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         os.environ["PREFECT_HOME"] = scratch
         os.environ.pop("PREFECT_API_URL", None)
         prepare_environment(quiet=True)
-        with temporary_server() as ready:
-            _learn(here)
-            _make_mlflow(here / "mlflow.db")
+        with temporary_server() as ready, process([*CHILD, "fedbnsl.flows.warm", "mlflow", scratch], {}) as mlflow:
+            _learn()
             ready()
             keep_as_template("prefect", here / "prefect.db")
+            if mlflow.wait():
+                raise SystemExit("the empty MLflow database could not be made")
     print(f"ready: {template('prefect').parent}")
 
 
-def _learn(scratch: Path) -> None:
-    """Learn something tiny, in this process, with each of the algorithms."""
+def _learn() -> None:
+    """Learn something tiny in this process, by the default algorithm: the code of others is compiled when they run."""
     import fedbnsl.flows.learn  # noqa: F401  (what a run through Prefect imports)
     from fedbnsl.flows.api import learn, prepare
 
-    data = prepare("homogeneous", variables=4, silos=2, rows=50)
-    for name in ALGORITHMS:
-        learn(data, name, out=scratch / name)
+    learn(prepare("homogeneous", variables=4, silos=2, rows=50))
 
 
 def _make_mlflow(database: Path) -> None:
@@ -50,4 +47,7 @@ def _make_mlflow(database: Path) -> None:
 
 
 if __name__ == "__main__":
-    warm()
+    if sys.argv[1:2] == ["mlflow"]:
+        _make_mlflow(Path(sys.argv[2]) / "mlflow.db")
+    else:
+        warm()
