@@ -1,5 +1,6 @@
 """Faults of runs whose silos are on this machine."""
 
+import re
 import shutil
 import signal
 import sqlite3
@@ -74,7 +75,7 @@ def interrupted(story: Story) -> None:
 def after(story: Story) -> Iterator[Fault]:
     """What new private runs on the same rows say when the ledger was touched, or there is nothing left to spend."""
     ledger, before = story.data / ".fedbnsl" / "silo-2.ledger", epsilon_of(story.files)
-    again = replace_out(story)
+    faults: list[Fault] = []
     cases = (
         ("ledger emptied between runs", "all charges deleted, then a new run", emptied),
         ("ledger deleted between runs", "its file deleted, then a new run", Path.unlink),
@@ -82,17 +83,18 @@ def after(story: Story) -> Iterator[Fault]:
     for name, done, touch in cases:
         with changed(ledger):
             touch(ledger)
-            again.add(name, done, again.learn())
-    again.add("budget spent", "`--budget 9` after a run of ε 8", again.learn("--budget", "9"))
-    for fault in again.faults:
+            faults += refused(story, name, done)
+    faults += refused(story, "budget spent", "`--budget 9` after a run of ε 8", "--budget", "9")
+    for fault in faults:
         yield replace(fault, bits="no result", epsilon=f"{epsilon_of(story.files):.4f} ({before:.4f})")
 
 
-def replace_out(story: Story) -> Story:
-    """Return the story of another run on the same data."""
-    again = Story(story.place, "again", story.kind)
+def refused(story: Story, name: str, done: str, *words: str) -> list[Fault]:
+    """Return what another run on the same data says, which writes to a folder of its own."""
+    again = Story(story.place, re.sub(r"\W", "-", name), story.kind)
     again.data, again.source, again.files = story.data, story.data, story.files
-    return again
+    again.add(name, done, again.learn(*words))
+    return again.faults
 
 
 def journal(place: Place) -> Iterator[Fault]:

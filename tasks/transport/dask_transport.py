@@ -41,6 +41,7 @@ class DaskAnswer:
         Raises `SiloLost` if the call has killed its worker too often for Dask to try again, or the scheduler has gone.
         """
         from asyncio import CancelledError
+        from concurrent import futures
 
         from distributed import KilledWorker
 
@@ -48,7 +49,7 @@ class DaskAnswer:
             answer = self.future.result(timeout=timeout)
         except KilledWorker:
             raise SiloLost((self.silo,), "its worker died again and again while solving") from None
-        except CancelledError:
+        except (CancelledError, futures.CancelledError):  # which of them depends on Dask's version
             raise SiloLost((self.silo,), "the connection to the coordinator's scheduler was lost") from None
         if isinstance(answer, Raised):
             raise answer.again()

@@ -199,6 +199,7 @@ class TestTheJournalKnowsBetter:
         for refused in (
             service.charges,
             lambda: service.solve(terms, 2, asked[1]),
+            lambda: service.admit(other, False),  # before any silo has spent anything
             lambda: service.solve(other, 1, asked[0]),
         ):
             with pytest.raises(

@@ -1,0 +1,34 @@
+"""What a call to a silo comes to when its worker, or the scheduler between, has gone."""
+
+import asyncio
+
+import pytest
+from distributed import KilledWorker
+from distributed.client import FutureCancelledError
+
+from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.tasks.transport.dask_transport import DaskAnswer
+
+
+class Gone:
+    """A future whose call has come to nothing."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def result(self, timeout):
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KilledWorker("solve", None, 3), "died again and again"),
+        (FutureCancelledError("solve", "scheduler-connection-lost"), "connection to the coordinator's scheduler"),
+        (asyncio.CancelledError(), "connection to the coordinator's scheduler"),
+    ],
+)
+def test_the_silo_is_lost(error, reason):
+    with pytest.raises(SiloLost, match=reason) as lost:
+        DaskAnswer("s", Gone(error)).result(1.0)
+    assert lost.value.silos == ("s",)
