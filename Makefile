@@ -15,7 +15,7 @@ setup: .venv/ready
 .venv/ready: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps cdt==0.6.0
-	$(BIN)/python -m fedbnsl.flows.warm
+	$(BIN)/python -m fedbnsl.flows.cli.warm
 	touch $@
 
 $(BIN)/uv:

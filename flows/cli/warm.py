@@ -1,4 +1,4 @@
-"""`python -m fedbnsl.flows.warm`: do once, after installing, what the first run would otherwise wait for.
+"""`python -m fedbnsl.flows.cli.warm`: do once, after installing, what the first run would otherwise wait for.
 
 It makes the empty databases that new ones are copied from, and has Python and numba compile what a run imports.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fedbnsl.tracking.new_database import keep_as_template, template
 
-from .servers.environment import prepare_environment
-from .servers.processes import CHILD, process, temporary_server
+from ..servers.environment import prepare_environment
+from ..servers.processes import CHILD, process, temporary_server
 
 
 def warm() -> None:
@@ -21,7 +21,7 @@ def warm() -> None:
         os.environ["PREFECT_HOME"] = scratch
         os.environ.pop("PREFECT_API_URL", None)
         prepare_environment(quiet=True)
-        with temporary_server() as ready, process([*CHILD, "fedbnsl.flows.warm", "mlflow", scratch], {}) as mlflow:
+        with temporary_server() as ready, process([*CHILD, "fedbnsl.flows.cli.warm", "mlflow", scratch], {}) as mlflow:
             _learn()
             ready()
             keep_as_template("prefect", here / "prefect.db")
