@@ -89,10 +89,11 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener) -> Finishe
             events_again(),
         ):
             try:
-                return learn_flow(settings)
+                learn_flow(settings)
             except Exception as error:
                 if outcome.error is not None:
                     raise outcome.error from None
                 if outcome.finished is None:
                     raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
-                return outcome.finished
+        assert outcome.finished is not None
+        return outcome.finished

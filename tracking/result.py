@@ -16,6 +16,8 @@ from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
 from fedbnsl.algorithms.statistics.stability import spectral_radius
 
+from .comparison import Comparison
+
 Metric = float | int | bool | str | None
 
 
@@ -152,6 +154,8 @@ class RunResult:
     """how sure the edges are, where that was asked for"""
     notes: tuple[str, ...] = ()
     """what is to be known about how the silos' tables were read"""
+    changes: Comparison | None = None
+    """what has changed since the run before it, for one that is repeated"""
 
     @property
     def labelled(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGauss
 from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
 from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
+from .changes import changes_section
 from .confidence import confidence_section
 from .data import data_section
 from .edges import edge_sections
@@ -29,6 +30,7 @@ def report_html(result: RunResult) -> str:
     body = [
         _headline(result),
         *trust_sections(result),
+        *changes_section(result),
         *data_section(result),
         *knowledge_section(result),
         _structure(result),
