@@ -11,6 +11,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.repeat import RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, deployed
 
 
@@ -80,7 +81,7 @@ def test_a_schedule_is_one_that_prefect_takes():
 
 def test_a_deployment_starts_from_the_settings_given(example):
     settings = LearnSettings(data=str(example), algorithm="notears-admm", params={"rounds": 2})
-    deployment = deployed(settings, "nightly", cron="0 3 * * *")
+    deployment = deployed(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
     assert deployment.parameters["settings"]["params"] == {"rounds": 2}
     assert deployment.schedules[0].schedule.cron == "0 3 * * *"
     assert deployment.entrypoint == "fedbnsl.flows.learn.learn"
