@@ -221,7 +221,7 @@ def test_a_message_is_posted_to_an_address(finished):
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Listening) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/hook?token=secret"
         tell(NIGHTLY.model_copy(update={"hook_url": url}), "drift", {"run": "tuesday"})
         server.shutdown()
