@@ -58,6 +58,7 @@ NOT_COVERED = (
     "whether a silo's file can be read without a fault, and which columns hold numbers and which words",
     "the levels of discrete variables, which are declared and public",
     "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
+    "whether a silo's rows have changed since an earlier run, where runs are repeated or resumed",
 )
 """what ε does not cover, shown with every ε"""
 
