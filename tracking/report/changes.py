@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 from ..comparison import COUNTED, Comparison
 from ..result import RunResult
-from .page import Markup, paragraph, section, table
+from .page import Markup, paragraph, section, table, tiles
 
-LOOKS = {"gained": "extra", "lost": "missing", "turned": "reversed", "marked otherwise": "half-directed"}
-"""the style class of each fate"""
 DRIFT = (
     "Parameter drift is how much worse the model of the run before explains what the model of this run says: the "
     "Kullback-Leibler divergence, in nats a row, of all variables together and of each by itself. 0 means that the two "
@@ -23,9 +21,9 @@ def changes_section(result: RunResult) -> list[str]:
     found = result.changes
     if found is None:
         return []
-    counts = [(f"edges {fate}", found.structure.count(fate)) for fate in COUNTED.values()]
-    drift = [("parameter drift, nats a row", found.drift.total)] if found.drift else []
-    parts = [paragraph(f"Compared with the run {found.earlier}."), table(("since then", ""), [*counts, *drift])]
+    counts: list[tuple[str, object]] = [(f"edges {fate}", found.structure.count(fate)) for fate in COUNTED.values()]
+    counts += [("parameter drift, nats a row", found.drift.total)] if found.drift else []
+    parts = [paragraph(f"Compared with the run {found.earlier}."), tiles(counts)]
     parts += [paragraph(f"New variables: {', '.join(found.structure.joined)}.")] * bool(found.structure.joined)
     parts += [paragraph(f"Variables that are gone: {', '.join(found.structure.left)}.")] * bool(found.structure.left)
     rows = list(_edges(found))
@@ -39,7 +37,7 @@ def _edges(found: Comparison) -> Iterator[tuple[object, ...]]:
     """Yield a row for each edge: those that have changed first, then by how far their weights have moved."""
     edges = [one for one in found.structure.edges if one.fate != "kept" or found.weighted]
     for one in sorted(edges, key=lambda one: (one.fate == "kept", -(one.moved or 0.0))):
-        fate = one.fate if one.fate == "kept" else Markup(f'<span class="{LOOKS[one.fate]}">{one.fate}</span>')
+        fate = Markup(f'<span class="{one.fate.split()[0]}">{one.fate}</span>')
         yield (one.edge.text, fate, *((one.before, one.after, one.moved) if found.weighted else ()))
 
 

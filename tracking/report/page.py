@@ -46,7 +46,8 @@ th, td { padding: .28rem .6rem; text-align: left; border-bottom: 1px solid var(-
 th { color: var(--soft); font-weight: 600; font-size: .85rem }
 .scroll th { position: sticky; top: 0; background: var(--card) }
 td.number, th.number { text-align: right } tr:last-child td { border-bottom: 0 }
-.right { color: var(--good) } .extra, .missing, .reversed, .half-directed { color: var(--bad) }
+.right, .gained { color: var(--good) } .extra, .missing, .reversed, .half-directed, .lost { color: var(--bad) }
+.turned, .marked { font-weight: 600 }
 @media print { .columns { display: flex; flex-wrap: wrap; gap: 0 2rem; align-items: flex-start }
 .scroll { max-height: none; overflow: visible } }
 """

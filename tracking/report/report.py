@@ -123,8 +123,9 @@ def _structure(result: RunResult) -> str:
     )
     marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
     large = len(result.structure.variables) > DRAWN_UP_TO
-    seen = [*explore_section(result, opened=True), figure(svg)] if large else [figure(svg), *explore_section(result)]
-    return section("Structure", paragraph(f"{against} {how}", "soft"), *marks, *seen)
+    explored = explore_section(result, opened=large)
+    seen = [paragraph(how, "soft"), figure(svg)]
+    return section("Structure", paragraph(against, "soft"), *marks, *(explored + seen if large else seen + explored))
 
 
 def _scores(result: RunResult) -> str:

@@ -89,8 +89,10 @@
   function legend(key, data) {
     const counts = new Map();
     data.edges.forEach((edge) => counts.set(edge.category, (counts.get(edge.category) || 0) + 1));
+    const signs = { learned: "■", right: "■", extra: "✕", missing: "○", reversed: "▲", "half-directed": "◆" };
     counts.forEach((number, name) => {
       const one = fedbnsl.add(key, "span"), line = fedbnsl.add(one, "i");
+      fedbnsl.add(one, "b", "", `${signs[name]} `).style.color = data.styles[name].colour;
       line.style.borderTopColor = data.styles[name].colour;
       line.style.borderTopStyle = data.styles[name].dash.length ? "dashed" : "solid";
       one.append(`${number} ${name}`);

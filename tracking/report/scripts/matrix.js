@@ -57,7 +57,11 @@
       pen.rect(SIDE, SIDE, wide() - SIDE, high() - SIDE);
       pen.clip();
       const x = (column) => SIDE + left + column * cell, y = (row) => SIDE + top + row * cell;
-      const end = Math.min(d, Math.ceil((Math.max(wide(), high()) - Math.min(left, top)) / cell));
+      // Below the diagonal lies what goes against the order.
+      pen.fillStyle = "#f3f3f3";
+      pen.beginPath();
+      pen.moveTo(x(0), y(0)); pen.lineTo(x(0), y(d)); pen.lineTo(x(d), y(d));
+      pen.fill();
       pen.strokeStyle = cell > 9 ? "#ececec" : "#e0e0e0";
       pen.lineWidth = 1;
       pen.beginPath();
@@ -65,8 +69,6 @@
         pen.moveTo(x(k), y(0)); pen.lineTo(x(k), y(d)); pen.moveTo(x(0), y(k)); pen.lineTo(x(d), y(k));
       }
       pen.stroke();
-      pen.fillStyle = "#f1f1f1";
-      for (let k = Math.max(0, Math.floor(-Math.max(left, top) / cell)); k < end; k += 1) pen.fillRect(x(k), y(k), cell, cell);
       cells.forEach((one) => mark(one, x(one.column), y(one.row)));
       [pointed, state.found === null ? null : { row: rank[state.found], column: rank[state.found] }].forEach((at) => {
         if (!at) return;
@@ -80,15 +82,7 @@
 
     function mark(one, x, y) {
       if (x > wide() || y > high() || x + cell < SIDE || y + cell < SIDE) return;
-      const size = Math.max(1.5, cell - (cell > 6 ? 1 : 0));
-      if (one.edge.category === "missing") {
-        pen.strokeStyle = data.styles.missing.colour;
-        pen.lineWidth = Math.max(1, cell / 9);
-        pen.strokeRect(x + pen.lineWidth / 2 + 0.5, y + pen.lineWidth / 2 + 0.5, size - pen.lineWidth, size - pen.lineWidth);
-        return;
-      }
-      pen.fillStyle = colour(one.edge);
-      pen.fillRect(x + (cell > 6 ? 0.5 : 0), y + (cell > 6 ? 0.5 : 0), size, size);
+      shape(one.edge, x + cell / 2, y + cell / 2, Math.max(0.8, cell / 2 - (cell > 6 ? 0.5 : 0)));
       if (one.mark === fedbnsl.CIRCLE) {
         pen.fillStyle = "#fff";
         pen.beginPath();
@@ -96,11 +90,33 @@
         pen.fill();
       }
       if (one.edge.weight !== undefined && cell >= 30) {
-        pen.fillStyle = "#fff";
+        pen.fillStyle = one.edge.category === "extra" ? INK : "#fff";
         pen.font = "9px system-ui, sans-serif";
         pen.textAlign = "center";
         pen.fillText(Number(one.edge.weight.toPrecision(2)), x + cell / 2, y + cell / 2 + 3);
       }
+    }
+
+    // A shape for each category, so that the matrix survives a grey printer: r is half of its width.
+    function shape(edge, x, y, r) {
+      pen.fillStyle = pen.strokeStyle = colour(edge);
+      pen.lineWidth = Math.max(1, r / 3);
+      pen.beginPath();
+      if (edge.category === "missing") {
+        pen.arc(x, y, Math.max(0.8, r - pen.lineWidth), 0, 7);
+        pen.stroke();
+      } else if (edge.category === "extra") {
+        const q = 0.75 * r;
+        pen.lineWidth = Math.max(1.2, r / 1.8);
+        pen.moveTo(x - q, y - q); pen.lineTo(x + q, y + q); pen.moveTo(x - q, y + q); pen.lineTo(x + q, y - q);
+        pen.stroke();
+      } else if (edge.category === "reversed") {
+        pen.moveTo(x, y - r); pen.lineTo(x + r, y + r); pen.lineTo(x - r, y + r);
+        pen.fill();
+      } else if (edge.category === "half-directed") {
+        pen.moveTo(x, y - r); pen.lineTo(x + r, y); pen.lineTo(x, y + r); pen.lineTo(x - r, y);
+        pen.fill();
+      } else pen.fillRect(x - r, y - r, 2 * r, 2 * r);
     }
 
     function names(x, y) {

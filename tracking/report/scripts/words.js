@@ -34,14 +34,15 @@ window.fedbnsl = (function () {
 
   function nodeWords(at, data) {
     const node = data.nodes[at], parents = [], children = [], others = [];
-    const named = (other, edge) => data.nodes[other].name + (edge.lag ? `[t-${edge.lag}]` : "")
+    // A parent lies before, a child after.
+    const named = (other, edge, when) => data.nodes[other].name + (edge.lag ? `[t${when}${edge.lag}]` : "")
       + (edge.weight !== undefined ? ` (${signed(edge.weight)})` : "");
     data.edges.forEach((edge) => {
       if (edge.category === "missing" || (edge.source !== at && edge.target !== at)) return;
       const directed = edge.marks[0] === TAIL && edge.marks[1] === ARROW;
       if (!directed) others.push(edge.text);
-      else if (edge.target === at) parents.push(named(edge.source, edge));
-      else children.push(named(edge.target, edge));
+      else if (edge.target === at) parents.push(named(edge.source, edge, "-"));
+      else children.push(named(edge.target, edge, "+"));
     });
     const lines = [node.name + (node.kind ? `: ${node.kind}` : "")];
     [["parents", parents], ["children", children], ["other edges", others]].forEach(([what, list]) => {
