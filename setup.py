@@ -7,5 +7,5 @@ ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
 setup(
     packages=["fedbnsl", *(f"fedbnsl.{name}" for name in find_packages() if name.split(".")[0] in ROOMS)],
     package_dir={"fedbnsl": "fedbnsl"} | {f"fedbnsl.{room}": room for room in ROOMS},
-    package_data={"fedbnsl": ["py.typed"]},
+    package_data={"fedbnsl": ["py.typed"], "fedbnsl.tracking.report": ["scripts/*.js"]},
 )

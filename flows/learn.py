@@ -11,9 +11,11 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.flows.engines.alone import alone
 from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
+from fedbnsl.flows.engines.following import following
 from fedbnsl.flows.engines.listening import listeners
 from fedbnsl.flows.engines.outcome import kept
 from fedbnsl.flows.engines.pins import Interrupted, check_pins
+from fedbnsl.flows.engines.repeating import publish_changes, repeated
 from fedbnsl.flows.engines.resuming import (
     Started,
     checkpointing,
@@ -26,6 +28,7 @@ from fedbnsl.flows.engines.resuming import (
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.repeat import RepeatSettings
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.task_runs import recorded
 from fedbnsl.tracking.mlflow.telling import Opening
@@ -48,42 +51,59 @@ def flow_run_name() -> str:
     flow_run_name=flow_run_name,
     persist_result=False,
 )
-def learn(settings: LearnSettings) -> Finished:
+def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
     """Learn the structure of a Bayesian network from data that several owners hold and may not pool.
 
     Args:
         settings: data set, algorithm with its parameters, seed, and where the results go.
+        repeat: for runs that follow each other: skip unchanged data, compare with the run before, tell hooks of drift.
     """
+    if repeat is not None:
+        return repeated(settings.named(), repeat, learned)
     return kept(lambda: learned(settings.named()))
 
 
-def learned(settings: LearnSettings) -> Finished:
-    """Learn as `settings` say, from the start or from where an interrupted run stopped."""
+def learned(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Finished:
+    """Learn as `settings` say, from the start or from where an interrupted run stopped.
+
+    Raises `Unchanged` if the run is to `repeat` another on the same rows, and that is to be skipped.
+    """
     resumed = standing_of(Path(str(settings.out))) if settings.resume else None
     with recorded(UUID(str(flow_run.id))) as record, threadpool_limits(1):
-        return learned_from_silos(settings, Orchestration(record, abandon_services), resumed)
+        return learned_from_silos(settings, Orchestration(record, abandon_services), resumed, repeat)
 
 
-def learned_from_silos(settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None) -> Finished:
+def learned_from_silos(
+    settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None, repeat: RepeatSettings | None
+) -> Finished:
     """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
     with silos_of(settings, orchestration, resumed) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
         orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
-        finished = learn_from(silos, settings, str(flow_run.id), orchestration)
+        finished = learn_from(silos, settings, str(flow_run.id), orchestration, repeat)
         if finished.result.outcome != "silo lost":
             silos.finish()
             forget(finished.folder)
     orchestration.tell(lambda: publish(finished))
+    if changes := finished.result.changes:
+        orchestration.tell(lambda: publish_changes(changes))
     return finished
 
 
-def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration) -> Finished:
+def learn_from(
+    silos: Silos,
+    settings: LearnSettings,
+    flow_run_id: str,
+    orchestration: Orchestration,
+    repeat: RepeatSettings | None = None,
+) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
     folder = Path(str(settings.out))
     started = read_started(folder) if settings.resume else None
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
+    follows = following(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
     pins = silos.begin(job)
     if started is not None:
         check_pins(started.pins, pins)
@@ -98,6 +118,9 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestr
         keep = checkpointing(folder, resumed.seconds if resumed else 0.0)
         hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
         result = run(job, silos.session, hear, resumed)
+        result = follows.compared(result) if follows else result
         files = write_outputs(result, folder)
         tracker.finish(result)
+        if follows:
+            follows.keep(result)
         return Finished(result, folder, files, tracker.url)

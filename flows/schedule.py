@@ -6,6 +6,7 @@ from typing import Any
 from fedbnsl.algorithms.errors import BadInput
 
 from .options.learn import LearnSettings
+from .options.repeat import RepeatSettings
 from .servers.environment import prepare_environment
 from .servers.processes import prefect_server
 from .start import precheck
@@ -14,8 +15,10 @@ LEAST, MOST = 1.0, 10 * 365.25 * 24 * 3600
 """seconds from one run to the next"""
 
 
-def serve_learn(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> None:
-    """Serve `learn` with `settings` as the deployment `name`: by `cron`, every `interval` seconds, or on demand.
+def serve_learn(
+    settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
+) -> None:
+    """Serve `learn` with `settings` as the deployment that `repeat` names: by `cron`, every `interval` s, or on demand.
 
     Raises `BadInput` for settings, a schedule or data that cannot be used, before anything starts.
     """
@@ -29,23 +32,26 @@ def serve_learn(settings: LearnSettings, name: str, *, cron: str | None = None, 
 
         with temporary_settings({PREFECT_API_URL: url}):
             anywhere = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
-            deployment = deployed(anywhere, name, cron=cron, interval=interval)
+            deployment = deployed(anywhere, repeat, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
-            print(f"serving learn/{name}: {settings.algorithm} on {settings.data}, {when}; Ctrl-C stops", flush=True)
+            what = f"{settings.algorithm} on {settings.data}, {when}"
+            print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
             serve(deployment, print_starting_message=False)
 
 
-def deployed(settings: LearnSettings, name: str, *, cron: str | None = None, interval: float | None = None) -> Any:
-    """Return the deployment of `learn` with `settings` as the parameters it starts from."""
+def deployed(
+    settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
+) -> Any:
+    """Return the deployment of `learn` with `settings` and `repeat` as the parameters it starts from."""
     from prefect.types.entrypoint import EntrypointType
 
     from .learn import learn
 
     return learn.to_deployment(
-        name=name,
+        name=repeat.deployment,
         cron=cron,
         interval=interval,
-        parameters={"settings": settings.model_dump(mode="json")},
+        parameters={"settings": settings.model_dump(mode="json"), "repeat": repeat.model_dump(mode="json")},
         tags=["fedbnsl", settings.algorithm],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

@@ -99,10 +99,11 @@ def _flow_run(settings: LearnSettings, url: str) -> Finished:
 
     with outcome_kept() as outcome:
         try:
-            return learn_flow(settings)
+            learn_flow(settings)
         except Exception as error:
             if outcome.error is not None:
                 raise outcome.error from None
             if outcome.finished is None:
                 raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
-            return outcome.finished
+    assert outcome.finished is not None
+    return outcome.finished

@@ -32,6 +32,8 @@ def test_every_module_is_in_the_wheel(wheel):
     found = {f"fedbnsl/{path.relative_to(ROOT)}" for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     assert {name for name in wheel if name.endswith(".py")} == {*found, "fedbnsl/__init__.py"}
     assert "fedbnsl/py.typed" in wheel
+    scripts = {f"fedbnsl/{path.relative_to(ROOT)}" for path in (ROOT / "tracking").rglob("*.js")}
+    assert {name for name in wheel if name.endswith(".js")} == scripts != set()
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -20,6 +20,7 @@ from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
+from .comparison import Comparison
 from .model import model_file
 from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
 from .report.report import report_html
@@ -34,6 +35,8 @@ FURTHER = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
 """of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
+CHANGES = "changes.csv"
+"""what has changed since the run before it, of one that is repeated"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
@@ -80,6 +83,8 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
         found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
     if result.silo_scores:
         found["silos.csv"] = silos_csv(result.silo_scores)
+    if result.changes:
+        found[CHANGES] = changes_csv(result.changes)
     return found
 
 
@@ -128,6 +133,23 @@ def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
     rows = ([silo, *(scores[silo].get(name) for name in columns)] for silo in sorted(scores))
     return _csv(("silo", *columns), rows)
+
+
+def changes_csv(comparison: Comparison) -> str:
+    """Return one line per edge of either run and one per variable: what became of it, and how far it has moved.
+
+    Of an edge, `moved` is by how much its weight differs; of a variable, `drift` is its term of the divergence of the
+    model from the one before, in nats a row.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for one in comparison.structure.edges:
+        numbers = (one.before, one.after, one.moved) if comparison.weighted else ("", "", "")
+        rows.append(("edge", one.fate, one.edge.source, one.edge.target, one.lag, *numbers, ""))
+    both = [("joined", comparison.structure.joined), ("left", comparison.structure.left)]
+    rows += [("variable", fate, name, "", "", "", "", "", "") for fate, names in both for name in names]
+    drift = comparison.drift.by_variable if comparison.drift else {}
+    rows += [("variable", "kept", name, "", "", "", "", "", term) for name, term in drift.items()]
+    return _csv(("what", "change", "source", "target", "lag", "before", "after", "moved", "drift"), rows)
 
 
 def _structure_rows(structure: Structure) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

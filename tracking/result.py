@@ -16,6 +16,8 @@ from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
 from fedbnsl.algorithms.statistics.stability import spectral_radius
 
+from .comparison import Comparison
+
 Metric = float | int | bool | str | None
 
 
@@ -56,6 +58,7 @@ NOT_COVERED = (
     "whether a silo's file can be read without a fault, and which columns hold numbers and which words",
     "the levels of discrete variables, which are declared and public",
     "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
+    "whether a silo's rows have changed since an earlier run, where runs are repeated or resumed",
 )
 """what ε does not cover, shown with every ε"""
 
@@ -152,6 +155,8 @@ class RunResult:
     """how sure the edges are, where that was asked for"""
     notes: tuple[str, ...] = ()
     """what is to be known about how the silos' tables were read"""
+    changes: Comparison | None = None
+    """what has changed since the run before it, for one that is repeated"""
 
     @property
     def labelled(self) -> tuple[str, ...]:

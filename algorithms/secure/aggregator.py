@@ -6,6 +6,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from ..core import wire
+from ..core.counted import counted
 from . import masks, shamir
 from .masks import Ring
 from .messages import Revealed, public_keys, read_by_silo, read_revealed, read_vector
@@ -76,7 +77,7 @@ def _answers(
 ) -> dict[str, Revealed]:
     """Return as many answers of phase 4 as the threshold asks for, each checked for whose shares it holds."""
     if len(revealed) < session.threshold:
-        raise Aborted(f"{len(revealed)} silos revealed their shares: the threshold is {session.threshold}")
+        raise Aborted(f"{counted(len(revealed), 'silo')} revealed shares: the threshold is {session.threshold}")
     answers = {silo: read_revealed(packed, silo) for silo, packed in sorted(revealed.items())}
     for silo, answer in answers.items():
         if tuple(sorted(answer.self_masks)) != survivors or tuple(sorted(answer.mask_keys)) != dropped:

@@ -14,6 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from ..core import wire
+from ..core.counted import counted
 from ..errors import BadInput
 from . import masks, shamir
 from .agreement import derive, seal, unseal
@@ -179,5 +180,5 @@ def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] 
     threshold = state.session.threshold
     _require(state, phase, not strangers, f"{strangers} is not in this session")
     left = len(set(silos))
-    _require(state, phase, left >= threshold, f"{left} silos are left, the threshold is {threshold}")
+    _require(state, phase, left >= threshold, f"{counted(left, 'silo')} left, the threshold is {threshold}")
     _require(state, phase, state.silo in silos, "it is not among the silos that are left")

@@ -25,6 +25,7 @@ COMMANDS = {
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the parameters of one.",
     "track": "Tell MLflow what it could not be told while a run went on.",
     "evaluate": "Score a learned structure against the truth.",
+    "compare": "Say what has changed from one run to a later one.",
     "privacy": "Plan a privacy budget, and see what has been spent.",
     "attack": "See what a curious coordinator can do, and what stops it.",
     "federation": "Begin a federation over machines.",

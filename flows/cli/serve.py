@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from ..options.learn import LearnOptions
+from ..options.repeat import ServeOptions
 from .from_model import taking
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@taking(LearnOptions, without=("name", "out"))
+@taking(ServeOptions, without=("name", "out"))
 def serve(
-    options: LearnOptions,
+    options: ServeOptions,
     folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
     cron: Annotated[
         str | None, typer.Option(metavar="CRON", help='When to learn, e.g. "0 3 * * *": every night at three.')
@@ -26,8 +26,9 @@ def serve(
 ) -> None:
     """Learn from FOLDER on a schedule, until Ctrl-C.
 
-    Every run writes to a folder of its own, runs/<name>. Runs can also be started from the Prefect UI.
+    Every run writes to a folder of its own, runs/<name>, and says what has changed since the one before. Runs can also
+    be started from the Prefect UI.
     """
     from ..schedule import serve_learn
 
-    serve_learn(options.on(str(folder)), deployment, cron=cron, interval=interval)
+    serve_learn(options.learn().on(str(folder)), options.repeat(deployment), cron=cron, interval=interval)

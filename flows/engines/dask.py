@@ -53,11 +53,15 @@ class Silos:
 
         Raises `NotAllowed` if one refuses: then nothing has been spent at any of them.
         """
+        seals = self.seals(job, job.run_id)
+        return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
+
+    def seals(self, job: Job, context: str) -> dict[str, str]:
+        """Have every silo admit `job`, and return the seals of their rows for one `context`, as `begin` does."""
         federation = self.connect(job, job.spec, job.run_id)
         hidden = masked.applies(registry.build(job.spec), self.session.schema, asked=job.secure)
         federation.ask("admit", federation.terms, hidden, bears_loss=False)
-        seals = federation.ask("seal", job.run_id, bears_loss=False)
-        return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
+        return federation.ask("seal", context, bears_loss=False)
 
     def finish(self) -> None:
         """Let the silos forget the run, which is over."""

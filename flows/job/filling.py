@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.core.filling import Filling
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
@@ -43,7 +44,7 @@ def with_filling(job: Job, session: Session) -> Job:
         settings = ExpectationMaximisation(masked=hidden)
         found = _answered(step(job, session, AlgorithmSpec("em", settings), "em"))
         filling, exchanges = found.last.server.filling, found.last.number
-        said = f"second moments are those expected, by EM in {exchanges} exchanges"
+        said = f"second moments are those expected, by EM in {counted(exchanges, 'exchange')}"
         return replace(job, filling=filling, filled=Filled(_said(schema, said), exchanges, found.bytes_sent))
     if entry.fills:
         return _stochastic_em(job, session, masked=hidden)
@@ -74,7 +75,8 @@ def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:
         counts = _answered(_tables(job, session, dag, f"filling-{number}-tables", masked=masked))
         exchanges, sent = exchanges + 1, sent + counts.bytes_sent
         job = replace(job, filling=Filling(dag=dag, tables=_flat(counts, schema), rows=schema.pairs_together))
-    said = f"they are drawn from a network that was learned {len(graphs)} times, in {exchanges} exchanges"
+    often = f"{counted(len(graphs), 'time')}, in {counted(exchanges, 'exchange')}"
+    said = f"they are drawn from a network that was learned {often}"
     return replace(job, filled=Filled(_said(schema, said), exchanges, sent))
 
 

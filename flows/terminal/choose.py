@@ -8,6 +8,7 @@ from rich.table import Table
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import Choice, choices
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import require
 from fedbnsl.algorithms.statistics.coding import coding_of
@@ -57,8 +58,11 @@ def named(choice: Choice) -> str:
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
     """Return what there is to know of the data before anything is learned; of the rows only if `data` are given."""
     rows = list(schema.rows.values())
-    silos = f"{len(rows)} silo{'s' * (len(rows) != 1)} of {min(rows):,} to {max(rows):,}"
-    facts = [("data", f"{schema.kind}, {len(schema.variables)} variables"), ("rows", f"{sum(rows):,} in {silos}")]
+    silos = f"{counted(len(rows), 'silo')} of {min(rows):,} to {max(rows):,}"
+    facts = [
+        ("data", f"{schema.kind}, {counted(len(schema.variables), 'variable')}"),
+        ("rows", f"{sum(rows):,} in {silos}"),
+    ]
     if schema.levels:
         levels = [len(levels) for levels in schema.levels.values()]
         of = f" of {len(levels)}" if schema.kind == "mixed" else ""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import profiles_of, read_folder
@@ -29,7 +30,7 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
     """Print a table of the columns, the rows by silo, what was set aside and why, and every note."""
     out = console()
-    out.print(f"{schema.kind} data, {len(schema.variables)} variables; {rows_line(schema)}", soft_wrap=True)
+    out.print(f"{schema.kind} data, {counted(len(schema.variables), 'variable')}; {rows_line(schema)}", soft_wrap=True)
     if schema.complete_rows:
         out.print("rows with an empty cell are left out: these are the rows that remain")
     if schema.kind == "time-series":

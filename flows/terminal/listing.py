@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
 from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
@@ -70,7 +71,7 @@ def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengt
             edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight, *_sure(edge, strengths)
         )
     which = "strongest" if weighted else "first"
-    console().print(f"{len(edges)} edges{where}" + (f", the {most} {which}:" if len(edges) > most else ":"))
+    console().print(f"{counted(len(edges), 'edge')}{where}" + (f", the {most} {which}:" if len(edges) > most else ":"))
     console().print(table)
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from fedbnsl.algorithms.core.counted import counted
+
 from ..job.job import Job
 from ..job.run import Listener
 from ..job.run import Progress as Round
@@ -65,7 +67,7 @@ class _Bar:
         """Show how many resamples have converged."""
         done, shown = job.bootstrap - running, f"{self._name}: resamples"
         self._progress.update(
-            self._task, description=shown, completed=done, total=job.bootstrap, figures=f"{exchanges} exchanges"
+            self._task, description=shown, completed=done, total=job.bootstrap, figures=counted(exchanges, "exchange")
         )
 
 

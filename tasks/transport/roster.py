@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.core.protocol import SiloLost
 
 from ..silo.method_call import MethodCall
@@ -46,7 +47,7 @@ class Roster:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)
         if lost and len(self.present) < self.quorum:
-            left = f"{len(self.present)} of {len(self.silos)} silos are left, and the quorum is {self.quorum}"
+            left = f"{counted(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
             raise SiloLost(tuple(self.gone), f"{next(iter(lost.values()))}; {left}")
         return answers
 

@@ -11,6 +11,7 @@ from fedbnsl.flows.make import make
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import checked
 from fedbnsl.flows.options.prepare import KINDS, recipe
+from fedbnsl.flows.options.repeat import RepeatSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +27,10 @@ def test_the_form_of_learn_has_titles_descriptions_and_the_algorithms():
     assert all(field["title"] and field["description"] for field in form.values())
     assert form["algorithm"]["enum"] == [AUTO, *sorted(ALGORITHMS)]
     assert form["data"]["title"] == "Data set"
+    repeat = schema["definitions"]["RepeatSettings"]["properties"]
+    assert set(repeat) == set(RepeatSettings.model_fields)
+    assert all(field["title"] and field["description"] for field in repeat.values())
+    assert "repeat" not in schema.get("required", [])
 
 
 def test_the_form_of_prepare_tells_the_kinds_apart():

@@ -55,7 +55,7 @@ def test_inspect_takes_the_options_of_learn(capsys, hospitals):
         capsys, "inspect", "hospitals", "--ignore", "chol,id", "--ignore", "sex", "--missing", "complete-rows"
     )
     assert code == 0
-    assert out.splitlines()[0] == "continuous data, 1 variables; 108 rows in 2 silos: east 54, west 54"
+    assert out.splitlines()[0] == "continuous data, 1 variable; 108 rows in 2 silos: east 54, west 54"
     assert "set aside: id, sex, chol: left out by --ignore" in out
     code, _, err = run(capsys, "inspect", "hospitals", "--missing", "guess")
     assert (code, err.count("\n")) == (2, 1)

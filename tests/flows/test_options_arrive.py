@@ -12,6 +12,7 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import TARGET, lucas
 from fedbnsl.flows import api, schedule
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
+from fedbnsl.flows.options.repeat import RepeatOptions, RepeatSettings
 
 from .test_cli import run
 
@@ -43,6 +44,14 @@ ASKED = {
     "silos": ("clinic", "lab"),
     "quorum": 2,
     "silo_patience": 9.0,
+}
+REPEATED = {
+    "unchanged": "learn",
+    "drift_edges": "3",
+    "drift_parameters": "0.5",
+    "hook_url": "https://example.org/hook",
+    "hook_command": "tee -a told",
+    "hook_on": "failure,unchanged",
 }
 PRIVATE = {name: ASKED[name] for name in ("algorithm", "epsilon", "delta", "budget", "secure")}
 WORDS = ("-a", "secure-sum", "--epsilon", "1.5", "--delta", "1e-7", "--budget", "2.5", "--secure")
@@ -80,19 +89,37 @@ def test_a_budget_and_masks_asked_for_in_python_bind(example):
 
 def test_serving_passes_on_what_a_private_run_is_asked_for(monkeypatch, capsys, example):
     passed = {}
-    monkeypatch.setattr(schedule, "serve_learn", lambda settings, name, **when: passed.update(when, settings=settings))
+    told = lambda settings, repeat, **when: passed.update(when, settings=settings, repeat=repeat)  # noqa: E731
+    monkeypatch.setattr(schedule, "serve_learn", told)
     assert run(capsys, "serve", example, *WORDS, "--interval", "3600")[0] == 0
     assert (passed["cron"], passed["interval"]) == (None, 3600.0)
     assert options_of(passed["settings"]) == PRIVATE
     assert run(capsys, "serve", example, *WORDS, "--cron", "0 3 * * *")[0] == 0
     assert (passed["cron"], passed["interval"]) == ("0 3 * * *", None)
+    assert passed["repeat"] == RepeatSettings(deployment="scheduled")
+
+
+def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, example):
+    passed = []
+    monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, **when: passed.append(repeat))
+    words = [word for name, value in REPEATED.items() for word in (f"--{name.replace('_', '-')}", value)]
+    code, _, err = run(capsys, "serve", example, "--name", "nightly", *words)
+    assert code == 0, err
+    (repeat,) = passed
+    default = RepeatSettings()
+    assert set(REPEATED) == set(RepeatOptions.model_fields)
+    assert repeat.deployment == "nightly"
+    assert [name for name in REPEATED if getattr(repeat, name) == getattr(default, name)] == []
+    assert (repeat.drift_edges, repeat.hook_on) == (3, ("failure", "unchanged"))
 
 
 def test_a_deployment_starts_from_all_settings_and_keeps_its_schedule(example):
     asked = {name: value for name, value in ASKED.items() if name in LearnSettings.model_fields}
     settings = LearnSettings(data=str(example), **asked)
-    deployment = schedule.deployed(settings, "often", interval=90.0)
+    repeat = RepeatSettings(deployment="often", drift_edges=4)
+    deployment = schedule.deployed(settings, repeat, interval=90.0)
     assert LearnSettings.model_validate(deployment.parameters["settings"]) == settings
+    assert RepeatSettings.model_validate(deployment.parameters["repeat"]) == repeat
     (only,) = deployment.schedules
     assert only.schedule.interval.total_seconds() == 90.0
     assert deployment.name == "often"

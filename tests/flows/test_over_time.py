@@ -203,7 +203,7 @@ def test_what_is_printed(ran, capsys, tmp_path):
     show_result(Finished(loud, tmp_path, {}))
     said = " ".join(capsys.readouterr().out.split())
     for words in (
-        "1 edges within one time step",
+        "1 edge within one time step",
         "2 edges across time",
         "y[t-1] → z +0.500",
         "scores, means over the silos: shd 0",

@@ -11,6 +11,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.repeat import RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, deployed
 
 
@@ -24,9 +25,18 @@ def runs_in(deployment, states):
     return [run for run in runs if run.state is not None and run.state.name in states]
 
 
+def started_by_hand(deployment):
+    """Have the deployment run now, without waiting for its schedule."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        found = client.read_deployment_by_name(f"learn/{deployment}")
+        client.create_flow_run_from_deployment(found.id)
+
+
 # Once a minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
 # with sqlalchemy 2.1 cron never fires, silently.
-def test_a_cron_schedule_fires_and_goes_on(server, example, tmp_path, listening_to_ctrl_c):
+def test_a_cron_schedule_fires_and_a_run_on_the_same_rows_is_skipped(server, example, tmp_path, listening_to_ctrl_c):
     soon = (datetime.now(UTC) + timedelta(seconds=25)).second  # a sixth field of cron is the second
     words = ["serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]
     words += ["--cron", f"* * * * * {soon}", "--name", "fires"]
@@ -41,6 +51,8 @@ def test_a_cron_schedule_fires_and_goes_on(server, example, tmp_path, listening_
         try:
             finished = wait_until(lambda: runs_in("fires", ["Completed"]), serving, tmp_path / "log")
             to_come = runs_in("fires", ["Scheduled"])
+            started_by_hand("fires")
+            (skipped, *_) = wait_until(lambda: runs_in("fires", ["Skipped"]), serving, tmp_path / "log")
         finally:
             serving.send_signal(signal.SIGINT)
             code = serving.wait(180)
@@ -50,6 +62,9 @@ def test_a_cron_schedule_fires_and_goes_on(server, example, tmp_path, listening_
     assert {(later - earlier).total_seconds() % 60 for earlier, later in pairwise(times)} == {0.0}
     assert "serving learn/fires: notears-admm" in said
     assert "Traceback" not in said
+    assert "note: skipped: no silo's rows have changed since notears-admm-example" in said
+    assert skipped.state.type.value == "COMPLETED"
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # the first run, and what is kept of it for the next
     assert code in (0, 130)
     assert len(list((tmp_path / "runs").glob("notears-admm-example-seed0-*/structure.csv"))) >= 1
 
@@ -80,7 +95,7 @@ def test_a_schedule_is_one_that_prefect_takes():
 
 def test_a_deployment_starts_from_the_settings_given(example):
     settings = LearnSettings(data=str(example), algorithm="notears-admm", params={"rounds": 2})
-    deployment = deployed(settings, "nightly", cron="0 3 * * *")
+    deployment = deployed(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
     assert deployment.parameters["settings"]["params"] == {"rounds": 2}
     assert deployment.schedules[0].schedule.cron == "0 3 * * *"
     assert deployment.entrypoint == "fedbnsl.flows.learn.learn"

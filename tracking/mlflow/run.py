@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..outputs import AVERAGED, FURTHER, MODELS, OUTPUTS
+from ..outputs import AVERAGED, CHANGES, FURTHER, MODELS, OUTPUTS
 from .dataset_input import dataset_input
 from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
@@ -69,7 +69,7 @@ class RunLog:
         figures = {name: value for name, value in ending.metrics.items() if isinstance(value, int | float)}
         self._log_metrics(figures, number)
         self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
-        for name in (*OUTPUTS, AVERAGED, *FURTHER, *MODELS):
+        for name in (*OUTPUTS, AVERAGED, CHANGES, *FURTHER, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if ending.privacy is not None:

@@ -19,15 +19,20 @@ Series = tuple[list[float], list[float]]
 COLOURS = ("#1f5a96", "#d1400b", "#0b7d62", "#8a2da5", "#6f6f6f")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), "-")
 
+COUNTED = dict.fromkeys(("lagged_edges", "tests", "tests_left_out", "families", "phase", "resamples_running"), "number")
+COUNTED |= {"rows": "rows", "ordered": "variables", "conditioning_set_size": "variables"}
+"""the units of measures that are counts"""
 SENT = {"bytes_up": "up", "bytes_down": "down", "formula_bytes": "by the formula"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One small picture: its title, a line per name, and whether its values are drawn on a logarithmic scale."""
+    """One small picture: its title, a line per name, its unit, and whether its values have a logarithmic scale."""
 
     title: str
     lines: dict[str, Series]
+    unit: str
+    """what the vertical axis counts, in which unit"""
     logarithmic: bool = False
 
 
@@ -38,14 +43,15 @@ def panels(rounds: Rows) -> list[Panel]:
     sent = [name for name in names if name in SENT]
     others = [name for name in names if name not in {"h", "edges", *residuals, *sent}]
     drawn = [
-        Panel("h, distance from an acyclic graph", {"h": _series(rounds, "h")}, logarithmic=True),
+        Panel("h, distance from an acyclic graph", {"h": _series(rounds, "h")}, "h (no unit)", logarithmic=True),
         Panel(
             "residuals",
             {name.replace("_residual", "").replace("_", " "): _series(rounds, name) for name in residuals},
+            "norm (no unit)",
             logarithmic=True,
         ),
-        Panel("edges", {"edges": _series(rounds, "edges")}),
-        Panel("megabytes so far", {SENT[name]: _summed(rounds, name) for name in sent}),
+        Panel("edges", {"edges": _series(rounds, "edges")}, "number"),
+        Panel("megabytes so far", {SENT[name]: _summed(rounds, name) for name in sent}, "MB"),
         *(_other(rounds, name) for name in others),
     ]
     return [panel for panel in drawn if any(values for _, values in panel.lines.values())]
@@ -59,7 +65,7 @@ def draw_rounds(rounds: Rows) -> "Figure":
     height = max(1, (len(drawn) + 1) // 2)
     tall = 2.35 * height
     figure = Figure(figsize=(9.0, tall))
-    figure.subplots_adjust(0.07, 0.48 / tall, 0.99, 1 - 0.32 / tall, wspace=0.17, hspace=0.55)
+    figure.subplots_adjust(0.08, 0.48 / tall, 0.99, 1 - 0.32 / tall, wspace=0.2, hspace=0.55)
     if not drawn:
         figure.text(0.5, 0.5, "no round was finished", ha="center", color=INK)
         return figure
@@ -86,6 +92,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_title(panel.title, fontsize=9, color=INK, loc="left")
     axes.set_xlabel("round", fontsize=8)
+    axes.set_ylabel(panel.unit, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     axes.tick_params(labelsize=7.5, labelbottom=True)
     axes.yaxis.get_offset_text().set_fontsize(7.5)
@@ -107,6 +114,6 @@ def _summed(rounds: Rows, name: str) -> Series:
 
 def _other(rounds: Rows, name: str) -> Panel:
     """Return the panel of a measure that only its algorithm knows: logarithmic if it runs over three decades."""
-    series = _series(rounds, name)
+    series, unit = _series(rounds, name), COUNTED.get(name, "value (no unit)")
     smallest, largest = min(series[1], default=0.0), max(series[1], default=0.0)
-    return Panel(name.replace("_", " "), {name: series}, logarithmic=smallest > 0 and largest > 1e3 * smallest)
+    return Panel(name.replace("_", " "), {name: series}, unit, smallest > 0 and largest > 1e3 * smallest)

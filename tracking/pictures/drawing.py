@@ -53,7 +53,7 @@ def draw_graph(
 
     names = [shortened(name, LONGEST_NAME) for name in variables]
     ordered, arcs = in_order_of_trust(variables, edges)
-    layout = layered([max(0.42, 0.2 + 0.0092 * FONT_SIZE * len(name)) for name in names], arcs)
+    layout = layered([box_width(name) for name in names], arcs)
     left, bottom, right, top = layout.bounds
     width, height = max(right - left + 2 * MARGIN, 4.8), top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
@@ -72,6 +72,11 @@ def draw_graph(
     bands = sum(was_required(edge, required) for edge in edges)
     write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN, bands, kinds=bool(labels))
     return figure
+
+
+def box_width(name: str) -> float:
+    """Return how wide the box of a variable is that shows `name`."""
+    return max(0.42, 0.2 + 0.0092 * FONT_SIZE * len(name))
 
 
 def was_required(edge: Edge, required: Collection[Arc]) -> bool:

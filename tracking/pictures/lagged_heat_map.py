@@ -79,7 +79,6 @@ def _draw(axes: "Axes", matrix: NDArray[np.float64], names: Sequence[str], order
     shown = np.where(matrix != 0, np.sign(matrix) * (0.2 + 0.8 * np.abs(matrix) / largest), 0.0)
     axes.imshow(shown, cmap=COLOURS, vmin=-1.15, vmax=1.15, interpolation="nearest")
     name_axes(axes, names, {names[v]: at for at, v in enumerate(order)}, cell)
-    axes.set(xlabel="", ylabel="")
 
 
 def _mark(axes: "Axes", edges: Sequence[Edge], place: dict[str, int], cell: float) -> None:

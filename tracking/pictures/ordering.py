@@ -4,6 +4,7 @@ Barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each followed by exchanges of 
 several starts. See `layout.py` for the whole.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -13,6 +14,8 @@ Rows = list[list[int]]
 
 SWEEPS = 16
 STARTS = 8
+MANY = 1500
+"""nodes and slots from which on one start must do"""
 
 
 def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
@@ -23,7 +26,7 @@ def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
     """
     above, below = _neighbours(sum(map(len, rows)), chains)
     best, fewest = rows, crossings(rows, below)
-    for start in range(STARTS):
+    for start in range(STARTS if sum(map(len, rows)) < MANY else 1):
         shuffle = np.random.default_rng(start)
         current = [[int(node) for node in shuffle.permutation(row)] for row in rows] if start else rows
         for _ in range(2):
@@ -39,9 +42,12 @@ def crossings(rows: Rows, below: Sequence[Sequence[int]]) -> int:
     total = 0
     for upper, lower in pairwise(rows):
         place = {node: at for at, node in enumerate(lower)}
-        ends = [(at, place[other]) for at, node in enumerate(upper) for other in below[node]]
-        tops, bottoms = np.array(ends, int).reshape(-1, 2).T
-        total += int(np.count_nonzero(np.subtract.outer(tops, tops) * np.subtract.outer(bottoms, bottoms) < 0)) // 2
+        passed: list[int] = []
+        for node in upper:
+            ends = [place[other] for other in below[node]]
+            total += sum(len(passed) - bisect_right(passed, end) for end in ends)
+            for end in ends:
+                insort(passed, end)
     return total
 
 

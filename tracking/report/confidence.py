@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
 from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge, classify_lagged
 from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
@@ -38,7 +39,7 @@ def confidence_section(result: RunResult) -> list[str]:
     if found is None:
         return [section("Confidence", paragraph("Not known: a silo was lost before the resamples had ended."))]
     strengths = found.strengths
-    more = f"{found.exchanges} more exchange{'s' * (found.exchanges != 1)}"
+    more = counted(found.exchanges, "more exchange")
     how = (
         f"The run was repeated on {strengths.structures} resamples. For each, every silo drew half of its own rows at "
         "random; what is learned from such halves scatters about as much as what is learned from new rows would. "

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.core.schema import Schema
 
 from ..result import RunResult
@@ -45,8 +46,8 @@ def rows_line(schema: Schema) -> str:
     """Return how many rows there are, and at which silo."""
     rows = schema.rows
     each = ", ".join(f"{silo} {rows[silo]:,}" for silo in schema.silos[:MOST_SILOS])
-    more = f" and {len(rows) - MOST_SILOS} silos more" if len(rows) > MOST_SILOS else ""
-    return f"{sum(rows.values()):,} rows in {len(rows)} silo{'s' * (len(rows) != 1)}: {each}{more}"
+    more = f" and {counted(len(rows) - MOST_SILOS, 'more silo')}" if len(rows) > MOST_SILOS else ""
+    return f"{counted(sum(rows.values()), 'row')} in {counted(len(rows), 'silo')}: {each}{more}"
 
 
 def aside_by_reason(schema: Schema) -> dict[str, list[str]]:

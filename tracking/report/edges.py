@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged, lagged_of
@@ -74,7 +75,7 @@ def _own_past(structure: Structure, truth: Structure | None) -> str:
     lags = max(structure.lags, truth.lags if truth else 0)
     shown = {"": structure} | ({"true, ": truth.reordered(structure.variables)} if truth else {})
     weights = {
-        f"{whose}{lag} step{'s' * (lag > 1)} before": lagged_of(one, lags)[lag - 1].diagonal()
+        f"{whose}{counted(lag, 'step')} before": lagged_of(one, lags)[lag - 1].diagonal()
         for whose, one in shown.items()
         for lag in range(1, lags + 1)
     }

@@ -4,6 +4,7 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 
 from ..pictures.picture import UNROLLED_UP_TO, as_svg, draw_matrices, draw_structure
 from ..result import RunResult, strengths_in
+from .explore import explore_section
 from .page import figure, paragraph, section, table
 from .words import BY_STRENGTH, NO_TRUTH, READING
 
@@ -39,6 +40,7 @@ def dynamic_structure(result: RunResult) -> str:
         thick = BY_STRENGTH if strengths else "The stronger an edge among its kind, the thicker its line."
         parts += [paragraph(f"{DRAWING} {thick}", "soft")]
         parts += [figure(as_svg(draw_structure(structure, truth, strengths=strengths), "structure"))]
+    parts += explore_section(result, opened=len(structure.variables) > UNROLLED_UP_TO)
     parts += [paragraph(MATRICES, "soft"), figure(as_svg(draw_matrices(structure, truth), "matrices"))]
     return section("Structure over time", *parts)
 

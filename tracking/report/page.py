@@ -1,7 +1,12 @@
 """Building blocks of a self-contained HTML page: its style, tables and figures."""
 
+import json
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
+from typing import Any
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b2430; --soft: #5b6878; --line: #dfe4ea; --ground: #fff; --card: #f6f8fa;
@@ -20,6 +25,20 @@ p { margin: .4rem 0; max-width: 92ch } .soft { color: var(--soft) }
 .tile b { display: block; font-size: 1.3rem; font-weight: 600 } .tile span { color: var(--soft); font-size: .82rem }
 .figure { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: .8rem; overflow-x: auto }
 .figure svg { display: block; margin: 0 auto }
+details { margin: .8rem 0 } summary { cursor: pointer; font-weight: 600; padding: .2rem 0 }
+.explore .bar { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; margin: .5rem 0 }
+.explore button, .explore input, .explore select { font: inherit; font-size: .87rem; color: var(--ink);
+  background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .2rem .6rem }
+.explore button[aria-pressed="true"] { border-color: var(--ink); font-weight: 600 }
+.explore .view { position: relative; height: min(78vh, 46rem); background: #fff; border: 1px solid var(--line);
+  border-radius: 8px; overflow: hidden; touch-action: none }
+.explore .view canvas { display: block } .explore .key i { display: inline-block; width: 1.6rem; height: 0;
+  border-top: 3px solid; margin: 0 .35rem .2rem 0 }
+.explore .key { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .87rem }
+.explore .told { position: absolute; left: .6rem; bottom: .6rem; max-width: 26rem; max-height: 60%; overflow: hidden;
+  background: #fffffff0; color: #1b2430; border: 1px solid #ccd3db; border-radius: 6px; padding: .35rem .7rem;
+  font-size: .84rem; line-height: 1.4; pointer-events: none; white-space: pre-line }
+.explore .told:empty { display: none }
 .columns { display: flex; flex-wrap: wrap; gap: 0 2rem; align-items: flex-start }
 .scroll { max-height: 26rem; overflow: auto; border: 1px solid var(--line); border-radius: 8px }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } .scroll table { width: 100% }
@@ -27,7 +46,8 @@ th, td { padding: .28rem .6rem; text-align: left; border-bottom: 1px solid var(-
 th { color: var(--soft); font-weight: 600; font-size: .85rem }
 .scroll th { position: sticky; top: 0; background: var(--card) }
 td.number, th.number { text-align: right } tr:last-child td { border-bottom: 0 }
-.right { color: var(--good) } .extra, .missing, .reversed, .half-directed { color: var(--bad) }
+.right, .gained { color: var(--good) } .extra, .missing, .reversed, .half-directed, .lost { color: var(--bad) }
+.turned, .marked { font-weight: 600 }
 @media print { .columns { display: flex; flex-wrap: wrap; gap: 0 2rem; align-items: flex-start }
 .scroll { max-height: none; overflow: visible } }
 """
@@ -39,17 +59,48 @@ class Markup(str):
     __slots__ = ()
 
 
-def page(title: str, body: Iterable[str]) -> str:
-    """Return a whole HTML document; its policy forbids the browser to fetch anything."""
+@dataclass(frozen=True)
+class Script:
+    """A script of the page; one with a `name` is JSON for the others, which find it by that."""
+
+    text: str
+    name: str = ""
+
+    @property
+    def element(self) -> str:
+        """The script as HTML."""
+        kind = f' type="application/json" id="{self.name}"' if self.name else ""
+        return f"<script{kind}>{self.text}</script>"
+
+    @property
+    def digest(self) -> str:
+        """What the page's policy knows it by."""
+        return f"'sha256-{b64encode(sha256(self.text.encode()).digest()).decode()}'"
+
+
+def page(title: str, body: Iterable[str], scripts: Sequence[Script] = ()) -> str:
+    """Return a whole HTML document; its policy forbids the browser to fetch anything, and any script but `scripts`."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    run = [one.digest for one in scripts if not one.name]
+    policy += f"; script-src {' '.join(run)}" if run else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
+        + "\n".join([*body, *(one.element for one in scripts)])
         + "\n</body>\n</html>\n"
     )
+
+
+def as_json(value: Any) -> str:
+    """Return `value` as JSON that can stand in a script element: nothing in it can end that."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def unfolding(title: str, *parts: str, opened: bool = False) -> str:
+    """Return parts that unfold below `title`, `opened` from the start or not; `parts` are HTML."""
+    return "\n".join([f"<details{' open' * opened}>\n<summary>{escape(title)}</summary>", *parts, "</details>"])
 
 
 def header(title: str, *parts: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from fedbnsl.algorithms.core.counted import counted
 from fedbnsl.algorithms.graphs.edge_classes import classify
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
@@ -11,9 +12,11 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGauss
 from ..model import model_file
 from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
 from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
+from .changes import changes_section
 from .confidence import confidence_section
 from .data import data_section
 from .edges import edge_sections
+from .explore import explore_scripts, explore_section
 from .knowledge import knowledge_section
 from .over_time import dynamic_structure, forecast_sections
 from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
@@ -23,10 +26,11 @@ from .words import BY_STRENGTH, COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
 
 
 def report_html(result: RunResult) -> str:
-    """Return the report of `result` as one HTML document without any reference to other files or sites."""
+    """Return the report of `result` as one HTML document that loads nothing from other files or sites."""
     body = [
         _headline(result),
         *trust_sections(result),
+        *changes_section(result),
         *data_section(result),
         *knowledge_section(result),
         _structure(result),
@@ -40,9 +44,9 @@ def report_html(result: RunResult) -> str:
         _communication(result),
         silo_section(result),
         _privacy(result),
-        _parameters(result),
+        _settings(result),
     ]
-    return page(_title(result), body)
+    return page(_title(result), body, explore_scripts(result))
 
 
 def warnings(result: RunResult) -> list[str]:
@@ -57,7 +61,7 @@ def warnings(result: RunResult) -> list[str]:
         said.append(f"NOT PRIVATE: {result.privacy.broken}.")
     if result.outcome == "out of rounds":
         said.append(
-            f"It did not converge: the run ended after its {len(result.rounds)} rounds, and more of them may change "
+            f"It did not converge: the run ended after {counted(len(result.rounds), 'round')}, and more may change "
             "the structure."
         )
     said += series_warnings(result)
@@ -71,13 +75,13 @@ def _headline(result: RunResult) -> str:
     metrics, silos = result.metrics, len(result.schema.rows)
     ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
     edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
-    over_time = f" within one time step and {_number(lagged, 'edge')} across time" * bool(result.structure.lags)
+    over_time = f" within one time step and {counted(lagged, 'edge')} across time" * bool(result.structure.lags)
     common = " in the structure common to all silos" * bool(result.averaged and result.local_structures)
-    variables = _number(len(result.structure.variables), "variable")
+    variables = counted(len(result.structure.variables), "variable")
     found = (
-        f"{_number(edges, 'edge')}{over_time}{common} among {variables}, learned "
-        f"from {_number(sum(result.schema.rows.values()), 'row')} in {_number(silos, 'silo')}. "
-        f"The run {ended} after {_number(len(result.rounds), 'round')}."
+        f"{counted(edges, 'edge')}{over_time}{common} among {variables}, learned "
+        f"from {counted(sum(result.schema.rows.values()), 'row')} in {counted(silos, 'silo')}. "
+        f"The run {ended} after {counted(len(result.rounds), 'round')}."
     )
     named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
     if result.structure.kind != "dag":
@@ -118,7 +122,10 @@ def _structure(result: RunResult) -> str:
         else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
     )
     marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
-    return section("Structure", paragraph(f"{against} {how}", "soft"), *marks, figure(svg))
+    large = len(result.structure.variables) > DRAWN_UP_TO
+    explored = explore_section(result, opened=large)
+    seen = [paragraph(how, "soft"), figure(svg)]
+    return section("Structure", paragraph(against, "soft"), *marks, *(explored + seen if large else seen + explored))
 
 
 def _scores(result: RunResult) -> str:
@@ -159,7 +166,7 @@ def _model(result: RunResult) -> str:
     files = ", ".join(model_file(result)) or "no file, as BIF cannot say its labels"
     kind, count = "linear Gaussian network", 0
     if isinstance(network, DynamicGaussianNetwork):
-        kind = f"dynamic linear Gaussian network that looks back over {_number(network.structure.lags, 'step')}"
+        kind = f"dynamic linear Gaussian network that looks back over {counted(network.structure.lags, 'step')}"
     if isinstance(network, MixedNetwork):
         kind = "network of mixed variables: linear and logistic regressions, and tables"
     if isinstance(network, DiscreteNetwork):
@@ -218,15 +225,11 @@ def _privacy(result: RunResult) -> str:
     return section("Privacy", *notes, table(("spent", ""), rows), released, ledger, not_covered)
 
 
-def _parameters(result: RunResult) -> str:
+def _settings(result: RunResult) -> str:
     rows: list[tuple[str, object]] = [("algorithm", result.algorithm), ("seed", Markup(str(result.seed)))]
     rows += [("engine", result.engine), ("run", result.name), *result.params.items()]
-    return section("Parameters", table(("parameter", "value"), rows))
+    return section("Settings", table(("setting", "value"), rows))
 
 
 def _title(result: RunResult) -> str:
     return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"

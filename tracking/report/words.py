@@ -2,6 +2,8 @@
 
 from fedbnsl.algorithms.graphs.edge_classes import Category
 
+from ..comparison import COUNTED
+
 SCORES = {
     "shd": "SHD: pairs of variables joined differently",
     "shd_cpdag": "SHD between the equivalence classes (CPDAGs)",
@@ -63,4 +65,5 @@ ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_byte
 ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
+ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
 """metrics that other sections of the report show"""

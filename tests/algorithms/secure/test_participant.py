@@ -44,7 +44,7 @@ def without(table, *silos):
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
-        (lambda keys: without(keys, "silo 01", "silo 02", "silo 03"), "2 silos are left, the threshold is 3"),
+        (lambda keys: without(keys, "silo 01", "silo 02", "silo 03"), "2 silos left, the threshold is 3"),
         (lambda keys: without(keys, ME), "it is not among the silos that are left"),
         (lambda keys: {**keys, ME: keys[ME][:-1] + b"?"}, "its own keys were changed on the way"),
         (lambda keys: {**keys, PEER: keys["silo 02"]}, "two silos have the same keys"),
@@ -61,7 +61,7 @@ def test_keys_that_are_not_safe_to_share_with_are_refused(advertised, edit, comp
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
-        (lambda sealed: without(sealed, "silo 01", "silo 02", "silo 03"), "2 silos are left, the threshold is 3"),
+        (lambda sealed: without(sealed, "silo 01", "silo 02", "silo 03"), "2 silos left, the threshold is 3"),
         (lambda sealed: {**sealed, ME: b""}, "it got its own shares"),
         (lambda sealed: {**sealed, "stranger": b""}, "stranger is not in this session"),
     ],
@@ -93,8 +93,8 @@ def test_only_vectors_of_the_ring_are_masked(shared, vector) -> None:
 @pytest.mark.parametrize(
     ("survivors", "complaint"),
     [
-        ((ME, PEER), "2 silos are left, the threshold is 3"),
-        ((ME, PEER, PEER), "2 silos are left, the threshold is 3"),
+        ((ME, PEER), "2 silos left, the threshold is 3"),
+        ((ME, PEER, PEER), "2 silos left, the threshold is 3"),
         (("silo 01", "silo 02", "silo 03"), "it is not among the silos that are left"),
         ((ME, PEER, "stranger"), "stranger is not in this session"),
     ],

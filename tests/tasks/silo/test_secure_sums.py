@@ -133,7 +133,7 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
     with pytest.raises(Refused, match="silo-2 refuses to share: it has advertised no keys"):
         two.secure_answer(terms, 1, question)
     two.finish("run")
-    with pytest.raises(Refused, match="silo-1 refuses to share: 1 silos are left, the threshold is 3"):
+    with pytest.raises(Refused, match="silo-1 refuses to share: 1 silo left, the threshold is 3"):
         one.secure_answer(terms, 1, question)
     one.finish("run")
     with pytest.raises(Refused, match="silo-1 refuses to share: it has advertised no keys"):

@@ -10,6 +10,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.comparison import PastRun, compared
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.round_structure import adjacency_image
@@ -19,6 +20,7 @@ from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
 from fedbnsl.tracking.mlflow.telling import Opening, ending_of
 from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
+from fedbnsl.tracking.result import NO_PARAMETERS
 
 
 def start(result, uri, **options):
@@ -239,3 +241,16 @@ def test_the_matrices_of_a_dynamic_structure_stand_beside_each_other(over_time):
     assert image.shape == (side, 3 * side + 24, 3)
     assert tuple(image[5, side + 12 + 5]) == (22, 84, 160)
     assert tuple(image[5, -5]) == (196, 48, 18)
+
+
+def test_what_has_changed_since_the_run_before_is_logged(chain, uri, tmp_path):
+    before = PastRun("yesterday", Structure(chain.structure.variables, np.zeros((3, 3))))
+    changes = compared(before, PastRun("today", chain.structure))
+    repeated = replace(chain, changes=changes, metrics=chain.metrics | changes.metrics, parameters=NO_PARAMETERS)
+    log = start(repeated, uri)
+    write_outputs(repeated, tmp_path)
+    log.finish(ending_of(repeated), tmp_path)
+    run = log.client.get_run(log.run_id)
+    assert (run.data.metrics["edges_gained"], run.data.metrics["edges_lost"]) == (2, 0)
+    assert run.data.tags["compared_with"] == "yesterday"
+    assert "changes.csv" in artifacts(log, "outputs")

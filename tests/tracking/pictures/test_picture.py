@@ -150,3 +150,10 @@ def test_variables_that_hold_labels_are_told_apart():
     one_kind, legend = fills(())
     assert len(set(one_kind)) == 1
     assert "labels" not in legend
+
+
+def test_every_axis_has_its_unit(chain):
+    rows = [{"round": k, "h": 0.1 / k, "edges": 3, "bytes_up": 5e5, "tests": 9, "primal": 1.0} for k in (1, 2)]
+    axes = [one for one in draw_rounds(rows).axes if one.axison]
+    assert [one.get_ylabel() for one in axes] == ["h (no unit)", "norm (no unit)", "number", "MB", "number"]
+    assert {one.get_xlabel() for one in axes} == {"round"}

@@ -1,0 +1,116 @@
+"""What a run that is repeated can be told: whether to skip unchanged data, what counts as drift, whom to tell."""
+
+import shlex
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, field_validator
+
+from fedbnsl.algorithms.errors import BadInput, shown
+
+from .learn import LearnOptions, Listed
+from .model import OnCommandLine, Options
+
+Event = Literal["drift", "failure", "learned", "unchanged"]
+EVENTS: tuple[Event, ...] = ("drift", "failure", "learned", "unchanged")
+
+
+class RepeatOptions(Options):
+    """How runs of one deployment follow each other."""
+
+    model_config = ConfigDict(title="Repeat")
+
+    unchanged: Annotated[
+        Literal["skip", "learn"],
+        Field(
+            title="Unchanged data",
+            description="What to do if no silo's rows have changed since the run before: skip the run, or learn again.",
+        ),
+    ] = "skip"
+    drift_edges: Annotated[
+        int,
+        Field(ge=1, title="Drift: edges", description="So many edges gained, lost or turned are drift."),
+        OnCommandLine(value="N"),
+    ] = 1
+    drift_parameters: Annotated[
+        float,
+        Field(gt=0, title="Drift: parameters", description="So much parameter drift, in nats a row, is drift."),
+        OnCommandLine(value="NATS"),
+    ] = 0.1
+    hook_url: Annotated[
+        str | None,
+        Field(title="Hook: address", description="Address that a JSON message is posted to, by http or https."),
+        OnCommandLine(value="URL"),
+    ] = None
+    hook_command: Annotated[
+        str | None,
+        Field(
+            title="Hook: command",
+            description="Command that gets the JSON message on its standard input; no shell reads it.",
+        ),
+        OnCommandLine(value="COMMAND"),
+    ] = None
+    hook_on: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Hook: when",
+            description=f"When to send the message, commas between: {', '.join(EVENTS)}.",
+            json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
+        ),
+        Listed,
+        OnCommandLine(value="EVENTS"),
+    ] = ("drift", "failure")
+
+    @field_validator("hook_on")
+    @classmethod
+    def _events(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            if one not in EVENTS:
+                raise BadInput(f"hook_on: {shown(one)} is none of {', '.join(EVENTS)}")
+        return given
+
+    @field_validator("hook_url")
+    @classmethod
+    def _address(cls, given: str | None) -> str | None:
+        try:
+            fits = given is None or (urlsplit(given).scheme in ("http", "https") and bool(urlsplit(given).hostname))
+        except ValueError:
+            fits = False
+        if not fits:
+            raise BadInput(f"hook_url is {shown(str(given))}: give an address that begins with http:// or https://")
+        return given
+
+    @field_validator("hook_command")
+    @classmethod
+    def _command(cls, given: str | None) -> str | None:
+        try:
+            fits = given is None or bool(shlex.split(given))
+        except ValueError:
+            fits = False
+        if not fits:
+            raise BadInput(f"hook_command is {shown(str(given))}: give a command with its words, quotes closed")
+        return given
+
+
+class RepeatSettings(RepeatOptions):
+    """Whether this run follows others, and what is done about what has changed since."""
+
+    deployment: str = Field(
+        default="",
+        title="Deployment",
+        description="Name under which runs follow each other; default: that of the deployment.",
+    )
+
+
+class ServeOptions(RepeatOptions, LearnOptions):
+    """How to learn again and again."""
+
+    def repeat(self, deployment: str) -> RepeatSettings:
+        """Return what is said of the repetition alone, for runs of `deployment`."""
+        return RepeatSettings(
+            **{name: getattr(self, name) for name in RepeatOptions.model_fields}, deployment=deployment
+        )
+
+    def learn(self) -> LearnOptions:
+        """Return what is said of a single run."""
+        return LearnOptions(**{name: getattr(self, name) for name in LearnOptions.model_fields})

@@ -1,0 +1,125 @@
+import json
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.knowledge import Knowledge
+from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.report import explored as layout
+from fedbnsl.tracking.report.explore import LIBRARY, OURS, explore_scripts, script, told
+from fedbnsl.tracking.report.explored import explored
+from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.result import Confidence
+
+
+def data_of(result):
+    return told(explored(result.structure, result.truth), result)
+
+
+def with_structure(result, weights, kind="dag", truth=None):
+    names = tuple("abcdefgh"[: len(weights)])
+    true = None if truth is None else Structure(names, np.array(truth, float), kind)
+    return replace(result, structure=Structure(names, np.array(weights, float), kind), truth=true)
+
+
+def test_an_edge_is_told_with_all_that_is_known_of_it(chain):
+    known = replace(chain.schema, knowledge=Knowledge(required=(("a", "b"),)))
+    strengths = strengths_of([chain.structure] * 3 + [Structure(("a", "b", "c"), np.zeros((3, 3)))])
+    sure = replace(chain, schema=known, confidence=Confidence(strengths, 0.5, chain.structure, 1, 10))
+    first, second = data_of(sure)["edges"]
+    assert (first["source"], first["target"], first["marks"], first["text"]) == (0, 1, [1, 2], "a → b")
+    assert (first["weight"], first["true"], first["category"], first["required"]) == (2.0, 2.0, "right", True)
+    assert (first["strength"], first["direction"]) == (0.75, 1.0)
+    assert "required" not in second
+    assert "lag" not in second
+
+
+def test_marks_of_a_pag_and_of_a_cpdag_are_told(chain):
+    pag = data_of(with_structure(chain, [[0, 2, 0], [3, 0, 2], [0, 2, 0]], "pag"))
+    assert [edge["marks"] for edge in pag["edges"]] == [[3, 2], [2, 2]]
+    assert all("weight" not in edge for edge in pag["edges"])
+    cpdag = data_of(with_structure(chain, [[0, 1, 0], [1, 0, 0], [0, 1, 0]], "cpdag"))
+    assert sorted(edge["marks"] for edge in cpdag["edges"]) == [[1, 1], [1, 2]]
+
+
+def test_edges_across_time_have_their_lag_and_own_pasts_are_loops(over_time):
+    data = data_of(over_time)
+    assert data["lags"] == 2
+    loops = [edge for edge in data["edges"] if edge["source"] == edge["target"]]
+    assert len(loops) == 3
+    assert {edge["lag"] for edge in loops} == {1}
+    assert ("a[t-2] → c", 2, "extra") in {(edge["text"], edge.get("lag"), edge["category"]) for edge in data["edges"]}
+
+
+def test_a_way_goes_from_source_to_target_round_what_lies_between(chain):
+    weights = [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    down = data_of(with_structure(chain, weights))
+    (long,) = (edge for edge in down["edges"] if edge.get("by"))
+    heights = [down["nodes"][0]["y"], *(y for _, y in long["by"]), down["nodes"][2]["y"]]
+    assert heights == sorted(heights)
+    assert len(set(heights)) == 4
+    middle = down["nodes"][1]
+    assert all(abs(x - middle["x"]) > middle["width"] / 2 for x, _ in long["by"])
+
+
+def test_the_way_of_a_reversed_edge_goes_against_the_layers(chain):
+    learned, truth = [[0, 1, 0], [0, 0, 1], [1, 0, 0]], [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    data = data_of(with_structure(chain, learned, truth=truth))
+    (turned,) = (edge for edge in data["edges"] if edge["category"] == "reversed")
+    heights = [data["nodes"][2]["y"], *(y for _, y in turned["by"]), data["nodes"][0]["y"]]
+    assert heights == sorted(heights, reverse=True)
+
+
+def test_the_policy_lets_these_scripts_run_and_no_other(chain):
+    html = report_html(chain)
+    policy = re.search(r'content="([^"]*script-src[^"]*)"', html).group(1)
+    texts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digests = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts]
+    assert policy.split("script-src ")[1].split() == digests
+    assert len(texts) == len(OURS) + 1
+    assert "unsafe-inline" not in policy.split("script-src ")[1]
+
+
+def test_no_name_can_end_the_script_that_it_stands_in(chain):
+    wild = replace(chain, structure=Structure(("</script><b>", "b", "c"), chain.structure.weights), truth=None)
+    html = report_html(wild)
+    assert "</script><b>" not in html
+    (data,) = re.findall(r'<script type="application/json" id="structure">(.*?)</script>', html, re.DOTALL)
+    assert json.loads(data)["nodes"][0]["name"] == "</script><b>"
+
+
+def test_without_an_edge_there_is_nothing_to_explore(chain):
+    html = report_html(with_structure(chain, np.zeros((3, 3))))
+    assert "<script" not in html
+    assert "Explore" not in html
+
+
+def test_a_graph_of_too_many_edges_is_a_matrix_alone(chain, monkeypatch):
+    monkeypatch.setattr(layout, "DRAWN", 1)
+    assert len(explore_scripts(chain)) == len(OURS) + 1
+    data = data_of(chain)
+    assert "x" not in data["nodes"][0]
+    assert len(data["edges"]) == 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_scripts_reach_nothing_and_write_no_markup(name):
+    assert not re.search(r"https?:|fetch\(|XMLHttpRequest|WebSocket|import\(|innerHTML|eval\(|Storage", script(name))
+
+
+def test_the_library_says_its_licence_and_cannot_end_its_element():
+    text = script(LIBRARY)
+    assert "Permission is hereby granted, free of charge" in text[:2000]
+    assert "</script" not in text
+    assert len(text) < 500_000
+
+
+def test_a_large_graph_opens_and_a_small_one_waits(chain, random_case):
+    learned, truth = random_case(60, 2, 1)
+    assert "<details open>" in report_html(replace(chain, structure=learned, truth=truth, refit={}))
+    assert "<details>" in report_html(chain)

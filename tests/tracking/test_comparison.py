@@ -1,0 +1,73 @@
+import csv
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import GaussianNetwork
+from fedbnsl.tracking.comparison import PastRun, compared, named_changes
+from fedbnsl.tracking.outputs import changes_csv, write_outputs
+from fedbnsl.tracking.report.report import report_html
+
+
+@pytest.fixture
+def repeated(chain):
+    """The chain a → b → c, compared with a run that had a → b weaker, c → b turned, and a → c."""
+    weights = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, 0.0], [0.0, -0.5, 0.0]])
+    earlier = Structure(("a", "b", "c"), weights)
+    network = GaussianNetwork(earlier, np.zeros(3), np.ones(3))
+    now = PastRun("now", chain.structure, chain.parameters.network)
+    changes = compared(PastRun("yesterday", earlier, network), now)
+    return replace(chain, changes=changes, metrics=chain.metrics | changes.metrics)
+
+
+def test_figures_and_words(repeated):
+    figures = repeated.changes.metrics
+    assert figures["compared_with"] == "yesterday"
+    counts = [figures[f"edges_{fate}"] for fate in ("gained", "lost", "turned", "kept", "changed")]
+    assert counts == [0, 1, 1, 1, 2]
+    assert figures["parameter_drift"] == pytest.approx(repeated.changes.drift.total)
+    assert repeated.changes.said.startswith("edges since yesterday: 1 lost, 1 turned, 1 kept; parameter drift ")
+    assert named_changes(repeated.changes)["turned"] == ["b → c"]
+
+
+def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
+    rows = list(csv.DictReader(StringIO(changes_csv(repeated.changes))))
+    edges = {(row["source"], row["target"]): row for row in rows if row["what"] == "edge"}
+    assert {pair: row["change"] for pair, row in edges.items()} == {
+        ("a", "b"): "kept",
+        ("b", "c"): "turned",
+        ("a", "c"): "lost",
+    }
+    assert (edges["a", "b"]["before"], edges["a", "b"]["after"], edges["a", "b"]["moved"]) == ("1.0", "2.0", "1.0")
+    drift = {row["source"]: float(row["drift"]) for row in rows if row["what"] == "variable"}
+    assert drift == pytest.approx(repeated.changes.drift.by_variable)
+
+
+def test_the_report_and_the_folder_have_them_only_where_a_run_follows_another(chain, repeated, tmp_path):
+    html = report_html(repeated)
+    section = html[html.index("Changes since the run before") :]
+    for said in ("Compared with the run yesterday.", "turned", "drift, nats a row", "Kullback-Leibler"):
+        assert said in section
+    scores = html[html.index("<h2>Scores") : html.index("<h2>Edges")]
+    assert "edges_gained" not in scores
+    assert "Changes since" not in report_html(chain)
+    assert "changes.csv" in write_outputs(repeated, tmp_path / "repeated")
+    assert "changes.csv" not in write_outputs(chain, tmp_path / "single")
+
+
+def test_without_a_model_structures_are_compared_all_the_same(chain):
+    found = compared(PastRun("yesterday", chain.structure), PastRun("now", chain.structure, chain.parameters.network))
+    assert (found.drift, found.no_drift) == (None, "yesterday has no model to compare")
+    assert "parameter_drift" not in found.metrics
+    html = report_html(replace(chain, changes=found))
+    assert "Parameter drift is not known: yesterday has no model to compare." in html
+
+
+def test_edges_without_weights_are_not_said_to_have_moved(chain):
+    ones = Structure(("a", "b", "c"), np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0.0]]))
+    found = compared(PastRun("yesterday", ones), PastRun("now", ones))
+    (row,) = csv.DictReader(StringIO(changes_csv(found)))
+    assert (row["change"], row["moved"]) == ("kept", "")
