@@ -6,6 +6,10 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 
     exit_code = 2
 
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """Return what a notebook shows in place of a traceback: the line alone, as IPython asks the error for it."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class SilosAway(BadInput):
     """Silos that a run needs cannot be reached, which is worth another attempt; the program exits with 3."""

@@ -5,9 +5,9 @@ from fedbnsl.tracking.report.knowledge import knowledge_line
 from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
 from fedbnsl.tracking.silo_edges import silo_edges
 
+from ..job.figures import readable
 from ..job.finished import Finished
 from .listing import console, show_scores, show_structure
-from .progress import readable
 
 SHOWN = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
