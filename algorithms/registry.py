@@ -12,7 +12,7 @@ from .core.maker import at
 from .core.parsing import parsed
 from .core.schema import Kind
 from .core.spec import Algorithm, AlgorithmSpec, Entry, Wrapper
-from .errors import BadInput
+from .errors import BadInput, among
 
 if TYPE_CHECKING:
     from .graphs.structure import Structure
@@ -459,7 +459,7 @@ def entry(name: str) -> Entry:
     if name in STEPS:
         return STEPS[name]
     if name not in ALGORITHMS:
-        raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
+        raise BadInput(f"unknown algorithm '{name}': {among(name, ALGORITHMS)}")
     return ALGORITHMS[name]
 
 

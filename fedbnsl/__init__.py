@@ -1,17 +1,26 @@
 """fedbnsl: learn the structure of a Bayesian network from data that several owners hold and may not pool."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbnsl.flows.api import learn, prepare
+    from fedbnsl import settings
+    from fedbnsl.flows.api import Learned, learn, load, prepare
 
-__all__ = ["learn", "prepare"]
+__all__ = ["Learned", "learn", "load", "prepare", "settings"]
+
+MODULES = ("settings",)
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Python API on first use: it brings Prefect, which takes seconds."""
+    """Import what is asked for on its first use: it brings numpy, pandas and all the learners."""
+    if name in MODULES:
+        return import_module(f"fedbnsl.{name}")
     if name in __all__:
-        from fedbnsl.flows import api
-
-        return getattr(api, name)
+        return getattr(import_module("fedbnsl.flows.api"), name)
     raise AttributeError(f"module 'fedbnsl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what there is, for completion."""
+    return sorted((*globals(), *__all__))

@@ -22,7 +22,7 @@ from .known import agreeing_member
 
 
 @dataclass(frozen=True)
-class Boss:
+class BossSearch:
     """The state of a search: in a sweep of moves if `backward` is done, else in the backward phase."""
 
     order: NDArray[np.int64]
@@ -42,17 +42,17 @@ class Boss:
     done: bool = False
 
 
-def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> Boss:
+def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearch:
     """Return the start of a search that places the variables in `order`, with trees of its own.
 
     What is known beforehand, `prior`, must be in the scores (`known.priced`).
     """
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD, prior=prior), phase=len(BACKWARD))
-    return Boss(order[:0], order, 0, False, order, -np.inf, rest, no_trees())
+    return BossSearch(order[:0], order, 0, False, order, -np.inf, rest, no_trees())
 
 
-def advance_boss(boss: Boss, families: Families, ahead: int = 0) -> Boss:
+def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
     With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
@@ -88,7 +88,7 @@ def graph_of(order: NDArray[np.int64], trees: Trees, families: Families) -> NDAr
     return class_of(order_graph(order, trees.arrays, families.tables)[0])
 
 
-def _end_of_sweeps(boss: Boss, families: Families) -> Boss:
+def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
     """Return the search with its backward phase begun, or done if the score has not risen since the last one.
 
     The end is the order of the greatest score: the backward phase can lead to an order whose sweeps end lower.
@@ -101,7 +101,7 @@ def _end_of_sweeps(boss: Boss, families: Families) -> Boss:
     )
 
 
-def _reordered(boss: Boss, families: Families) -> Boss:
+def _reordered(boss: BossSearch, families: Families) -> BossSearch:
     """Return the search at the start of a sweep over an order of the graph that the backward phase found."""
     dag = agreeing_member(boss.backward.graph, boss.backward.prior)
     if dag is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
-from .boss import Boss, advance_boss, boss_from, graph_of
+from .boss import BossSearch, advance_boss, boss_from, graph_of
 from .equivalence import class_of
 from .exact import ask_all, best_dag
 from .families import Families
@@ -32,7 +32,7 @@ class Starts:
     """the orders to start from, `[n_starts, d]`"""
     begun: int
     """how many of them have been begun"""
-    running: tuple[Boss, ...]
+    running: tuple[BossSearch, ...]
     """the searches from the last of these, without their trees"""
     trees: Trees
     """those of all searches"""

@@ -31,7 +31,7 @@ from .joint import Joint
 from .large import AnyTable, holds_parts, opened, rows_of, source_of
 from .profile import Profile
 from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
-from .truth import read_structure, read_truth, write_structure
+from .truth import read_structure, read_structures, read_truth, write_structure
 from .untold import untold
 from .write_table import write_table
 
@@ -40,6 +40,7 @@ __all__ = [
     "read_folder",
     "read_schema",
     "read_structure",
+    "read_structures",
     "read_truth",
     "silo_files",
     "write_folder",

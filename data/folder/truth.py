@@ -33,6 +33,10 @@ MOST_LAGS = 1000
 """steps that an edge may reach back"""
 
 
+_Row = tuple[str, list[str]]
+"""the place of a line, for messages, and its cells"""
+
+
 @dataclass(frozen=True)
 class _Edge:
     source: str
@@ -56,7 +60,14 @@ def read_truth(
     edge from a variable to itself (but at a lag), an edge given twice, a weight that is no number or zero, a type that
     is none or of another kind of graph, a lag that is none.
     """
-    silos, kind, edges = _read_edges(path)
+    return _graph(_rows(path), variables, aside)
+
+
+def _graph(
+    rows: Sequence[_Row], variables: Sequence[str], aside: Collection[str] = ()
+) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
+    """Return the graph in the `rows` of a file, and each silo's own weights, as `read_truth` does."""
+    silos, kind, edges = _edges_in(rows)
     edges = [edge for edge in edges if edge.source not in aside and edge.target not in aside]
     place = {name: number for number, name in enumerate(variables)}
     lags, d = max((edge.lag for edge in edges), default=0), len(variables)
@@ -87,9 +98,22 @@ def read_structure(path: Path, variables: Sequence[str] | None = None) -> Struct
     Raises `BadInput` as `read_truth` does.
     """
     if variables is None:
-        _, _, edges = _read_edges(path)
+        _, _, edges = _edges_in(_rows(path))
         variables = list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
     return read_truth(path, variables)[0]
+
+
+def read_structures(path: Path, variables: Sequence[str], by: str = "silo") -> dict[str, Structure]:
+    """Read several graphs over `variables` from one file, whose first column, `by`, says which graph an edge is of.
+
+    Raises `BadInput` as `read_truth` does.
+    """
+    (place, header), *rows = _rows(path)
+    if header[0] != by:
+        raise BadInput(f"{place}: the first column is {shown(header[0])}, not {by!r}")
+    names = dict.fromkeys(plain_cell(cells[0]) for _, cells in rows)
+    parts = {name: [(place, cells[1:]) for place, cells in rows if plain_cell(cells[0]) == name] for name in names}
+    return {name: _graph([(place, header[1:]), *part], variables)[0] for name, part in parts.items()}
 
 
 def write_structure(
@@ -128,8 +152,8 @@ def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float6
         yield [names[i], names[j], weight, *([str(lag)] if dynamic else []), *others]
 
 
-def _read_edges(path: Path) -> tuple[list[str], GraphKind, list[_Edge]]:
-    """Return the silos that have weights of their own, the kind of graph, the edges with the line each stands on."""
+def _rows(path: Path) -> list[_Row]:
+    """Return the lines of a file that are not empty, as cells, the header first; each with its place for messages."""
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
@@ -139,6 +163,11 @@ def _read_edges(path: Path) -> tuple[list[str], GraphKind, list[_Edge]]:
         raise BadInput(f"{path}: not a CSV file in UTF-8: {error}") from None
     if not rows:
         raise BadInput(f"{path}: the file is empty")
+    return rows
+
+
+def _edges_in(rows: Sequence[_Row]) -> tuple[list[str], GraphKind, list[_Edge]]:
+    """Return the silos that have weights of their own, the kind of graph, the edges with the line each stands on."""
     header = rows[0][1]
     _check_header(*rows[0])
     edges = []

@@ -17,8 +17,8 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.declared import Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema
 
+from ..job.figures import readable
 from .listing import console
-from .progress import readable
 
 TOLD = 3
 """the choice and two alternatives"""

@@ -182,7 +182,7 @@ def frame(**columns):
 
 
 IN_MEMORY = {
-    "an array": ({"h1": np.eye(3)}, "silo 'h1' is a ndarray: give a DataFrame"),
+    "a row of numbers": ({"h1": np.ones(3)}, r"silo 'h1' is an array of shape \(3,\): give one of rows and columns"),
     "a list": ({"h1": [[1, 2], [3, 4]]}, "silo 'h1' is a list: give a DataFrame"),
     "a number for a name": ({1: frame()}, "'1' cannot name a silo: it is a int, not text"),
     "cells of all kinds": ({"h1": frame(z=[1, "a", [2]])}, "silo 'h1': cannot be read as a table"),
@@ -197,8 +197,8 @@ def test_tables_in_memory(data, said):
 
 
 def test_a_folder_for_results_is_tried_before_anything_is_learned(folder, tmp_path, monkeypatch):
-    from fedbnsl.flows import api
+    from fedbnsl.flows.api import learning
 
-    monkeypatch.setattr(api, "run_inline", lambda *arguments, **options: pytest.fail("it was learned first"))
+    monkeypatch.setattr(learning, "run_inline", lambda *arguments, **options: pytest.fail("it was learned first"))
     with pytest.raises(BadInput, match="no results could be written there"):
         learn(folder, out=tmp_path / ("x" * 300))

@@ -85,7 +85,7 @@ def test_a_recipe_is_the_same_from_the_command_line_and_from_python(asked, monke
     recipe = KINDS[kind](**required)
     assert asked("fedbnsl.flows.make.make", "prepare", kind, "out", *words) == recipe
     made = []
-    monkeypatch.setattr("fedbnsl.flows.api.make", made.append)
+    monkeypatch.setattr("fedbnsl.flows.api.learning.make", made.append)
     prepare_api(kind, **required)
     assert made == [recipe]
 
@@ -109,13 +109,13 @@ def test_a_command_has_an_option_for_every_field_with_its_meaning(name, model, m
 
 def test_the_python_signature_has_the_names_types_and_defaults_of_the_model():
     parameters = inspect.signature(learn_api).parameters
-    own = {"data", "engine", "params"}
+    own = {"data", "by", "about", "engine", "progress", "params"}
     fields = {name: field for name, field in LearnOptions.model_fields.items() if name != "params"}
     assert set(parameters) == set(fields) | own
     assert parameters["params"].kind is inspect.Parameter.VAR_KEYWORD
     for name, field in fields.items():
         assert parameters[name].default == field.default, name
-        wider = str | Path | None if name == "out" else field.annotation
+        wider = {"out": str | Path | None, "algorithm": "str | DataclassInstance"}.get(name, field.annotation)
         assert parameters[name].annotation == wider, name
 
 

@@ -10,7 +10,8 @@ from fedbnsl.algorithms.privacy.ledger import Overspent
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import TARGET, lucas
-from fedbnsl.flows import api, schedule
+from fedbnsl.flows import schedule
+from fedbnsl.flows.api import learning
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.options.repeat import RepeatOptions, RepeatSettings
 
@@ -63,7 +64,7 @@ def options_of(settings):
 
 def test_a_call_from_python_passes_every_option_on(monkeypatch, example):
     passed = []
-    monkeypatch.setattr(api, "_learned", lambda settings, data, engine: passed.append((settings, engine)))
+    monkeypatch.setattr(learning, "_learned", lambda settings, data, engine, *more: passed.append((settings, engine)))
     learn(example, engine="prefect", scale_share=0.3, **ASKED)
     ((settings, engine),) = passed
     assert engine == "prefect"

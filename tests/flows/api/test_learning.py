@@ -68,7 +68,7 @@ def test_through_prefect_and_dask_it_gives_the_same(server, example, tmp_path):
 
 
 def test_what_cannot_be_learned_from_is_bad_input(example):
-    with pytest.raises(BadInput, match="unknown parameter 'speed'"):
+    with pytest.raises(BadInput, match="'speed' is neither an option of learn nor a parameter of auto"):
         learn(example, speed=1)
     with pytest.raises(BadInput, match="engine is 'warp'"):
         learn(example, engine="warp")

@@ -1,0 +1,175 @@
+"""What the files of a finished run hold, as what `learn` returned."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.knowledge import Knowledge
+from fedbnsl.algorithms.core.safe_cells import plain_cell
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.bif import parse_bif
+from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.read_json import network_from_json
+from fedbnsl.data.folder.folder import read_structure, read_structures
+from fedbnsl.tracking.result import Diagnosed, Metric, Parameters, PrivacySpent, RunResult
+
+from .learned import Learned
+from .loaded_confidence import confidence_in
+
+
+def load(path: str | Path) -> Learned:
+    """Return what was learned in the finished run whose files are in the folder `path`, as `learn` returned it.
+
+    All that the files hold is there: structure, model, scores, rounds, settings, findings, ε spent, the silos' own
+    structures. What they do not hold is not: the truth, what the rows were like, and the strengths of edges that
+    neither structure has. Raises `BadInput` for a folder without a finished run, naming what is missing or damaged.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder")
+    if not (folder / "metrics.json").is_file():
+        resume = f": fedbnsl learn --resume {folder}" if (folder / "started.json").is_file() else ""
+        raise BadInput(f"{folder}: no finished run, as it has no metrics.json{resume}")
+    with _reading(folder / "config.json"):
+        return Learned(_result(folder), folder)
+
+
+def _result(folder: Path) -> RunResult:
+    config, metrics = _json(folder / "config.json"), _json(folder / "metrics.json")
+    schema, lags = _schema(config), int(metrics.get("lags") or 0)
+    structure = replace(_padded(read_structure(folder / "structure.csv", schema.variables), lags), kind=config["graph"])
+    return RunResult(
+        **{name: config[name] for name in ("name", "algorithm", "params", "seed", "engine", "dataset", "about")},
+        schema=schema,
+        structure=structure,
+        truth=None,
+        outcome=metrics["outcome"],
+        lost=tuple(config["lost"]),
+        rounds=tuple(_table(folder / "rounds.csv")),
+        metrics=metrics,
+        local_structures=_local(folder, schema, lags),
+        silo_scores={row.pop("silo"): row for row in _table(folder / "silos.csv")},
+        parameters=Parameters(_network(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
+        diagnosed=_diagnosed(config, metrics),
+        basis=tuple(config["basis"]),
+        asked=config["asked"],
+        privacy=_privacy(config["privacy"]),
+        secure=config["secure"],
+        bootstrap=config["bootstrap"],
+        confidence=confidence_in(folder, structure, metrics),
+        notes=tuple(config["notes"]),
+    )
+
+
+def _schema(config: dict[str, Any]) -> Schema:
+    known = config["knowledge"] or {}
+    return Schema(
+        variables=tuple(config["variables"]),
+        rows=config["rows"],
+        kind=config["kind"],
+        levels={name: tuple(labels) for name, labels in config["levels"].items()},
+        aside=config["aside"],
+        complete_rows=config["complete_rows"],
+        knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
+    )
+
+
+def _padded(structure: Structure, lags: int) -> Structure:
+    """Return `structure` with as many lags as the run had: the file says nothing of those without an edge."""
+    if not lags:
+        return structure
+    lagged: NDArray[np.float64] = np.zeros((lags, *structure.weights.shape))
+    if structure.lagged is not None:
+        lagged[: structure.lags] = structure.lagged
+    return replace(structure, lagged=lagged)
+
+
+def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
+    path, d = folder / "silo_structures.csv", len(schema.variables)
+    if not path.is_file():
+        return {}
+    empty = Structure(schema.variables, np.zeros((d, d)))
+    found = read_structures(path, schema.variables)
+    return {silo: _padded(found.get(silo, empty), lags) for silo in schema.silos}
+
+
+def _network(folder: Path) -> Network | None:
+    bif, other = folder / "model.bif", folder / "model.json"
+    if bif.is_file():
+        return parse_bif(bif.read_text(encoding="utf-8"), str(bif))
+    return network_from_json(_json(other), str(other)) if other.is_file() else None
+
+
+def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
+    found = (Finding(**{**one, "silos": tuple(one["silos"])}) for one in config["findings"])
+    return Diagnosed(tuple(found), int(metrics.get("diagnosis_bytes") or 0))
+
+
+def _privacy(said: dict[str, Any] | None) -> PrivacySpent | None:
+    if said is None:
+        return None
+    known = {key: said[key] for key in said if key != "not_covered"}
+    for name in ("run", "ever"):
+        known[name] = {silo: _or_endless(spent) for silo, spent in said[name].items()}
+    released = tuple((what, times, _or_endless(rho)) for what, times, rho in said["releases"])
+    return PrivacySpent(**known | {"releases": released})
+
+
+def _or_endless(spent: float | None) -> float:
+    """Return a number of JSON, which has no infinity: the price of noise that was none."""
+    return math.inf if spent is None else spent
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with _reading(path):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"a {type(content).__name__}")
+        return content
+
+
+def _table(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file of numbers without their empty cells; none where there is no such file."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [{key: cell for key, cell in row.items() if cell != ""} for row in csv.DictReader(file)]
+    return [{key: plain_cell(cell) if key == "silo" else _value(cell) for key, cell in row.items()} for row in rows]
+
+
+def _value(cell: str) -> Metric:
+    """Return the number in a cell, or what else it says."""
+    words: dict[str, Metric] = {"True": True, "False": False}
+    if cell in words:
+        return words[cell]
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise `BadInput` that names `path` for what is not there, or not as a run writes it."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        raise BadInput(f"{path}: not as this version of fedbnsl writes it: {what}") from None

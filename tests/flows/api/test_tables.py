@@ -1,0 +1,63 @@
+"""Tables of a program as silos: whichever form they come in, the same silos; whatever is none is said in one line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.api.tables import tables_of
+
+NORTH = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+SOUTH = pd.DataFrame({"a": [5.0, 6.0], "b": [7.0, 8.5]})
+
+
+def test_one_table_is_divided_by_a_column_and_loses_it():
+    whole = pd.concat([NORTH.assign(ward=7), SOUTH.assign(ward=12)]).iloc[[2, 0, 3, 1]]
+    found = tables_of(whole, by="ward")
+    assert list(found) == ["12", "7"]
+    pd.testing.assert_frame_equal(found["7"].reset_index(drop=True), NORTH)
+    pd.testing.assert_frame_equal(found["12"].reset_index(drop=True), SOUTH)
+
+
+def test_a_list_gets_names_and_arrays_get_columns_that_sort():
+    found = tables_of([np.ones((2, 11)), *[np.zeros((2, 11))] * 9])
+    assert sorted(found) == list(found) == [f"silo-{number:02d}" for number in range(1, 11)]
+    assert list(found["silo-01"].columns) == [f"x{number:02d}" for number in range(1, 12)]
+    assert (found["silo-01"] == 1).all(axis=None)
+
+
+def test_tables_of_other_libraries_are_taken_by_their_own_way_to_pandas():
+    class Foreign:
+        def __init__(self, frame):
+            self.frame = frame
+
+        def to_pandas(self):
+            return self.frame
+
+    assert tables_of({"north": Foreign(NORTH)})["north"] is NORTH
+    assert set(tables_of(Foreign(NORTH.assign(ward=["x", "y"])), by="ward")) == {"x", "y"}
+
+
+WRONG = {
+    "one table": (NORTH, None, "data is one DataFrame: say which column names the silo of each row"),
+    "no such column": (NORTH, "ward", "by is 'ward': there is no such column among a, b"),
+    "an empty cell": (NORTH.assign(ward=["x", None]), "ward", "row 2, column 'ward': a cell is empty"),
+    "by of a dict": ({"north": NORTH}, "a", "by is 'a', a column of one DataFrame: and this is a dict of silos"),
+    "one array": (np.eye(3), None, "data is one array, whose rows do not say whose they are"),
+    "no silo": ([], None, "data is an empty list: give a folder"),
+    "text in a list": (["north.csv"], None, "silo 'silo-1' is a str: give a DataFrame"),
+    "a number": (5, None, "data is a int: give a folder"),
+}
+
+
+@pytest.mark.parametrize(("data", "by", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_no_federated_data_is_said_in_one_line(data, by, said):
+    with pytest.raises(BadInput, match=said) as raised:
+        tables_of(data, by)
+    assert "\n" not in str(raised.value)
+
+
+def test_of_a_private_run_no_row_is_named():
+    with pytest.raises(BadInput) as raised:
+        tables_of(NORTH.assign(ward=["x", None]), "ward", private=True)
+    assert "row 2" not in str(raised.value)
