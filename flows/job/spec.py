@@ -31,7 +31,8 @@ def check_words(options: LearnOptions) -> None:
     """Raise `BadInput` for what is wrong with `options` whatever the data are."""
     if options.algorithm != AUTO:
         registry.build(registry.specify(options.algorithm, options.params, options.epsilon, options.delta))
-        return
+    if options.algorithm != AUTO or not options.params:
+        return  # The names of all parameters are in the code of all algorithms, which takes a second to import.
     known = dict.fromkeys(("preset", *(one for name in registry.ALGORITHMS for one in registry.parameter_names(name))))
     for name in options.params:
         if name not in known:
