@@ -5,6 +5,7 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .options.algorithm_form import with_forms
 from .options.learn import LearnSettings
 from .options.repeat import RepeatSettings
 from .servers.environment import prepare_environment
@@ -47,14 +48,15 @@ def deployed(
 
     from .learn import learn
 
-    return learn.to_deployment(
-        name=repeat.deployment,
-        cron=cron,
-        interval=interval,
-        parameters={"settings": settings.model_dump(mode="json"), "repeat": repeat.model_dump(mode="json")},
-        tags=["fedbnsl", settings.algorithm],
-        entrypoint_type=EntrypointType.MODULE_PATH,
-    )
+    with with_forms():
+        return learn.to_deployment(
+            name=repeat.deployment,
+            cron=cron,
+            interval=interval,
+            parameters={"settings": settings.model_dump(mode="json"), "repeat": repeat.model_dump(mode="json")},
+            tags=["fedbnsl", settings.algorithm],
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
 
 
 def check_schedule(cron: str | None, interval: float | None) -> None:

@@ -29,7 +29,7 @@ def parameters(ctx: Any, incomplete: str) -> Found:
     """
     from fedbnsl.algorithms.registry import ALGORITHMS
 
-    from ..terminal.parameters import parameters as parameters_of
+    from ..options.parameters import parameters as parameters_of
 
     entry = ALGORITHMS.get(ctx.params.get("algorithm") or "")
     if entry is None:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_v
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .algorithm_form import list_settings
 from .model import LARGEST, OnCommandLine, Options, checked, in_utf8
 
 Value = bool | int | float | str
@@ -46,10 +47,11 @@ class LearnOptions(Options):
     params: Annotated[
         dict[str, Value],
         Field(
-            title="Parameters of the algorithm",
-            description="A parameter of the algorithm that is to differ from its default; "
+            title="Settings of the algorithm",
+            description="A setting of the algorithm that is to differ from its default; "
             "`fedbnsl algorithms NAME` explains them.",
             examples=[{"rho1": 1000, "l1": 0.1}],
+            json_schema_extra=list_settings,
         ),
         OnCommandLine(("--param", "-p"), "KEY=VALUE"),
     ] = Field(default_factory=dict)

@@ -10,8 +10,8 @@ from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput, among
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 
+from ..options.parameters import parameters
 from .listing import console
-from .parameters import parameters
 
 
 def described(entry: Entry) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
-from fedbnsl.flows.terminal.parameters import field_meanings, parameters
+from fedbnsl.flows.options.parameters import field_meanings, parameters
 
 from .test_cli import run
 

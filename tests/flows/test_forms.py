@@ -6,7 +6,7 @@ import yaml
 
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.registry import ALGORITHMS
+from fedbnsl.algorithms.registry import ALGORITHMS, parameter_names
 from fedbnsl.flows.make import make
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import checked
@@ -94,3 +94,30 @@ def test_no_field_is_called_like_a_keyword_of_its_form():
     """Prefect takes a property called `required` for the keyword of JSON Schema, and then refuses every deployment."""
     keywords = {"required", "properties", "additionalProperties", "definitions", "type", "enum", "$ref"}
     assert not keywords & set(LearnSettings.model_fields)
+
+
+def test_the_form_of_a_deployment_has_fields_for_the_settings_of_every_algorithm():
+    """Whatever was set by hand before fits it, too; the form of a run that is started here is as small as it was."""
+    from prefect.utilities.callables import parameter_schema
+
+    from fedbnsl.flows.learn import learn
+    from fedbnsl.flows.options.algorithm_form import ELSEWHERE
+    from fedbnsl.flows.schedule import deployed
+
+    deployment = deployed(LearnSettings(data="example"), RepeatSettings(deployment="nightly"))
+    schema = deployment._parameter_openapi_schema.model_dump()
+    params = schema["definitions"]["LearnSettings"]["properties"]["params"]
+    free, *forms = params["anyOf"]
+    assert {form["title"] for form in forms} == set(ALGORITHMS)
+    assert free["type"] == "object"
+    for form in forms:
+        fields = form["properties"]
+        assert set(fields) == {"preset"} & set(fields) | set(parameter_names(form["title"])) - set(ELSEWHERE)
+        assert all("default" not in field and field["description"] for field in fields.values())
+    assert "anyOf" not in parameter_schema(learn).model_dump()["definitions"]["LearnSettings"]["properties"]["params"]
+
+
+def test_no_two_fields_of_a_form_have_one_title():
+    for model in (LearnSettings, RepeatSettings):
+        titles = [field.title for field in model.model_fields.values()]
+        assert len(set(titles)) == len(titles)
