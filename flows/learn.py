@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.flows.engines.alone import alone
-from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
+from fedbnsl.flows.engines.artifacts import RunPage, first_words, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
 from fedbnsl.flows.engines.following import following
 from fedbnsl.flows.engines.listening import listeners
@@ -80,11 +80,13 @@ def learned_from_silos(
     with silos_of(settings, orchestration, resumed) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
         orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
-        finished = learn_from(silos, settings, str(flow_run.id), orchestration, repeat)
+        page = RunPage(orchestration, str(flow_run.id))
+        with page.kept():
+            finished = learn_from(silos, settings, str(flow_run.id), page, repeat)
         if finished.result.outcome != "silo lost":
             silos.finish()
             forget(finished.folder)
-    orchestration.tell(lambda: publish(finished))
+    page.finish(finished)
     if changes := finished.result.changes:
         orchestration.tell(lambda: publish_changes(changes))
     return finished
@@ -94,7 +96,7 @@ def learn_from(
     silos: Silos,
     settings: LearnSettings,
     flow_run_id: str,
-    orchestration: Orchestration,
+    page: RunPage,
     repeat: RepeatSettings | None = None,
 ) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
@@ -104,6 +106,7 @@ def learn_from(
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
     follows = following(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
+    page.say(first_words(job, silos.session.schema))
     pins = silos.begin(job)
     if started is not None:
         check_pins(started.pins, pins)
@@ -116,7 +119,7 @@ def learn_from(
 
     with alone(folder), tracked(job, silos.session.schema, tags, folder, again, opened) as tracker:
         keep = checkpointing(folder, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
+        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), page, *listeners())
         result = run(job, silos.session, hear, resumed)
         result = follows.compared(result) if follows else result
         files = write_outputs(result, folder)

@@ -99,7 +99,26 @@ def test_prefect_knows_the_run_its_tasks_and_its_artifacts(followed):
     each = dict.fromkeys(("aggregate", "dual_update", "check_convergence"), exchanges)
     assert names == {"local_solve": 3 * exchanges, "evaluate": 1, **each}
     assert "local_solve silo-2 round 4" in {task.name for task in tasks}
-    assert {"rounds", "scores", "structure"} <= {artifact.key for artifact in artifacts}
+    assert {"rounds", "scores", "structure", "picture"} <= {artifact.key for artifact in artifacts}
+    picture = next(artifact for artifact in artifacts if artifact.key == "picture")
+    assert picture.data.startswith("data:image/png;base64,")
+
+
+def test_the_log_of_the_run_tells_of_every_round_and_of_what_came_out(followed):
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+    from prefect.client.schemas.sorting import LogSort
+
+    finished, _ = followed
+    with get_client(sync_client=True) as client:
+        only = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[flow_run_of(client, "followed").id]))
+        said = [log.message for log in client.read_logs(log_filter=only, sort=LogSort.TIMESTAMP_ASC)]
+    assert said[0] == "notears-admm on example: 5 variables, 3 silos, 300 rows"
+    assert [line.split(":")[0] for line in said[1 : ROUNDS + 1]] == [f"round {k}" for k in range(1, ROUNDS + 1)]
+    after = "\n".join(said[ROUNDS + 1 :])
+    assert "shd " in after
+    assert f"report: {(finished.folder / 'report.html').absolute()}" in after
+    assert f"MLflow: {finished.tracking_url}" in after
 
 
 def all_task_runs(client, flow_run_filter, expected):
