@@ -5,7 +5,7 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .options.algorithm_form import with_forms
+from .options.algorithm_form import with_form_of
 from .options.learn import LearnSettings
 from .options.repeat import RepeatSettings
 from .servers.environment import prepare_environment
@@ -48,12 +48,14 @@ def deployed(
 
     from .learn import learn
 
-    with with_forms():
+    # Where nothing was set, the page shows the fields of the algorithm, and not an empty object.
+    given = settings.model_dump(mode="json", exclude=None if settings.params else {"params"})
+    with with_form_of(settings.algorithm):
         return learn.to_deployment(
             name=repeat.deployment,
             cron=cron,
             interval=interval,
-            parameters={"settings": settings.model_dump(mode="json"), "repeat": repeat.model_dump(mode="json")},
+            parameters={"settings": given, "repeat": repeat.model_dump(mode="json")},
             tags=["fedbnsl", settings.algorithm],
             entrypoint_type=EntrypointType.MODULE_PATH,
         )

@@ -1,7 +1,7 @@
-"""The settings of every algorithm as a form: in Prefect's pages, one chooses an algorithm's and fills in fields.
+"""The settings of an algorithm as a form: fields to fill in, in Prefect's pages.
 
-The form takes the code of all algorithms, which needs a second to import, so it is made for deployments alone: a run
-that is started here has no use for it.
+The form takes the code of the algorithms, which needs time to import, so it is made for deployments alone: a run that
+is started here has no use for it.
 """
 
 import sys
@@ -12,31 +12,35 @@ from typing import Any
 
 ELSEWHERE = ("epsilon", "delta", "seed")
 """settings that have fields of their own beside those of the algorithm"""
-_wanted: ContextVar[bool] = ContextVar("wanted", default=False)
+FEATURED = ("fed-sparse", "secure-linear", "secure-sum", "fed-pc", "secure-ges", "fdbnl")
+"""those that a form shows which is for any algorithm: the page has them in one line, and no room for all"""
+_shown: ContextVar[tuple[str, ...] | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def with_forms() -> Iterator[None]:
-    """Have the schemas that are made within the block hold the settings of every algorithm."""
-    token = _wanted.set(True)
+def with_form_of(algorithm: str) -> Iterator[None]:
+    """Have the schemas that are made within the block hold the settings of `algorithm`; "auto": of those featured."""
+    from fedbnsl.algorithms.choose import AUTO
+
+    token = _shown.set(FEATURED if algorithm == AUTO else (algorithm,))
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _shown.reset(token)
 
 
 def list_settings(schema: dict[str, Any]) -> None:
-    """Replace the `schema` of any settings by one that lists those of every algorithm, where that is wanted.
+    """Replace the `schema` of any settings by one that lists those of algorithms, where that is wanted.
 
-    It is wanted within `with_forms`, and in Prefect's own commands, such as `prefect deploy`.
+    It is wanted within `with_form_of`, and in Prefect's own commands, such as `prefect deploy`. What no field is for
+    can be given as JSON.
     """
-    if not _wanted.get() and "prefect.cli" not in sys.modules:
-        return
-    from fedbnsl.algorithms.registry import ALGORITHMS
-
-    free = {"title": "as JSON", "type": "object", "additionalProperties": schema.pop("additionalProperties")}
-    schema.pop("type")
-    schema["anyOf"] = [free, *(settings_schema(name) for name in sorted(ALGORITHMS))]
+    names = _shown.get() or (FEATURED if "prefect.cli" in sys.modules else ())
+    if names:
+        free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
+        del schema["additionalProperties"]
+        # The page shows the first that fits: fields before JSON.
+        schema["anyOf"] = [*(settings_schema(name) for name in names), free]
 
 
 def settings_schema(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS, parameter_names
 from fedbnsl.flows.make import make
+from fedbnsl.flows.options.algorithm_form import ELSEWHERE, FEATURED, settings_schema
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import checked
 from fedbnsl.flows.options.prepare import KINDS, recipe
@@ -96,25 +97,28 @@ def test_no_field_is_called_like_a_keyword_of_its_form():
     assert not keywords & set(LearnSettings.model_fields)
 
 
-def test_the_form_of_a_deployment_has_fields_for_the_settings_of_every_algorithm():
+@pytest.mark.parametrize(("algorithm", "shown"), [("fed-pc", ("fed-pc",)), (AUTO, FEATURED)])
+def test_the_form_of_a_deployment_has_fields_for_the_settings_of_its_algorithm(algorithm, shown):
     """Whatever was set by hand before fits it, too; the form of a run that is started here is as small as it was."""
     from prefect.utilities.callables import parameter_schema
 
     from fedbnsl.flows.learn import learn
-    from fedbnsl.flows.options.algorithm_form import ELSEWHERE
     from fedbnsl.flows.schedule import deployed
 
-    deployment = deployed(LearnSettings(data="example"), RepeatSettings(deployment="nightly"))
+    deployment = deployed(LearnSettings(data="example", algorithm=algorithm), RepeatSettings(deployment="nightly"))
     schema = deployment._parameter_openapi_schema.model_dump()
-    params = schema["definitions"]["LearnSettings"]["properties"]["params"]
-    free, *forms = params["anyOf"]
-    assert {form["title"] for form in forms} == set(ALGORITHMS)
+    *forms, free = schema["definitions"]["LearnSettings"]["properties"]["params"]["anyOf"]
+    assert tuple(form["title"] for form in forms) == shown
     assert free["type"] == "object"
-    for form in forms:
-        fields = form["properties"]
-        assert set(fields) == {"preset"} & set(fields) | set(parameter_names(form["title"])) - set(ELSEWHERE)
-        assert all("default" not in field and field["description"] for field in fields.values())
+    assert "params" not in deployment.parameters["settings"]
     assert "anyOf" not in parameter_schema(learn).model_dump()["definitions"]["LearnSettings"]["properties"]["params"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_setting_of_an_algorithm_has_a_field_with_its_meaning(name):
+    fields = settings_schema(name)["properties"]
+    assert set(fields) == {"preset"} & set(fields) | set(parameter_names(name)) - set(ELSEWHERE)
+    assert all("default" not in field and field["description"] for field in fields.values())
 
 
 def test_no_two_fields_of_a_form_have_one_title():
