@@ -79,10 +79,10 @@ def _edges(found: Explored, result: RunResult, strengths: Strengths | None) -> l
             "marks": [edge.at_source, edge.at_target],
             "text": edge.text,
             "category": edge.category,
-            "weight": edge.weight if weighted else None,
-            "true": edge.true_weight if edge.true_weight != 1.0 else None,
-            "strength": strength,
-            "direction": direction,
+            "weight": _short(edge.weight) if weighted else None,
+            "true": _short(edge.true_weight) if edge.true_weight != 1.0 else None,
+            "strength": _short(strength),
+            "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
             "required": was_required(edge, result.knowledge.required) or None,
             "thick": round(thick(edge), 2),
@@ -90,3 +90,8 @@ def _edges(found: Explored, result: RunResult, strengths: Strengths | None) -> l
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
+
+
+def _short(value: float | None) -> float | None:
+    """Return `value` to as many figures as a reader takes in."""
+    return None if value is None else float(f"{value:.6g}")
