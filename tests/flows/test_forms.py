@@ -30,7 +30,7 @@ def test_the_form_of_learn_has_titles_descriptions_and_the_algorithms():
     assert form["data"]["title"] == "Data set"
     repeat = schema["definitions"]["RepeatSettings"]["properties"]
     assert set(repeat) == set(RepeatSettings.model_fields)
-    assert all(field["title"] and field["description"] for field in repeat.values())
+    assert all(field.title and field.description for field in RepeatSettings.model_fields.values())
     assert "repeat" not in schema.get("required", [])
 
 

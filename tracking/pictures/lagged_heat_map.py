@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 FAULTS: tuple[Category, ...] = ("extra", "missing", "reversed", "half-directed")
 COLOURS = "RdBu"
-LEFT, ABOVE, BETWEEN = 0.85, 1.15, 0.3
-"""inches at the left of a matrix and above it for the names, and at its right"""
+LEFT, BELOW, BETWEEN = 0.85, 0.35, 0.3
+"""inches at the left of a matrix for the names and below it for what its columns are, and at its right"""
+HEADING, LETTER, LONGEST = 0.42, 0.06, 12
+"""inches above a matrix for what it is called, and for each letter of the longest name, cut after so many"""
 
 
 def draw_matrices(structure: Structure, truth: Structure | None, title: str = "") -> "Figure":
@@ -43,18 +45,22 @@ def draw_matrices(structure: Structure, truth: Structure | None, title: str = ""
     order = causal_order(names, within)
     side = float(np.clip(0.085 * len(names), 2.4, 6.0))
     rows = 1 if truth is None else 2
-    width, height = (LEFT + side) * (lags + 1) + BETWEEN, (ABOVE + side) * rows + 0.75
+    above = HEADING + LETTER * min(max(map(len, names)), LONGEST)
+    marked = [*within, *lagged] if dynamic else []
+    header = 0.1 + 0.3 * bool(title) + 0.3 * any(edge.category in FAULTS for edge in marked)
+    width, height = (LEFT + side) * (lags + 1) + BETWEEN, (above + side + BELOW) * rows + header
     figure = Figure(figsize=(width, height))
     for row, shown in enumerate(one for one in (structure, truth) if one is not None):
         for k, matrix in enumerate(_matrices(shown, lags)):
-            box = (LEFT + k * (LEFT + side), height - 0.65 - (row + 1) * (ABOVE + side) + 0.1, side, side)
+            bottom = height - header - (row + 1) * (above + side + BELOW) + BELOW
+            box = (LEFT + k * (LEFT + side), bottom, side, side)
             axes = figure.add_axes((box[0] / width, box[1] / height, side / width, side / height))
             _draw(axes, matrix[np.ix_(order, order)], names, order, 72 * side / len(names))
             axes.set_title(_called(shown, k, learned=row == 0), fontsize=9, color=INK, pad=4)
             if row == 0 and dynamic:
                 edges = within if k == 0 else [edge for edge in lagged if edge.lag == k]
                 _mark(axes, edges, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
-    _write_header(figure, title, [*within, *lagged] if dynamic else [])
+    _write_header(figure, title, marked)
     return figure
 
 

@@ -5,6 +5,7 @@ ours. Variables lie where the layered drawing has them, and edges take the same 
 nothing of it shows, and the picture beside it shows everything.
 """
 
+import math
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -79,14 +80,19 @@ def _edges(found: Explored, result: RunResult, strengths: Strengths | None) -> l
             "marks": [edge.at_source, edge.at_target],
             "text": edge.text,
             "category": edge.category,
-            "weight": edge.weight if weighted else None,
-            "true": edge.true_weight if edge.true_weight != 1.0 else None,
-            "strength": strength,
-            "direction": direction,
+            "weight": _short(edge.weight) if weighted else None,
+            "true": _short(edge.true_weight) if edge.true_weight != 1.0 else None,
+            "strength": _short(strength),
+            "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
             "required": was_required(edge, result.knowledge.required) or None,
-            "thick": round(thick(edge), 2),
+            "thick": _short(thick(edge)) or 1.0,
             "by": found.ways.get(edge) or None,
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges
+
+
+def _short(value: float | None) -> float | None:
+    """Return `value` to as many figures as a reader takes in, None for what is no number, as JSON has none of these."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

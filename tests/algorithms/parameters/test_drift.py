@@ -43,6 +43,14 @@ def test_nothing_has_drifted_where_nothing_has_changed():
     assert drift_of(BEFORE, BEFORE).total == pytest.approx(0.0, abs=1e-12)
 
 
+def test_the_order_of_the_variables_makes_no_difference():
+    backwards = np.ix_([2, 1, 0], [2, 1, 0])
+    after = gaussian(
+        OTHERS[0].structure.weights[backwards], OTHERS[0].intercepts[::-1], OTHERS[0].variances[::-1], "cba"
+    )
+    assert drift_of(BEFORE, after).by_variable == pytest.approx(drift_of(BEFORE, OTHERS[0]).by_variable)
+
+
 def test_only_the_variable_whose_regression_changed_has_drifted():
     after = gaussian([[0, 1, 0.5], [0, 0, -2], [0, 0, 0]], [0, 1, 5], [1, 2, 0.5])
     found = drift_of(BEFORE, after).by_variable

@@ -93,6 +93,12 @@ def test_no_name_can_end_the_script_that_it_stands_in(chain):
     assert json.loads(data)["nodes"][0]["name"] == "</script><b>"
 
 
+def test_weights_that_are_no_numbers_do_not_take_the_report_away(chain):
+    wild = with_structure(chain, [[0, np.inf, np.nan], [0, 0, 1.5], [0, 0, 0]])
+    assert [edge.get("weight") for edge in data_of(wild)["edges"]] == [None, None, 1.5]
+    assert 'id="structure"' in report_html(wild)
+
+
 def test_without_an_edge_there_is_nothing_to_explore(chain):
     html = report_html(with_structure(chain, np.zeros((3, 3))))
     assert "<script" not in html

@@ -15,6 +15,7 @@
       layout: { name: "preset" },
       minZoom: 0.02,
       maxZoom: 6,
+      textureOnViewport: data.edges.length > 400,
       style: styles(),
     });
     const nodes = cy.nodes(), edges = cy.edges();

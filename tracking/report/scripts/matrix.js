@@ -14,7 +14,7 @@
     const high = () => view.clientHeight, wide = () => view.clientWidth;
 
     function fit() {
-      cell = Math.max(0.5, Math.min((wide() - SIDE - 8) / d, (high() - SIDE - 8) / d, 40));
+      cell = Math.max(0.5, Math.min((wide() - SIDE - 8) / d, (high() - SIDE - 8) / d, 80));
       left = top = 0;
       draw();
     }
@@ -89,8 +89,8 @@
         pen.arc(x + cell / 2, y + cell / 2, Math.max(0.6, cell / 5), 0, 7);
         pen.fill();
       }
-      if (one.edge.weight !== undefined && cell >= 30) {
-        pen.fillStyle = one.edge.category === "extra" ? INK : "#fff";
+      if (one.edge.weight !== undefined && cell >= 30 && ["learned", "right"].includes(one.edge.category)) {
+        pen.fillStyle = "#fff";
         pen.font = "9px system-ui, sans-serif";
         pen.textAlign = "center";
         pen.fillText(Number(one.edge.weight.toPrecision(2)), x + cell / 2, y + cell / 2 + 3);
@@ -169,7 +169,7 @@
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       const { px, py } = at(event), before = cell;
-      cell = Math.max(0.5, Math.min(60, cell * Math.exp(-0.0015 * event.deltaY)));
+      cell = Math.max(0.5, Math.min(120, cell * Math.exp(-0.0015 * event.deltaY)));
       left = (px - SIDE) - (px - SIDE - left) * cell / before;
       top = (py - SIDE) - (py - SIDE - top) * cell / before;
       keep();
