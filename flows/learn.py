@@ -23,6 +23,7 @@ from fedbnsl.flows.engines.resuming import (
     standing_of,
     write_started,
 )
+from fedbnsl.flows.engines.run_log import FlowRunLog
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
@@ -59,19 +60,32 @@ def learn(settings: LearnSettings) -> Finished:
 def learned(settings: LearnSettings) -> Finished:
     """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
     orchestration = Orchestration(abandon_services)
-    resumed = standing_of(Path(str(settings.out))) if settings.resume else None
-    with silos_of(settings, orchestration, resumed) as silos, threadpool_limits(1):
-        tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
-        orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
-        finished = learn_from(silos, settings, str(flow_run.id), orchestration)
-        if finished.result.outcome != "silo lost":
-            silos.finish()
-            forget(finished.folder)
+    log = FlowRunLog(orchestration, str(flow_run.id))
+    try:
+        finished = _learned(settings, orchestration, log)
+    except Exception as error:
+        log.fail(error)
+        raise
+    log.finish(finished)
     orchestration.tell(lambda: publish(finished))
     return finished
 
 
-def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration) -> Finished:
+def _learned(settings: LearnSettings, orchestration: Orchestration, log: FlowRunLog) -> Finished:
+    resumed = standing_of(Path(str(settings.out))) if settings.resume else None
+    with silos_of(settings, orchestration, resumed) as silos, threadpool_limits(1):
+        tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
+        orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
+        finished = learn_from(silos, settings, str(flow_run.id), orchestration, log)
+        if finished.result.outcome != "silo lost":
+            silos.finish()
+            forget(finished.folder)
+    return finished
+
+
+def learn_from(
+    silos: Silos, settings: LearnSettings, flow_run_id: str, orchestration: Orchestration, log: FlowRunLog
+) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
     folder = Path(str(settings.out))
     started = read_started(folder) if settings.resume else None
@@ -88,7 +102,13 @@ def learn_from(silos: Silos, settings: LearnSettings, flow_run_id: str, orchestr
         begun = started.settings if started else settings
         write_started(folder, Started(begun, job.run_id, opening.uri, opening.run_id, pins))
         keep = checkpointing(folder, opening.run_id, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), ProgressArtifact(orchestration), *listeners())
+        hear: tuple[Listener, ...] = (
+            keep,
+            logging_rounds(tracker),
+            log,
+            ProgressArtifact(orchestration),
+            *listeners(),
+        )
         result = run(job, silos.session, hear, resumed)
         files = write_outputs(result, folder)
         tracker.finish(result)

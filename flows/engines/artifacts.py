@@ -1,10 +1,13 @@
-"""What the Prefect UI shows of a run besides its tasks: progress, the scores as a table, a link to MLflow."""
+"""What the Prefect UI shows of a run besides its tasks: progress, the picture, tables of scores and edges, a link."""
 
+import base64
 import time
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from prefect.artifacts import (
+    create_image_artifact,
     create_link_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -22,6 +25,8 @@ from fedbnsl.tasks.rounds import Orchestration
 
 EVERY = 2.0
 """seconds between two updates of the progress: each is a request to the server"""
+LARGEST_PICTURE = 1_000_000
+"""bytes of a picture that Prefect's database is given"""
 
 
 class ProgressArtifact:
@@ -49,8 +54,12 @@ class ProgressArtifact:
 
 
 def publish(finished: Finished) -> None:
-    """Create the table of scores, the table of edges and the link to the MLflow run."""
+    """Create the picture, the table of scores, the table of edges and the link to the MLflow run."""
     result = finished.result
+    picture = finished.files.get("structure.png")
+    if picture is not None and picture.stat().st_size <= LARGEST_PICTURE:
+        title = f"What {result.algorithm} learned from {result.dataset}"
+        create_image_artifact(image_url=data_uri(picture), key="picture", description=title)
     scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
     create_table_artifact(table=scores, key="scores", description=f"{result.algorithm} on {result.dataset}")
     edges = [
@@ -61,6 +70,11 @@ def publish(finished: Finished) -> None:
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     if finished.tracking_url:
         create_link_artifact(link=finished.tracking_url, link_text="MLflow run", key="mlflow")
+
+
+def data_uri(picture: Path) -> str:
+    """Return the PNG file `picture` as an address that holds it: pages show it wherever its folder is."""
+    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
 def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
