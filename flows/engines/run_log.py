@@ -15,6 +15,7 @@ from prefect.client.orchestration import get_client
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.job.run import Progress
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tracking.mlflow.views import comparison_of
 
 Line = dict[str, Any]
 """a line as Prefect's API takes it"""
@@ -89,7 +90,9 @@ def closing_lines(finished: Finished) -> list[str]:
     ]
     if "report.html" in finished.files:
         lines.append(f"report: {finished.files['report.html'].absolute()}")
-    return [*lines, f"MLflow: {finished.tracking_url}"] if finished.tracking_url else lines
+    if finished.tracking_url:
+        lines += [f"MLflow: {finished.tracking_url}", f"all runs compared: {comparison_of(finished.tracking_url)}"]
+    return lines
 
 
 def _deliver(lines: list[Line]) -> None:

@@ -12,16 +12,16 @@ SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
 SAVED = 1_767_225_600_000
 """when the views are said to have been saved, in milliseconds: always the same, so that they are written once"""
 SHOWN = (
-    *("attributes.`Dataset`", "metrics.`shd`", "metrics.`f1`", "metrics.`edges`", "metrics.`seconds`"),
+    *("metrics.`shd`", "metrics.`f1`", "metrics.`edges`", "metrics.`seconds`"),
     *("metrics.`megabytes`", "metrics.`rounds`", "metrics.`epsilon`"),
-    *("params.`algorithm`", "params.`family`", "params.`seed`", "attributes.`Source`"),
+    *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
 )
 """the columns of the run table"""
 
 
 def saved_views() -> dict[str, str]:
     """Return the tags of the experiment that are the saved views."""
-    table: dict[str, Any] = {"selectedColumns": SHOWN, "columnWidths": {"attributes.`Run Name`": 260}}
+    table: dict[str, Any] = {"selectedColumns": SHOWN}
     return {
         f"{SHARED}{SCORES}": _saved("Scores", table),
         f"{SHARED}{COMPARISON}": _saved("Comparison", table | _charts()),
@@ -36,6 +36,12 @@ def table_link(base: str, experiment: str) -> str:
 def comparison_link(base: str, experiment: str) -> str:
     """Return the link to the charts that compare the runs, on the server at `base`."""
     return f"{_runs(base, experiment)}&compareRunsMode=CHART&viewStateShareKey={COMPARISON}"
+
+
+def comparison_of(run_link: str) -> str:
+    """Return the link to the charts that compare the run behind `run_link` with the others of its experiment."""
+    base, _, rest = run_link.partition("/#/experiments/")
+    return comparison_link(base, rest.partition("/")[0])
 
 
 def _runs(base: str, experiment: str) -> str:
@@ -57,7 +63,14 @@ def _charts() -> dict[str, Any]:
         _chart("IMAGE", "The structure by round: rows cause columns", imageKeys=["adjacency"]),
     )
     numbered = [chart | {"uuid": f"fedbnsl-{number}"} for number, chart in enumerate(charts)]
-    section = {"uuid": "fedbnsl", "name": "Comparison", "display": True, "isReordered": True}
+    section = {
+        "uuid": "fedbnsl",
+        "name": "Comparison",
+        "display": True,
+        "isReordered": True,
+        "columns": 2,
+        "cardHeight": 380,
+    }
     return {
         "compareRunCharts": numbered,
         "compareRunSections": [section],

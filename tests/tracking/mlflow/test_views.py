@@ -3,7 +3,15 @@
 import json
 
 from fedbnsl.tracking.mlflow import store as mlflow_store
-from fedbnsl.tracking.mlflow.views import COMPARISON, SCORES, SHARED, comparison_link, saved_views, table_link
+from fedbnsl.tracking.mlflow.views import (
+    COMPARISON,
+    SCORES,
+    SHARED,
+    comparison_link,
+    comparison_of,
+    saved_views,
+    table_link,
+)
 
 
 class Client:
@@ -46,4 +54,6 @@ def test_a_view_is_written_as_mlflow_reads_it():
 def test_links_open_the_pages_for_models():
     for link in (table_link("http://tracker:5000/", "1"), comparison_link("http://tracker:5000", "1")):
         assert link.startswith("http://tracker:5000/#/experiments/1/runs?workflowType=machine_learning&")
+    run = "http://127.0.0.1:5000/#/experiments/12/runs/ab"
+    assert comparison_of(run) == comparison_link("http://127.0.0.1:5000", "12")
     assert comparison_link("", "1").endswith(f"&compareRunsMode=CHART&viewStateShareKey={COMPARISON}")
