@@ -9,12 +9,12 @@ from prefect.runtime import flow_run
 from threadpoolctl import threadpool_limits
 
 from fedbnsl.flows.engines.alone import alone
-from fedbnsl.flows.engines.artifacts import RunPage, first_words, tag_flow_run
+from fedbnsl.flows.engines.artifacts import ProgressArtifact, publish, tag_flow_run
 from fedbnsl.flows.engines.dask import Silos, job_of, silos_of
-from fedbnsl.flows.engines.following import following
+from fedbnsl.flows.engines.following import Unchanged, following
 from fedbnsl.flows.engines.listening import listeners
 from fedbnsl.flows.engines.outcome import kept
-from fedbnsl.flows.engines.pins import Interrupted, check_pins
+from fedbnsl.flows.engines.pins import check_pins
 from fedbnsl.flows.engines.repeating import publish_changes, repeated
 from fedbnsl.flows.engines.resuming import (
     Started,
@@ -25,6 +25,7 @@ from fedbnsl.flows.engines.resuming import (
     standing_of,
     write_started,
 )
+from fedbnsl.flows.engines.run_log import FlowRunLog
 from fedbnsl.flows.engines.tracked import logging_rounds, tracked
 from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
@@ -64,31 +65,41 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
 
 
 def learned(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Finished:
-    """Learn as `settings` say, from the start or from where an interrupted run stopped.
+    """Learn as `settings` say, from the start or from where an interrupted run stopped, and tell Prefect of it.
 
     Raises `Unchanged` if the run is to `repeat` another on the same rows, and that is to be skipped.
     """
-    resumed = standing_of(Path(str(settings.out))) if settings.resume else None
     with recorded(UUID(str(flow_run.id))) as record, threadpool_limits(1):
-        return learned_from_silos(settings, Orchestration(record, abandon_services), resumed, repeat)
+        orchestration = Orchestration(record, abandon_services)
+        log = FlowRunLog(orchestration, str(flow_run.id))
+        try:
+            finished = learned_from_silos(settings, orchestration, log, repeat)
+        except Unchanged as same:
+            log.say(f"skipped: {same}", now=True)
+            raise
+        except Exception as error:
+            log.fail(error)
+            raise
+        log.finish(finished)
+        orchestration.tell(lambda: publish(finished))
+        if changes := finished.result.changes:
+            orchestration.tell(lambda: publish_changes(changes))
+        return finished
 
 
 def learned_from_silos(
-    settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None, repeat: RepeatSettings | None
+    settings: LearnSettings, orchestration: Orchestration, log: FlowRunLog, repeat: RepeatSettings | None
 ) -> Finished:
-    """Reach the silos that `settings` name, learn from them, and tell Prefect what came out."""
+    """Reach the silos that `settings` name and learn from them; what only an interrupted run needs goes in the end."""
+    resumed = standing_of(Path(str(settings.out))) if settings.resume else None
     with silos_of(settings, orchestration, resumed) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
         orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
-        page = RunPage(orchestration, str(flow_run.id))
-        with page.kept():
-            finished = learn_from(silos, settings, str(flow_run.id), page, repeat)
+        hear: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *listeners())
+        finished = learn_from(silos, settings, str(flow_run.id), hear, repeat)
         if finished.result.outcome != "silo lost":
             silos.finish()
             forget(finished.folder)
-    page.finish(finished)
-    if changes := finished.result.changes:
-        orchestration.tell(lambda: publish_changes(changes))
     return finished
 
 
@@ -96,7 +107,7 @@ def learn_from(
     silos: Silos,
     settings: LearnSettings,
     flow_run_id: str,
-    page: RunPage,
+    listening: tuple[Listener, ...],
     repeat: RepeatSettings | None = None,
 ) -> Finished:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write what comes out."""
@@ -106,7 +117,6 @@ def learn_from(
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
     follows = following(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
-    page.say(first_words(job, silos.session.schema))
     pins = silos.begin(job)
     if started is not None:
         check_pins(started.pins, pins)
@@ -119,7 +129,7 @@ def learn_from(
 
     with alone(folder), tracked(job, silos.session.schema, tags, folder, again, opened) as tracker:
         keep = checkpointing(folder, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), page, *listeners())
+        hear: tuple[Listener, ...] = (keep, logging_rounds(tracker), *listening)
         result = run(job, silos.session, hear, resumed)
         result = follows.compared(result) if follows else result
         files = write_outputs(result, folder)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from fedbnsl.algorithms.core.schema import Schema
@@ -14,6 +13,7 @@ from fedbnsl.tracking.mlflow.telling import Opening
 from ..job.job import Job
 from ..job.privacy import about_told
 from ..job.run import Listener, Resumed
+from .described import name_told, params_told
 from .resuming import Started
 
 
@@ -31,11 +31,17 @@ def tracked(
     `opened` is called by another thread with the opening that names the MLflow run once there is one. Raises `BadInput`
     for a tracking URI that no store can have.
     """
-    labels = {"algorithm": job.spec.name, "dataset": job.dataset, "engine": job.engine, "run": job.run_id}
+    labels = {
+        "algorithm": job.spec.name,
+        "dataset": job.dataset,
+        "engine": job.engine,
+        "run": job.run_id,
+        "folder": folder.name,
+    }
     started, resumed = again or (None, None)
     opening = Opening(
-        job.name,
-        {**asdict(job.spec.settings), "seed": job.seed},
+        name_told(job),
+        params_told(job),
         labels | tags,
         TrackedData(job.dataset, about_told(job), schema),
         started.tracking_uri if started else tracking_uri(),

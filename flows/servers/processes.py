@@ -21,6 +21,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.new_database import begin_from_template
 
 from .farewell import abandon_services, stop_services
+from .views import view_lines
 
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
@@ -156,6 +157,8 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
         with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
             print(f"Prefect: {prefect_api.removesuffix('/api')}", flush=True)
             print(f"MLflow:  {mlflow}", flush=True)
+            for line in view_lines(mlflow):
+                print(line, flush=True)
             print(f"to have runs use this server: export PREFECT_API_URL={prefect_api}", flush=True)
             print("Ctrl-C stops both", flush=True)
             while True:

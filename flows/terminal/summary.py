@@ -1,5 +1,6 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
+from fedbnsl.tracking.mlflow.views import comparison_of
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
 from fedbnsl.tracking.report.knowledge import knowledge_line
 from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
@@ -82,6 +83,7 @@ def show_result(finished: Finished) -> None:
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+        out.print(f"all runs compared: {comparison_of(finished.tracking_url)}", soft_wrap=True)
 
 
 def finding_lines(result: RunResult) -> list[str]:

@@ -13,20 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..outputs import AVERAGED, CHANGES, FURTHER, MODELS, OUTPUTS
 from .dataset_input import dataset_input
 from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
+from .source import source_tags
 from .store import experiment_id, open_client, run_url
 from .telling import Ending, Opening
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-IMAGE_EVERY = 10
-"""rounds from one picture of the adjacency matrix to the next: one costs 20 ms of CPU, all else of a round 12 ms"""
+PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
+"""the rounds with a picture besides the last: structures change most at first, and one costs 20 ms of CPU"""
 
 
 @dataclass
@@ -37,7 +39,6 @@ class RunLog:
     uri: str
     experiment_id: str
     run_id: str
-    image_every: int = IMAGE_EVERY
     pictured: int = field(default=0, init=False)
     """the last round whose adjacency matrix was logged as a picture"""
 
@@ -53,9 +54,9 @@ class RunLog:
         """
         number = int(row["round"])
         if not again:
-            self.figures(row)
+            self.figures({"edges": float(edge_count(structure)), **row})
         self.client.log_text(self.run_id, structure_json(structure, number), f"rounds/structure-{number:04d}.json")
-        if number == 1 or number % self.image_every == 0:
+        if number in PICTURED:
             self._picture(structure, number)
 
     def finish(self, ending: Ending, folder: Path) -> str | None:
@@ -67,6 +68,8 @@ class RunLog:
         if number > self.pictured:
             self._picture(ending.structure, number)
         figures = {name: value for name, value in ending.metrics.items() if isinstance(value, int | float)}
+        if {"bytes_up", "bytes_down"} <= figures.keys():
+            figures["megabytes"] = (figures["bytes_up"] + figures["bytes_down"]) / 1e6
         self._log_metrics(figures, number)
         self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
         for name in (*OUTPUTS, AVERAGED, CHANGES, *FURTHER, *MODELS):
@@ -129,7 +132,7 @@ class RunLog:
         return f"models:/{model.model_id}"
 
 
-def open_run(opening: Opening, image_every: int = IMAGE_EVERY) -> RunLog:
+def open_run(opening: Opening) -> RunLog:
     """Start a run in the experiment "fedbnsl" of the store at `opening.uri`.
 
     The parameters are logged as they are, those that are None left out, with the numbers of variables, silos and rows.
@@ -139,7 +142,7 @@ def open_run(opening: Opening, image_every: int = IMAGE_EVERY) -> RunLog:
 
     client = open_client(opening.uri)
     experiment = experiment_id(client, opening.uri)
-    labels = {_key(key): str(value)[:5000] for key, value in opening.tags.items()}
+    labels = {_key(key): str(value)[:5000] for key, value in (source_tags() | opening.tags).items()}
     run = client.create_run(experiment, run_name=opening.name, tags=labels)
     schema = opening.data.schema
     sizes = {"variables": len(schema.variables), "silos": len(schema.rows), "rows": sum(schema.rows.values())}
@@ -147,10 +150,10 @@ def open_run(opening: Opening, image_every: int = IMAGE_EVERY) -> RunLog:
     for start in range(0, len(known), 100):
         client.log_batch(run.info.run_id, params=known[start : start + 100])
     client.log_inputs(run.info.run_id, datasets=[dataset_input(opening.data)])
-    return RunLog(client, opening.uri, experiment, run.info.run_id, image_every)
+    return RunLog(client, opening.uri, experiment, run.info.run_id)
 
 
-def reopen_run(run_id: str, uri: str, image_every: int = IMAGE_EVERY) -> RunLog | None:
+def reopen_run(run_id: str, uri: str) -> RunLog | None:
     """Go on with a run that was interrupted; None if the store at `uri` has no such run, or has it deleted.
 
     Raises `BadInput` if the store cannot be opened.
@@ -167,7 +170,7 @@ def reopen_run(run_id: str, uri: str, image_every: int = IMAGE_EVERY) -> RunLog 
     if run.info.lifecycle_stage == "deleted":
         return None
     client.update_run(run_id, status="RUNNING")
-    return RunLog(client, uri, run.info.experiment_id, run_id, image_every)
+    return RunLog(client, uri, run.info.experiment_id, run_id)
 
 
 def _key(name: str) -> str:

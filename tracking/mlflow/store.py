@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 from fedbnsl.algorithms.errors import BadInput
 
 from ..new_database import begin_from_template
+from .views import saved_views
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 EXPERIMENT = "fedbnsl"
 KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""has MLflow show the pages made for models, not those for language models"""
+"""says what the experiment is; which pages MLflow 3.17 shows of it, the link says (`views.py`)"""
 TRIES = 2
 """how often a database is tried to be opened, each time for the five seconds that SQLite waits for a lock"""
 PATIENCE = 4.0
@@ -70,20 +71,24 @@ def open_client(uri: str) -> "MlflowClient":
 def experiment_id(client: "MlflowClient", uri: str) -> str:
     """Return the id of our experiment, which is made if it is not there, also when two processes make it at once.
 
-    The artifacts of an SQLite database lie beside it, in `mlartifacts`; those of a server where the server says.
+    It has our saved views. The artifacts of an SQLite database lie beside it, in `mlartifacts`; those of a server where
+    the server says.
     """
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(EXPERIMENT)
+    found, views = client.get_experiment_by_name(EXPERIMENT), saved_views()
     if found is None:
         try:
-            return str(client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=KIND))
+            return str(client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=KIND | views))
         except MlflowException:
             found = client.get_experiment_by_name(EXPERIMENT)
             if found is None:
                 raise
     if found.lifecycle_stage == "deleted":
         client.restore_experiment(found.experiment_id)
+    for tag, view in views.items():
+        if found.tags.get(tag) != view:
+            client.set_experiment_tag(found.experiment_id, tag, view)
     return str(found.experiment_id)
 
 

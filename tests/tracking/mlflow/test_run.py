@@ -23,10 +23,10 @@ from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.result import NO_PARAMETERS
 
 
-def start(result, uri, **options):
+def start(result, uri):
     data = TrackedData(result.dataset, result.about, result.schema)
     params, tags = {**result.params, "seed": result.seed}, {"algorithm": result.algorithm}
-    return open_run(Opening(result.name, params, tags, data, uri), **options)
+    return open_run(Opening(result.name, params, tags, data, uri))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,10 @@ def test_metrics_of_each_round_and_of_the_run(logged, chain):
     assert [m.value for m in log.client.get_metric_history(log.run_id, "round/bytes_up")] == [100, 200]
     metrics = log.client.get_run(log.run_id).data.metrics
     assert (metrics["bytes_up"], metrics["shd"], metrics["converged"], metrics["edges"]) == (300, 0, 1, 2)
+    assert metrics["megabytes"] == pytest.approx(0.0004)
     assert "epsilon" not in metrics
+    # What an algorithm measures by itself stays; edges are counted for those that do not measure them.
+    assert [m.value for m in log.client.get_metric_history(log.run_id, "round/edges")] == [2, 1]
 
 
 def test_structures_pictures_and_files(logged, chain, store):
@@ -104,12 +107,12 @@ def test_the_model_loads_and_predicts(logged, chain, uri):
 
 
 def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
-    log = start(chain, uri, image_every=3)
+    log = start(chain, uri)
     rows = [{"round": k, "h": float("nan")} for k in range(1, 8)]
     for row in rows:
         log.round(row, cyclic.structure)
     assert log.finish(ending_of(replace(cyclic, rounds=tuple(rows))), tmp_path) is None
-    assert {name.split("+")[2] for name in artifacts(log, "images")} == {"1", "3", "6", "7"}
+    assert {name.split("+")[2] for name in artifacts(log, "images")} == {"1", "2", "3", "5", "7"}
     tags = log.client.get_run(log.run_id).data.tags
     assert tags["model"] == "none: a cycle is left: a → b → c → a"
     assert tags["outcome"] == "out of rounds"
@@ -136,7 +139,7 @@ def test_names_that_mlflow_refuses_are_changed(chain, uri):
     log.fail("enough")
     run = log.client.get_run(log.run_id)
     assert run.data.params["weird__name"] == "1"
-    assert run.data.metrics == {"round/mse/silo ä_b": 2.0}
+    assert run.data.metrics == {"round/mse/silo ä_b": 2.0, "round/edges": 2.0}
 
 
 def test_without_checksums_the_digest_is_of_the_sizes(chain):

@@ -1,0 +1,26 @@
+import subprocess
+
+from fedbnsl.tracking.mlflow.source import HERE, checked_out, source_tags
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    done = subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_is_that_of_our_own_checkout_only(tmp_path):
+    assert checked_out(tmp_path) is None
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    ours, installed = tmp_path / "tracking" / "mlflow", tmp_path / ".venv" / "fedbnsl" / "tracking" / "mlflow"
+    for folder in (ours, installed):
+        folder.mkdir(parents=True)
+    assert checked_out(ours) == git(tmp_path, "rev-parse", "HEAD")
+    assert checked_out(installed) is None
+
+
+def test_the_source_of_a_run_is_named():
+    tags = source_tags()
+    assert (tags["mlflow.source.name"], tags["mlflow.source.type"]) == ("fedbnsl", "LOCAL")
+    assert tags.get("mlflow.source.git.commit") == checked_out(HERE)

@@ -1,0 +1,59 @@
+"""The views that MLflow's pages find in the experiment, and the links that open them."""
+
+import json
+
+from fedbnsl.tracking.mlflow import store as mlflow_store
+from fedbnsl.tracking.mlflow.views import (
+    COMPARISON,
+    SCORES,
+    SHARED,
+    comparison_link,
+    comparison_of,
+    saved_views,
+    table_link,
+)
+
+
+class Client:
+    """An MLflow client with one experiment, made before there were views."""
+
+    def __init__(self):
+        self.tags, self.written = {}, []
+        self.experiment_id, self.lifecycle_stage = "7", "active"
+
+    def get_experiment_by_name(self, name):
+        return self
+
+    def set_experiment_tag(self, experiment, tag, value):
+        assert experiment == "7"
+        self.tags[tag] = value
+        self.written.append(tag)
+
+
+def test_an_older_experiment_is_given_the_views_once():
+    client = Client()
+    for _ in range(2):
+        assert mlflow_store.experiment_id(client, "sqlite:///x.db") == "7"
+    assert sorted(client.written) == [f"{SHARED}{COMPARISON}", f"{SHARED}{SCORES}"]
+
+
+def test_a_view_is_written_as_mlflow_reads_it():
+    for tag, text in saved_views().items():
+        assert len(text) <= 5000
+        view = json.loads(text)
+        assert tag.startswith(SHARED)
+        assert type(view["createdAt"]) is int
+        assert "metrics.`shd`" in json.loads(view["state"])["selectedColumns"]
+    state = json.loads(json.loads(saved_views()[f"{SHARED}{COMPARISON}"])["state"])
+    (section,) = state["compareRunSections"]
+    assert {chart["metricSectionId"] for chart in state["compareRunCharts"]} == {section["uuid"]}
+    assert len({chart["uuid"] for chart in state["compareRunCharts"]}) == len(state["compareRunCharts"])
+    assert state["compareRunCharts"][0]["selectedMetrics"] == ["shd", "megabytes", "seconds"]
+
+
+def test_links_open_the_pages_for_models():
+    for link in (table_link("http://tracker:5000/", "1"), comparison_link("http://tracker:5000", "1")):
+        assert link.startswith("http://tracker:5000/#/experiments/1/runs?workflowType=machine_learning&")
+    run = "http://127.0.0.1:5000/#/experiments/12/runs/ab"
+    assert comparison_of(run) == comparison_link("http://127.0.0.1:5000", "12")
+    assert comparison_link("", "1").endswith(f"&compareRunsMode=CHART&viewStateShareKey={COMPARISON}")
