@@ -54,7 +54,7 @@ class RepeatOptions(Options):
         tuple[str, ...],
         Field(
             title="Hook: when",
-            description=f"When to send the message, commas between: {', '.join(EVENTS)}.",
+            description=f"When to send it, commas between: {', '.join(EVENTS)}; default: drift,failure.",
             json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
         ),
         Listed,
