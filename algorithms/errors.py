@@ -1,5 +1,8 @@
 """What a user can get wrong, and how it is said."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class BadInput(ValueError):  # noqa: N818 - the word users see
     """Something the user gave is wrong: one clear line naming file, column, row and value; the program exits with 2."""
@@ -24,6 +27,14 @@ SHOWN = 40
 def shown(value: str) -> str:
     """Return `value` quoted for a message, on one line and not too long."""
     return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
+
+
+def among(given: str, known: Iterable[str]) -> str:
+    """Return what there is in place of a name that there is not, for a message: the nearest first, then all."""
+    names = list(known)
+    near = get_close_matches(given, names, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}there are {', '.join(names) or 'none'}"
 
 
 def require(holds: bool, name: str, value: float, range_: str) -> None:

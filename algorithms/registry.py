@@ -16,7 +16,7 @@ from .diagnosis import exchange, missingness
 from .diagnosis import tables as diagnosis_tables
 from .dp_fed_sparse import algorithm as dp_fed_sparse
 from .dynamic import dynotears, fdbnl, lag_order, pfdbnl, var
-from .errors import BadInput
+from .errors import BadInput, among
 from .graphs.structure import Structure
 from .mlp import admm as mlp_admm
 from .mlp import pooled as mlp_pooled
@@ -524,7 +524,7 @@ def entry(name: str) -> Entry:
     if name in STEPS:
         return STEPS[name]
     if name not in ALGORITHMS:
-        raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
+        raise BadInput(f"unknown algorithm '{name}': {among(name, ALGORITHMS)}")
     return ALGORITHMS[name]
 
 

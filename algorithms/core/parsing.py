@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ..errors import BadInput
+from ..errors import BadInput, among
 from .spec import Entry
 
 EXACT = 2**53
@@ -22,13 +22,13 @@ def parsed(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     given = dict(params)
     preset = given.pop("preset", None)
     if preset is not None and preset not in entry.presets:
-        raise BadInput(f"unknown preset '{preset}' of {name}: there are {', '.join(entry.presets) or 'none'}")
+        raise BadInput(f"unknown preset '{preset}' of {name}: {among(str(preset), entry.presets)}")
     hints = get_type_hints(entry.config)
     known = [field.name for field in fields(entry.config)]
     values = {}
     for key, value in given.items():
         if key not in known:
-            raise BadInput(f"unknown parameter '{key}' of {name}: there are {', '.join(known)}")
+            raise BadInput(f"unknown parameter '{key}' of {name}: {among(key, known)}")
         values[key] = parsed_value(f"parameter {key} of {name}", hints[key], value)
     return replace(entry.presets[preset], **values) if preset else entry.config(**values)
 

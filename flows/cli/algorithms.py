@@ -4,12 +4,16 @@ from typing import Annotated
 
 import typer
 
+from .completion import one_algorithm
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def algorithms(
-    name: Annotated[str | None, typer.Argument(help="An algorithm, whose page is shown.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="An algorithm, whose page is shown.", autocompletion=one_algorithm)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """List the algorithms: what each is, and exactly what leaves a silo.

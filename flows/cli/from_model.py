@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from fedbnsl.algorithms.errors import BadInput
 
 from ..options.model import OnCommandLine, Options, checked
+from .completion import COMPLETIONS
 
 Model = TypeVar("Model", bound=Options)
 Own = ParamSpec("Own")
@@ -59,6 +60,8 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
     names = written.names or ((f"{flag}/--no-{flag[2:]}",) if kind is bool and field.default else (flag,))
     choices = f" One of: {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
+    metavar = written.value or ("NAME" if choices else None)
+    completed = COMPLETIONS.get(name) or ((lambda: list(get_args(kind))) if choices else None)
     shown = list[str] if many else str if get_origin(kind) in (Literal, list) else kind
     default = inspect.Parameter.empty if field.is_required() else None if many else field.default
     return inspect.Parameter(
@@ -67,7 +70,7 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         default=default,
         annotation=Annotated[
             shown if default is inspect.Parameter.empty or default is not None else shown | None,
-            typer.Option(*names, metavar=written.value, help=f"{field.description}{choices}"),
+            typer.Option(*names, metavar=metavar, help=f"{field.description}{choices}", autocompletion=completed),
         ],
     )
 

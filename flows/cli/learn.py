@@ -6,12 +6,18 @@ from typing import Annotated
 import typer
 
 from ..options.learn import LearnOptions
+from .completion import engines
 from .from_model import taking
 
 app = typer.Typer(add_completion=False)
 
 Engine = Annotated[
-    str, typer.Option(metavar="NAME", help="prefect, or inline: in this process, without Prefect, Dask and MLflow.")
+    str,
+    typer.Option(
+        metavar="NAME",
+        autocompletion=engines,
+        help="prefect, or inline: in this process, without Prefect, Dask and MLflow.",
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own messages.")]
 
@@ -26,6 +32,12 @@ def learn(
         Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run whose results are in DIR.")
     ] = None,
     verbose: Verbose = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print metrics, folder and ε spent as one JSON document, and nothing else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show neither progress nor results; with --json, print only the document.")
+    ] = False,
 ) -> None:
     """Learn a structure from the silos of FOLDER; print it, its scores, and where the report is.
 
@@ -35,4 +47,4 @@ def learn(
     """
     from ..terminal import learn as terminal
 
-    terminal.learn(options, folder, resume, engine=engine, verbose=verbose)
+    terminal.learn(options, folder, resume, engine=engine, verbose=verbose, as_json=as_json, quiet=quiet)

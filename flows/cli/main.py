@@ -9,12 +9,14 @@ import signal
 import sys
 import threading
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fedbnsl.algorithms.errors import BadInput
+
+from .metavars import with_metavars
 
 COMMANDS = {
     "prepare": "Make a federated data set: a folder with one file a silo.",
@@ -54,7 +56,8 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called, with all that belongs to it."""
+        """Return the command that is called, with all that belongs to it; the nearest is named if there is none."""
+        self.commands = {one: TyperCommand(one) for one in COMMANDS}
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and command(str(name)), rest
 
@@ -64,19 +67,31 @@ app = typer.Typer(
     name="fedbnsl",
     help="Learn the structure of a Bayesian network from data that several owners hold and may not pool.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"fedbnsl {version('fedbnsl')}")
+        raise typer.Exit
+
+
 @app.callback()
-def fedbnsl() -> None:
+def fedbnsl(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Learn the structure of a Bayesian network from data that several owners hold and may not pool."""
 
 
 def command(name: str) -> Any:
     """Return the command or the group of commands `name`, its module imported."""
-    found = typer.main.get_command(import_module(f"{__package__}.{name}").app)
+    found = with_metavars(typer.main.get_command(import_module(f"{__package__}.{name}").app))
     found.name = name
     return found
 
@@ -88,7 +103,7 @@ def main(words: list[str] | None = None) -> None:
     """
     end_like_ctrl_c()
     try:
-        code = typer.main.get_command(app).main(words, prog_name="fedbnsl", standalone_mode=False)
+        code = with_metavars(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
         fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -1,9 +1,12 @@
 """The checks of a job before its first round."""
 
 import math
+from collections.abc import Callable
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import choices
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.folder.levels import check_levels_public
@@ -13,19 +16,25 @@ from .job import Job
 from .score import check_truth
 
 
+def suited(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
+    """Return the algorithms that `auto` and its alternatives are for data of `schema`, "a or b", if `holds` of them.
+
+    They are private if that of `job` is. "" if there are none.
+    """
+    private = registry.build(job.spec).private is not None
+    names = [one.name for one in choices(schema, private=private)]
+    return " or ".join(name for name in names if holds(registry.entry(name)))
+
+
 def check(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data, a truth or settings that the algorithm cannot use."""
     name, entry = job.spec.name, registry.entry(job.spec.name)
     if schema.kind not in entry.kinds:
-        fitting = ", ".join(other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds)
-        raise BadInput(
-            f"{name} learns from {' or '.join(entry.kinds)} data: {job.dataset} is {schema.kind}, for which there are "
-            f"{fitting}"
-        )
+        kinds = " or ".join(entry.kinds)
+        instead = suited(job, schema)
+        raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: try {instead}")
     if schema.gaps and not entry.gaps:
-        fitting = ", ".join(
-            other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds and one.gaps
-        )
+        fitting = suited(job, schema, lambda one: one.gaps)
         others = f"take {fitting}, or " if fitting else ""
         raise BadInput(
             f"{name} needs complete tables, and {job.dataset} has empty cells: {others}leave out the rows that have "
@@ -55,12 +64,9 @@ def _check_streams(job: Job, schema: Schema) -> None:
         return
     name, silo = job.spec.name, schema.streamed[0]
     if not registry.entry(name).streams:
-        fitting = ", ".join(
-            other for other, one in registry.ALGORITHMS.items() if schema.kind in one.kinds and one.streams
-        )
         raise BadInput(
             f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, from "
-            f"which {fitting} can learn"
+            f"which {suited(job, schema, lambda one: one.streams)} can learn"
         )
     if job.bootstrap:
         raise BadInput(

@@ -1,11 +1,13 @@
 """Which algorithm the options ask for, with its typed settings."""
 
+from difflib import get_close_matches
 from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, choices
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
 
 from ..options.learn import LearnOptions
 
@@ -29,6 +31,13 @@ def check_words(options: LearnOptions) -> None:
     """Raise `BadInput` for what is wrong with `options` whatever the data are."""
     if options.algorithm != AUTO:
         registry.build(registry.specify(options.algorithm, options.params, options.epsilon, options.delta))
+        return
+    known = dict.fromkeys(("preset", *(one for name in registry.ALGORITHMS for one in registry.parameter_names(name))))
+    for name in options.params:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            instead = f"did you mean {near[0]}?" if near else "`fedbnsl algorithms NAME` has those of one"
+            raise BadInput(f"unknown parameter '{name}', which no algorithm has: {instead}")
 
 
 def asks_for_privacy(options: LearnOptions) -> bool:

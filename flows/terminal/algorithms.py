@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from fedbnsl.algorithms.core.spec import Entry
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, among
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 
 from .listing import console
@@ -57,7 +57,7 @@ def show_algorithms(*, as_json: bool) -> None:
 def show_algorithm(name: str, *, as_json: bool) -> None:
     """Print the page of one algorithm; raises `BadInput` naming the algorithms if there is none of that name."""
     if name not in ALGORITHMS:
-        raise BadInput(f"unknown algorithm '{name}': there are {', '.join(ALGORITHMS)}")
+        raise BadInput(f"unknown algorithm '{name}': {among(name, ALGORITHMS)}")
     entry = ALGORITHMS[name]
     if as_json:
         print(json.dumps(described(entry), indent=1))

@@ -1,6 +1,7 @@
 """`fedbnsl learn`: check what was given, run it with either engine, show how it goes and what came out."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput, SilosAway
@@ -14,13 +15,27 @@ from ..servers.environment import prepare_environment
 from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
 from .inspect import show_data
 from .progress import progress_bar
-from .summary import show_result
+from .summary import as_document, show_result
 
 Check = Callable[[LearnSettings, FederatedData | None], None]
 
 
-def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, engine: str, verbose: bool) -> None:
-    """Learn from `folder` as `options` say, or go on with the run in `resume`, and print what came out."""
+def learn(
+    options: LearnOptions,
+    folder: Path | None,
+    resume: Path | None,
+    *,
+    engine: str,
+    verbose: bool,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Learn from `folder` as `options` say, or go on with the run in `resume`, and print what came out.
+
+    `as_json` prints one JSON document in place of all that, and `quiet` neither progress nor results. How a run is
+    shown is no setting of it: it changes nothing in what is learned or written, and a resumed run, a schedule or a
+    notebook have their own ways. So neither is a field of the options.
+    """
     check_engine(engine)
     if resume is not None:
         if engine == "inline":
@@ -30,17 +45,29 @@ def learn(options: LearnOptions, folder: Path | None, resume: Path | None, *, en
         raise BadInput("which data? give a FOLDER with one file a silo, --federation FILE, or --resume DIR")
     else:
         settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
-    finished = learned(settings, engine=engine, verbose=verbose)
-    show_result(finished)
+    finished = learned(settings, engine=engine, verbose=verbose, tell=not (as_json or quiet), progress=not quiet)
+    if as_json:
+        print(as_document(finished), end="")
+    elif not quiet:
+        show_result(finished)
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
         raise SilosAway(f"{lost} stayed away and the run could not go on; fedbnsl learn --resume {finished.folder}")
 
 
 def learned(
-    settings: LearnSettings, *, engine: str, verbose: bool = False, check: Check = lambda settings, data: None
+    settings: LearnSettings,
+    *,
+    engine: str,
+    verbose: bool = False,
+    check: Check = lambda settings, data: None,
+    tell: bool = True,
+    progress: bool = True,
 ) -> Finished:
-    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs."""
+    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs.
+
+    `tell` prints how the data were read, where that is worth showing; `progress` shows the rounds.
+    """
     check_engine(engine)
     if engine == "inline":
         check_inline(settings)
@@ -50,12 +77,13 @@ def learned(
         check_out(Path(str(settings.out)))
         data = precheck(settings)
         check(settings, data)
-        if data is not None and worth_showing(data.schema, data.notes):
+        if tell and data is not None and worth_showing(data.schema, data.notes):
             show_data(data.schema, data.notes)
-    with progress_bar(str(settings.name)) as bar:
+    with progress_bar(str(settings.name)) if progress else nullcontext() as bar:
+        listeners = () if bar is None else (bar,)
         if engine == "inline" and data is not None:
-            return learn_inline(settings, data, bar)
-        return learn_with_prefect(settings, bar)
+            return learn_inline(settings, data, *listeners)
+        return learn_with_prefect(settings, *listeners)
 
 
 def check_engine(engine: str) -> None:

@@ -17,6 +17,8 @@ class Parameter:
     """its type, or the values there are to choose from"""
     default: Any
     meaning: str
+    choices: tuple[str, ...] = ()
+    """the words among its values"""
 
 
 def parameters(config: type[Any]) -> tuple[Parameter, ...]:
@@ -28,6 +30,7 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
             _shown(kinds[field.name]),
             None if field.default is MISSING else field.default,
             meanings.get(field.name, ""),
+            words_in(kinds[field.name]),
         )
         for field in fields(config)
         if field.init
@@ -54,6 +57,15 @@ def _stated_in(config: type[Any]) -> dict[str, str]:
             said = ast.literal_eval(after.value)
             found[field.target.id] = " ".join(str(said).split())
     return found
+
+
+def words_in(kind: Any) -> tuple[str, ...]:
+    """Return the words among the values of a type; none of a number."""
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(word for one in get_args(kind) for word in words_in(one))
+    return ("true", "false") if kind is bool else ()
 
 
 def _shown(kind: Any) -> str:

@@ -1,6 +1,6 @@
 """What `learn` prints at the end: the structure, the scores, and where report and run are."""
 
-from fedbnsl.tracking.outputs import MODELS
+from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
 from fedbnsl.tracking.report.knowledge import knowledge_line
 from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
 from fedbnsl.tracking.silo_edges import silo_edges
@@ -13,6 +13,29 @@ SHOWN = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
     *("lags", "lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
 )
+
+
+def as_document(finished: Finished) -> str:
+    """Return what a program wants to know of a run as one JSON document: metrics, folder, files, and the ε spent.
+
+    `privacy` is null where nothing was promised, and its `epsilon` where the promise was broken.
+    """
+    result = finished.result
+    spent = result.privacy
+    promised = None if spent is None else {"epsilon": spent.spent, "delta": spent.delta, "all_runs": spent.spent_ever}
+    return json_text(
+        {
+            "name": result.name,
+            "algorithm": result.algorithm,
+            "dataset": result.dataset,
+            "outcome": result.outcome,
+            "folder": finished.folder.absolute(),
+            "files": {name: path.absolute() for name, path in finished.files.items()},
+            "mlflow": finished.tracking_url,
+            "privacy": promised,
+            "metrics": flat_metrics(result),
+        }
+    )
 
 
 def show_result(finished: Finished) -> None:

@@ -78,7 +78,7 @@ BAD = {
     "too many participants": (["-a", "pfdbnl", "-p", "participants=4"], "participants is 4: there are 3 silos"),
     "learner of rows": (
         ["-a", "fed-sparse"],
-        "series is time-series, for which there are secure-sum, dp-covariance, fdb",
+        "fed-sparse learns from continuous data, and series is time-series: try secure-sum or pfdbnl or fdbnl",
     ),
     "not private": (["-a", "fdbnl", "--epsilon", "1"], "fdbnl is not private"),
 }

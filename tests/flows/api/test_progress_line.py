@@ -43,7 +43,7 @@ def test_a_notebook_shows_the_rounds_and_takes_them_away(shown, capsys):
 
 def test_a_notebook_can_be_told_to_be_silent_and_a_shell_is_no_notebook(shown, monkeypatch):
     learn(DATA, "notears-admm", rounds=2, progress=False)
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: SimpleNamespace())
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", SimpleNamespace)
     learn(DATA, "notears-admm", rounds=2)
     assert shown == []
 
