@@ -1,4 +1,4 @@
-"""The command line itself: its version, help that says what to type, completion, and the nearest of what there is not."""
+"""The command line itself: version, help that says what to type, completion, the nearest of what there is not."""
 
 import os
 
