@@ -43,6 +43,7 @@ def learn(
     algorithm: "str | DataclassInstance" = DEFAULTS.algorithm,
     *,
     by: str | None = None,
+    about: "Mapping[str, Any] | None" = None,
     seed: int = DEFAULTS.seed,
     engine: str = "inline",
     out: str | Path | None = DEFAULTS.out,
@@ -74,20 +75,16 @@ def learn(
 ) -> Learned:
     """Learn a structure from `data`: a folder, a `FederatedData`, a dict or a list of tables, one a silo.
 
-    Or one DataFrame, with `by` the column that names the silo of each row. `algorithm` is a name, to which `params` are
-    the parameters, or has them itself: `FedSparse(rounds=60)` of `fedbnsl.settings`. `fedbnsl learn` explains the other
-    options. `engine="prefect"` runs it through Prefect and Dask, with MLflow; the default uses this process alone.
-    `progress` is shown in notebooks by default, anywhere if True. With `out` the files of a run are written there. A
-    folder's privacy ledgers are kept in it, those of tables end with the call. Raises `BadInput` (a ValueError).
+    Or one DataFrame, with `by` the column that names the silo of each row. `about` says of tables what `about.json`
+    says of a folder. `algorithm` is a name, with its parameters in `params`, or has them itself, as `FedSparse(l1=0.1)`
+    of `fedbnsl.settings`. `fedbnsl learn` explains the other options. `engine="prefect"` learns through Prefect, Dask
+    and MLflow, the default in this process alone. `progress` is shown in notebooks, anywhere if True. With `out` the
+    files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
+    Raises `BadInput` (a ValueError) for anything that cannot be learned from.
     """
-    given = locals()
-    told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
-    told["algorithm"], told["params"] = asked_for(algorithm, params)
-    told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
-    with one_line():
-        settings = LearnSettings.model_validate(told)
+    settings = _settings(locals())
     with progress_line(progress) as listeners:
-        return _learned(settings, data, engine, by, listeners)
+        return _learned(settings, data, engine, {"by": by, "about": about}, listeners)
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
@@ -103,12 +100,25 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
     return data
 
 
+def _settings(given: "Mapping[str, Any]") -> LearnSettings:
+    """Return the settings of the run that a call of `learn` with these arguments asks for."""
+    told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
+    told["algorithm"], told["params"] = asked_for(given["algorithm"], given["params"])
+    data, out = given["data"], given["out"]
+    told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
+    with one_line():
+        return LearnSettings.model_validate(told)
+
+
 def _learned(
-    settings: LearnSettings, data: Any, engine: str, by: str | None = None, listeners: tuple[Listener, ...] = ()
+    settings: LearnSettings, data: Any, engine: str, tables: "Mapping[str, Any]", listeners: tuple[Listener, ...]
 ) -> Learned:
     folder = Path(data) if isinstance(data, str | Path) else None
-    if by is not None and folder is not None:
-        raise BadInput(f"by is {by!r}, a column of one DataFrame: the silos of a folder are its files")
+    for name, given in tables.items():
+        if given is not None and folder is not None:
+            raise BadInput(
+                f"{name} is for tables in memory: the silos of a folder are its files, told by its about.json"
+            )
     if engine == "prefect":
         if folder is None:
             raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
@@ -117,7 +127,7 @@ def _learned(
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
     check_inline(settings)
     reading = reading_of(settings)
-    read = in_memory(data, reading, by) if folder is None else read_folder(folder, reading)
+    read = in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
     return _learn_inline(settings, read, folder, listeners)
 
 

@@ -32,7 +32,7 @@ def tables_of(data: Any, by: str | None = None, *, private: bool = False) -> dic
     if isinstance(data, Mapping):
         silos = dict(data)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        silos = dict(zip(_numbered("silo-", len(data)), data, strict=True))
+        silos = dict(zip(numbered("silo-", len(data)), data, strict=True))
     elif isinstance(data, np.ndarray):
         raise BadInput("data is one array, whose rows do not say whose they are: give a list of arrays, one a silo")
     else:
@@ -70,8 +70,9 @@ def _table(silo: Any, given: Any) -> pd.DataFrame:
         raise BadInput(f"{who} is a {type(given).__name__}: give a DataFrame, or an array of rows and columns")
     if given.ndim != 2:
         raise BadInput(f"{who} is an array of shape {given.shape}: give one of rows and columns")
-    return pd.DataFrame(given, columns=_numbered("x", given.shape[1]))
+    return pd.DataFrame(given, columns=numbered("x", given.shape[1]))
 
 
-def _numbered(word: str, count: int) -> list[str]:
+def numbered(word: str, count: int) -> list[str]:
+    """Return `word` with the numbers from 1 to `count`, with as many digits as the last needs, so that they sort."""
     return [f"{word}{number:0{len(str(count))}d}" for number in range(1, count + 1)]
