@@ -13,6 +13,7 @@ from ..engines.inline import job_inline, run_inline
 from ..job.check import check
 from ..job.reading import reading_of, silos_of
 from ..job.run import Listener
+from ..job.spec import check_words
 from ..make import form_of, make
 from ..options.learn import Columns, LearnOptions, LearnSettings, Missing
 from ..options.model import one_line
@@ -126,6 +127,7 @@ def _learned(
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
     check_inline(settings)
+    check_words(settings)
     reading = reading_of(settings)
     read = in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
     return _learn_inline(settings, read, folder, listeners)

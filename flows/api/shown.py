@@ -23,7 +23,7 @@ def headline(result: RunResult) -> str:
     lagged = 0 if structure.lagged is None else int((structure.lagged != 0).sum())
     parts = [_number(len(structure.variables), "variable"), _number(edge_count(structure), "edge")]
     parts += [_number(lagged, "lagged edge")] if structure.lags else []
-    parts += [f"{label} {metrics[name]}" for name, label in SCORES.items() if metrics.get(name) is not None]
+    parts += [f"{label} {metrics[name]:.4g}" for name, label in SCORES.items() if metrics.get(name) is not None]
     if result.privacy is not None:
         spent = f"ε = {result.privacy.spent:.4g} spent"
         parts.append("NOT PRIVATE" if result.privacy.broken else spent)
