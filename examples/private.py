@@ -1,9 +1,9 @@
 """A privacy budget ε: what anyone who sees the result can learn of one record is bounded, and the bound has a price."""
 
-# %% Data: 4 silos of 5000 rows.
+# %% Data: 4 silos of 1000 rows.
 from fedbnsl import learn, prepare
 
-data = prepare("homogeneous", variables=6, silos=4, rows=5000, seed=5)
+data = prepare("homogeneous", variables=8, silos=4, rows=1000, seed=5)
 exact = learn(data)
 print(exact)
 
@@ -19,7 +19,7 @@ for what, times, rho in spent.releases:
     print(f"released: {what}, {times} time(s), ρ = {rho:.4g}")
 
 # %% A smaller budget needs more noise: edges are lost, and others are noise.
-for epsilon in (0.2, 0.5, 5.0):
+for epsilon in (0.5, 2.0, 8.0):
     found = learn(data, epsilon=epsilon)
     print(f"ε = {epsilon}: SHD {found.metrics['shd']}, {found.metrics['edges']} edges")
 

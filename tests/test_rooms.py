@@ -1,6 +1,7 @@
 """The rooms stay ones that one can find one's way in: no circle of imports, few files at a door, short functions."""
 
 import ast
+import warnings
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_no_room_imports_itself_by_way_of_others(within):
         graph[room[name]] |= {room[other] for other in GRAPH[name] if other in room} - {room[name]}
     assert any(graph.values())
     sorted_without_circles(graph)
+
+
+def test_no_module_is_compiled_with_a_warning():
+    """Python 3.12 and later print what earlier ones keep to themselves, such as a backslash that begins no escape."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for path in (*MODULES.values(), *(ROOT / "fedbnsl").glob("*.py"), *(ROOT / "examples").glob("*.py")):
+            compile(path.read_text(encoding="utf-8"), str(path), "exec")
 
 
 def test_there_are_few_files_at_the_door_of_flows():

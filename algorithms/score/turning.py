@@ -82,7 +82,7 @@ def _adjacent_to(graph, x, variables):  # type: ignore[no-untyped-def]  # noqa: 
 
 @njit(cache=True)
 def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether C has a member outside N, and C ∩ N separates C \ N from N \ C within `near`, Ne(y)."""
+    """Say whether C has a member outside N, and C ∩ N separates C ∖ N from N ∖ C within `near`, Ne(y)."""
     d = len(graph)
     seen = np.zeros(d, np.bool_)
     waiting = np.empty(d, np.int64)
