@@ -18,7 +18,7 @@ print(f"ε = {spent.spent:.3f} at δ = {spent.delta:.2g}; it protects {spent.pro
 for what, times, rho in spent.releases:
     print(f"released: {what}, {times} time(s), ρ = {rho:.4g}")
 
-# %% A smaller budget needs more noise: edges are lost, and others are noise.
+# %% A smaller budget needs more noise: edges may be lost, or made up. One that finds nothing is refused, unspent.
 for epsilon in (0.5, 2.0, 8.0):
     found = learn(data, epsilon=epsilon)
     print(f"ε = {epsilon}: SHD {found.metrics['shd']}, {found.metrics['edges']} edges")

@@ -75,7 +75,7 @@ def packed(settings, name="fed-sparse", wrappers=()):
         (packed({**asdict(FedSparse()), "rho9": 1.0}), "the bytes do not hold a .*FedSparse.*rho9"),
         (packed({**asdict(FedSparse()), "rounds": "many"}), "the bytes do not hold a .*FedSparse"),
         (packed(5), "the bytes do not hold a .*FedSparse.*, but a value of type int"),
-        (packed({}, name="fed-sparce"), "unknown algorithm 'fed-sparce': there are fed-sparse, "),
+        (packed({}, name="fed-sparce"), "unknown algorithm 'fed-sparce': did you mean fed-sparse. there are fed-"),
         (packed({}, wrappers=(("resampling", wire.encode({})),)), "unknown wrapper 'resampling': there are bootstrap"),
     ],
 )
