@@ -76,3 +76,43 @@ def test_what_cannot_be_learned_from_is_bad_input(example):
         learn({"a": pd.DataFrame({"x": [1, 2], "y": [2, 1]}), "b": pd.DataFrame({"x": [1, 2]})})
     with pytest.raises(BadInput, match="data is a int"):
         learn(5)
+
+
+def test_tables_are_read_as_about_says():
+    codes = [np.random.default_rng(seed).integers(0, 3, (60, 2)) * 1.0 for seed in (0, 1)]
+    assert learn(codes, about={"kind": "discrete"}, diagnose=False).result.schema.kind == "discrete"
+    assert learn(codes, about={"kind": "continuous"}, diagnose=False).result.schema.kind == "continuous"
+    with pytest.raises(BadInput, match="about cannot be written as JSON: Object of type ndarray"):
+        learn(codes, about={"kind": np.eye(2)})
+
+
+def test_a_column_of_silos_gives_the_same_as_a_table_a_silo():
+    data = prepare("homogeneous", variables=4, silos=3, rows=60, seed=1)
+    frames = {silo: pd.DataFrame(rows, columns=data.schema.variables) for silo, rows in data.tables.items()}
+    whole = pd.concat([frame.assign(hospital=silo) for silo, frame in frames.items()])
+    found = learn(whole, "notears-admm", by="hospital", rounds=3)
+    assert found.result.schema.rows == data.schema.rows
+    assert found.weights.equals(learn(frames, "notears-admm", rounds=3).weights)
+    assert np.allclose(found.weights, learn(list(data.tables.values()), "notears-admm", rounds=3).weights)
+
+
+def test_what_is_said_of_tables_is_refused_where_there_are_none(example):
+    data = prepare("homogeneous", variables=3, silos=2, rows=20, seed=1)
+    for asked in ({"by": "x1"}, {"about": {}}):
+        with pytest.raises(BadInput, match=r"is for tables in memory: the silos of a folder are its files"):
+            learn(example, **asked)
+        with pytest.raises(BadInput, match=r"this FederatedData has been read already|has its silos already"):
+            learn(data, **asked)
+
+
+def test_a_parameter_that_no_algorithm_has_is_noticed_before_the_data_are_read():
+    with pytest.raises(BadInput, match=r"unknown parameter 'rouns', which no algorithm has: did you mean rounds?"):
+        learn("no_such_folder", rouns=3)
+
+
+def test_of_a_private_table_that_cannot_be_read_no_cell_is_told():
+    odd = {"north": pd.DataFrame({"x": [1, "secret", [2]]})}
+    with pytest.raises(BadInput, match=r"cannot be read as a table: .*secret"):
+        learn(odd)
+    with pytest.raises(BadInput, match=r"silo 'north': cannot be read as a table$"):
+        learn(odd, epsilon=1.0)
