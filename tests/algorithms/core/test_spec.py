@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.fed_sparse import FedSparse
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.maker import Maker
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec, Wrapper
 from fedbnsl.algorithms.errors import BadInput, require
 from fedbnsl.tasks.silo.run_terms import RunTerms
