@@ -5,7 +5,7 @@ TYPES := .cache/types/fedbnsl
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: setup learn test lint types contracts bench ui constraints clean
+.PHONY: setup learn test ui-test lint types contracts bench ui constraints clean
 
 setup: .venv/ready
 
@@ -25,6 +25,10 @@ learn: setup
 
 test: setup lint types contracts
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
+ui-test: setup
+	FEDBNSL_UI_TEST=1 $(BIN)/python -m pytest tests/ui -n 0 -rs
 
 lint: setup
 	$(BIN)/ruff check .
