@@ -46,7 +46,7 @@ class LearnOptions(Options):
     params: Annotated[
         dict[str, Value],
         Field(
-            title="Parameters of the algorithm",
+            title="Settings of the algorithm",
             description="A parameter of the algorithm that is to differ from its default; "
             "`fedbnsl algorithms NAME` explains them.",
             examples=[{"rho1": 1000, "l1": 0.1}],
