@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test lint types contracts bench ui constraints clean
+.PHONY: setup learn test ui-test lint types contracts bench ui constraints clean
 
 setup: .venv/ready
 
@@ -28,6 +28,10 @@ learn: setup
 
 test: setup lint types contracts
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
+ui-test: setup
+	FEDBNSL_UI_TEST=1 $(BIN)/python -m pytest tests/ui -n 0 -rs
 
 lint: setup
 	$(BIN)/ruff check .

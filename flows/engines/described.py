@@ -28,7 +28,8 @@ def name_told(job: Job) -> str:
     generated = f"{job.asked}-{job.dataset[:100]}-seed{job.seed}-"
     if not job.name.startswith(generated):
         return job.name
-    return f"{job.spec.name} s{job.seed} {job.name.removeprefix(generated)} {job.dataset}"
+    day, _, clock = job.name.removeprefix(generated).partition("-")
+    return f"{job.spec.name} s{job.seed} {clock[:2]}:{clock[2:4]}:{clock[4:]} {day} {job.dataset}"
 
 
 def params_told(job: Job) -> dict[str, Any]:

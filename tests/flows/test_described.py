@@ -21,8 +21,8 @@ def job(**options):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"algorithm": "fed-sparse", "seed": 3}, "fed-sparse s3 20260102-030405 hospital"),
-        ({}, "secure-linear s0 20260102-030405 hospital"),
+        ({"algorithm": "fed-sparse", "seed": 3}, "fed-sparse s3 03:04:05 20260102 hospital"),
+        ({}, "secure-linear s0 03:04:05 20260102 hospital"),
         ({"name": "mine"}, "mine"),
     ],
 )

@@ -12,8 +12,7 @@ SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
 SAVED = 1_767_225_600_000
 """when the views are said to have been saved, in milliseconds: always the same, so that they are written once"""
 SHOWN = (
-    *("metrics.`shd`", "metrics.`f1`", "metrics.`edges`", "metrics.`seconds`"),
-    *("metrics.`megabytes`", "metrics.`rounds`", "metrics.`epsilon`"),
+    *("metrics.`shd`", "metrics.`f1`", "metrics.`megabytes`", "metrics.`epsilon`"),
     *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
 )
 """the columns of the run table"""

@@ -1,0 +1,116 @@
+"""The pages as a browser shows them, with everything but this machine out of reach; `make ui-test` runs this.
+
+Headless Chromium opens the report, the run page of Prefect, and the run table and the comparison of MLflow, of one run
+that is learned for it. What the pages showed is kept as pictures in `.cache/ui/`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from fedbnsl.flows.servers.environment import prepare_environment
+from fedbnsl.flows.servers.processes import mlflow_server, prefect_server
+from fedbnsl.tracking.mlflow.views import comparison_link, table_link
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+KEPT = Path(__file__).parents[2] / ".cache" / "ui"
+PATIENCE = 90_000
+"""milliseconds for a page to show what is looked for, on a busy machine"""
+
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("FEDBNSL_UI_TEST"), reason="`make ui-test` runs this"),
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """Return the folder of a run, and the addresses of the Prefect and the MLflow server that know of it."""
+    home = tmp_path_factory.mktemp("ui")
+    own = {"PREFECT_HOME": str(home / "prefect"), "MLFLOW_TRACKING_URI": f"sqlite:///{home / 'mlflow.db'}"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in own.items():
+            patch.setenv(name, value)
+        patch.delenv("PREFECT_API_URL", raising=False)
+        patch.chdir(home)
+        prepare_environment()
+        command(home, "prepare", "homogeneous", "study", "--variables", "8", "--silos", "3", "--rows", "500")
+        with prefect_server(0) as api:
+            command(home, "learn", "study", "-a", "fed-sparse", "-p", "rounds=12", "--out", "out")
+            with mlflow_server(0) as mlflow:
+                yield home / "out", api.removesuffix("/api"), mlflow
+
+
+def command(folder, *words):
+    called = [sys.executable, "-m", "fedbnsl.flows.cli.main", *words]
+    done = subprocess.run(called, cwd=folder, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def page():
+    """Return a page of a browser that reaches this machine only, and the addresses elsewhere that it was refused."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    refused = []
+
+    def gate(route):
+        if urlsplit(route.request.url).hostname in ("127.0.0.1", None):
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.abort()
+
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        context = browser.new_context(viewport={"width": 1600, "height": 1000}, accept_downloads=False)
+        context.set_default_timeout(PATIENCE)
+        context.route("**/*", gate)
+        KEPT.mkdir(parents=True, exist_ok=True)
+        yield context.new_page(), refused
+        browser.close()
+
+
+def seen(page, name, *texts):
+    """Wait until the page shows all `texts`, keep a picture of it, and return whether anything was refused."""
+    opened, refused = page
+    for text in texts:
+        opened.get_by_text(text).first.wait_for(state="attached")
+    opened.wait_for_timeout(1500)
+    opened.screenshot(path=KEPT / f"{name}.png", timeout=PATIENCE)
+    assert refused == []
+
+
+def test_the_report(shown, page):
+    page[0].goto((shown[0] / "report.html").as_uri())
+    seen(page, "report", "fed-sparse")
+    assert page[0].evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+
+
+def test_the_run_page_of_prefect_has_logs_and_artifacts(shown, page):
+    _, prefect, _ = shown
+    opened = page[0]
+    opened.goto(f"{prefect}/runs")
+    opened.locator("a[href*='/runs/flow-run/']").first.click()
+    seen(page, "prefect-logs", "round 1 of at most 12:")
+    opened.get_by_text("Artifacts", exact=True).first.click()
+    seen(page, "prefect-artifacts", "picture", "scores")
+    opened.get_by_text("picture", exact=True).first.click()
+    opened.locator("img[src^='data:image/png']").first.wait_for()
+    seen(page, "prefect-picture")
+    assert opened.locator("img[src^='data:image/png']").first.evaluate("image => image.naturalWidth > 100")
+
+
+def test_the_run_table_of_mlflow_has_scores_and_readable_names(shown, page):
+    page[0].goto(table_link(shown[2], "1"))
+    seen(page, "mlflow-runs", "fed-sparse s0", "megabytes", "shd")
+
+
+def test_the_comparison_of_mlflow_shows_our_charts(shown, page):
+    page[0].goto("about:blank")
+    page[0].goto(comparison_link(shown[2], "1"))
+    seen(page, "mlflow-comparison", "Comparison (6)", "Parallel Coordinates", "megabytes vs. shd")
