@@ -82,10 +82,9 @@ class SiloService:
         `behind_masks` tells whether replies are to leave as summands of a secure sum. Raises `BadInput` for a private
         run that begins on a ledger which knows less than the journal.
         """
-        spec = registry.unpack(terms.spec)
         if self._policy != ANYTHING:
-            self._policy.check(self.name, spec, terms.schema, behind_masks=behind_masks)
-        if terms.run_id not in self._open_runs and registry.build(spec).private is not None:
+            self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
+        if terms.run_id not in self._open_runs and terms.algorithm().private is not None:
             self.charges(terms.run_id)
 
     def seal(self, run_id: str) -> str:

@@ -22,8 +22,8 @@ def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("fed-sparce", {}, "unknown algorithm 'fed-sparce': there are fed-sparse, "),
-        ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: there are rho1, "),
+        ("fed-sparce", {}, "unknown algorithm 'fed-sparce': did you mean fed-sparse? there are fed-sparse, "),
+        ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: did you mean rho2? there are rho1, "),
         ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: there are paper, paper-sachs"),
         ("fed-sparse", {"rounds": "2.5"}, "parameter rounds of fed-sparse is '2.5': it must be a whole number"),
         ("fed-sparse", {"rounds": "inf"}, "parameter rounds of fed-sparse is 'inf': it must be a whole number"),

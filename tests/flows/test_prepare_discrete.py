@@ -160,7 +160,7 @@ def test_a_learner_of_numbers_refuses_labels(capsys):
     assert run(capsys, "prepare", "discrete", "made", "--variables", 4, "--silos", 2, "--rows", 20)[0] == 0
     code, _, err = run(capsys, "learn", "made", "-a", "fed-sparse", "--engine", "inline")
     assert code == 2
-    assert "fed-sparse learns from continuous data: made is discrete" in err
+    assert "fed-sparse learns from continuous data, and made is discrete" in err
 
 
 def test_the_help_names_every_network(capsys):

@@ -82,7 +82,7 @@ def test_an_algorithm_that_takes_no_time_series_says_so(capsys, long):
     run(capsys, "prepare", "dynamic", "made", "--variables", 4, "--silos", 2, "--rows", 20)
     code, _, err = run(capsys, "learn", "made", "--algorithm", "notears-admm", "--engine", "inline")
     assert code == 2
-    assert "notears-admm learns from continuous data: made is time-series" in err
+    assert "notears-admm learns from continuous data, and made is time-series" in err
 
 
 def described(folder, about=None):

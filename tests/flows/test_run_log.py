@@ -33,7 +33,7 @@ def logged():
 
 def heard(number, outcome=None):
     row = {"round": number, "edges": 4.0, "bytes_up": 1000, "bytes_down": 500, "formula_bytes": 9}
-    return SimpleNamespace(round=SimpleNamespace(number=number, outcome=outcome), row=row, max_rounds=9)
+    return SimpleNamespace(round=SimpleNamespace(number=number, outcome=outcome), row=row, rows=[row], max_rounds=9)
 
 
 def test_a_line_a_round_in_a_few_requests_and_the_last_at_once():
@@ -44,7 +44,7 @@ def test_a_line_a_round_in_a_few_requests_and_the_last_at_once():
     log(heard(8, "converged"))
     first, rest = sent
     assert [len(first), len(rest)] == [1, 7]
-    assert first[0]["message"] == "round 1 of at most 9: edges 4, 1,500 bytes"
+    assert first[0]["message"] == "round 1 of at most 9: edges 4  1.5 kB"
     assert {(line["name"], line["level"], line["flow_run_id"]) for line in rest} == {("fedbnsl", logging.INFO, run)}
 
 

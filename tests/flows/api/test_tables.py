@@ -42,7 +42,7 @@ WRONG = {
     "one table": (NORTH, None, "data is one DataFrame: say which column names the silo of each row"),
     "no such column": (NORTH, "ward", "by is 'ward': there is no such column among a, b"),
     "an empty cell": (NORTH.assign(ward=["x", None]), "ward", "row 2, column 'ward': a cell is empty"),
-    "by of a dict": ({"north": NORTH}, "a", "by is 'a', a column of one DataFrame: and this is a dict of silos"),
+    "by of a dict": ({"north": NORTH}, "a", "by is 'a', a column of one DataFrame, and this is a dict of silos"),
     "one array": (np.eye(3), None, "data is one array, whose rows do not say whose they are"),
     "no silo": ([], None, "data is an empty list: give a folder"),
     "text in a list": (["north.csv"], None, "silo 'silo-1' is a str: give a DataFrame"),
