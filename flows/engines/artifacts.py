@@ -69,7 +69,9 @@ def publish(finished: Finished) -> None:
     ]
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     if finished.tracking_url:
-        create_link_artifact(link=finished.tracking_url, link_text="MLflow run", key="mlflow")
+        create_link_artifact(
+            link=finished.tracking_url, link_text="MLflow run", key="mlflow", description="This run in MLflow"
+        )
 
 
 def data_uri(picture: Path) -> str:
