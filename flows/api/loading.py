@@ -18,12 +18,10 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.algorithms.parameters.read_json import network_from_json
 from fedbnsl.data.folder.folder import read_structure, read_structures
 from fedbnsl.tracking.result import Diagnosed, Metric, Parameters, PrivacySpent, RunResult
 
+from ..job.past_run import network_in
 from .learned import Learned
 from .loaded_confidence import confidence_in
 
@@ -60,7 +58,7 @@ def _result(folder: Path) -> RunResult:
         metrics=metrics,
         local_structures=_local(folder, schema, lags),
         silo_scores={row.pop("silo"): row for row in _table(folder / "silos.csv")},
-        parameters=Parameters(_network(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
+        parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
         basis=tuple(config["basis"]),
         asked=config["asked"],
@@ -102,13 +100,6 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
     empty = Structure(schema.variables, np.zeros((d, d)))
     found = read_structures(path, schema.variables)
     return {silo: _padded(found.get(silo, empty), lags) for silo in schema.silos}
-
-
-def _network(folder: Path) -> Network | None:
-    bif, other = folder / "model.bif", folder / "model.json"
-    if bif.is_file():
-        return parse_bif(bif.read_text(encoding="utf-8"), str(bif))
-    return network_from_json(_json(other), str(other)) if other.is_file() else None
 
 
 def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:

@@ -2,20 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
 from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.read_json import network_from_json
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.comparison import PastRun
+from fedbnsl.tracking.notice import first_line
 
 
 def read_run(folder: Path) -> PastRun:
     """Return the finished run whose results are in `folder`; raises `BadInput` naming what is missing or wrong there.
 
-    Models over time and of mixed variables are not read back.
+    A model that is damaged counts as none: the graphs are compared.
     """
     config = folder / "config.json"
     try:
@@ -26,18 +26,20 @@ def read_run(folder: Path) -> PastRun:
             f"{folder}: no finished run: config.json cannot be read; give a folder such as runs/NAME"
         ) from None
     structure = read_structure(folder / "structure.csv", variables)
-    return PastRun(name or folder.name, structure, _network(folder))
-
-
-def _network(folder: Path) -> Network | None:
-    """Return the model in `folder`, None where there is none or one of another kind."""
-    discrete, gaussian = folder / "model.bif", folder / "model.json"
     try:
-        if discrete.exists():
-            return parse_bif(discrete.read_text("utf-8"), str(discrete))
-        if not gaussian.exists():
-            return None
-        content: dict[str, Any] = json.loads(gaussian.read_text("utf-8"))
-        return None if "cpds" not in content or "lags" in content else gaussian_from_json(content, str(gaussian))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
+        return PastRun(name or folder.name, structure, network_in(folder))
+    except BadInput:
+        return PastRun(name or folder.name, structure, None)
+
+
+def network_in(folder: Path) -> Network | None:
+    """Return the model that a run has left in `folder`, None without one; raises `BadInput` if it is damaged."""
+    bif, other = folder / "model.bif", folder / "model.json"
+    try:
+        if bif.is_file():
+            return parse_bif(bif.read_text("utf-8"), str(bif))
+        return network_from_json(json.loads(other.read_text("utf-8")), str(other)) if other.is_file() else None
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{folder}: its model cannot be read: {first_line(error)}") from None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 
@@ -162,10 +163,12 @@ def test_what_cannot_be_resampled_is_refused_in_one_line(data, options, said):
 
 
 def test_a_private_run_is_refused_before_anything_is_spent(example, tmp_path, capsys):
-    words = ("learn", example, "-a", "secure-sum", "--epsilon", 5, "--bootstrap", 10, "--engine", "inline")
+    folder = tmp_path / "own"
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns(".fedbnsl"))
+    words = ("learn", folder, "-a", "secure-sum", "--epsilon", 5, "--bootstrap", 10, "--engine", "inline")
     assert call(*words, "--out", tmp_path / "out") == 2
     assert "--bootstrap: every resample would be one more private release" in capsys.readouterr().err
-    assert not (example / ".fedbnsl").exists() or not list((example / ".fedbnsl").glob("*.ledger"))
+    assert not list(folder.glob(".fedbnsl/*.ledger"))
 
 
 def test_resamples_share_the_cells_that_a_search_may_ask_for_in_an_exchange():

@@ -96,7 +96,7 @@ class Tracker:
         """Do without MLflow from now on, and say so."""
         self._log = None
         notice(
-            f"MLflow cannot be told ({first_line(error)}); the run goes on, and `fedbnsl track {self._folder}` tells "
+            f"MLflow cannot be told ({reason(error)}); the run goes on, and `fedbnsl track {self._folder}` tells "
             "it the rest once it can be reached"
         )
         if not (self._folder / UNTRACKED).exists():
@@ -107,3 +107,9 @@ class Tracker:
             keep(self._folder, told)
         except OSError as error:
             notice(f"what MLflow is still to be told cannot be kept, either ({first_line(error)})")
+
+
+def reason(error: Exception) -> str:
+    """Return why MLflow failed, in one line: of an error of its database, what the database said."""
+    lines = str(error).splitlines()
+    return next((line for line in lines if line.startswith("(sqlite3.")), first_line(error))
