@@ -22,7 +22,7 @@ def warm() -> None:
         os.environ.pop("PREFECT_API_URL", None)
         prepare_environment(quiet=True)
         with temporary_server() as ready, process([*CHILD, "fedbnsl.flows.cli.warm", "mlflow", scratch], {}) as mlflow:
-            _learn()
+            _learn(here / "out")
             ready()
             keep_as_template("prefect", here / "prefect.db")
             if mlflow.wait():
@@ -30,12 +30,16 @@ def warm() -> None:
     print(f"ready: {template('prefect').parent}")
 
 
-def _learn() -> None:
+def _learn(out: Path) -> None:
     """Learn something tiny in this process, by the default algorithm: the code of others is compiled when they run."""
-    import fedbnsl.flows.learn  # noqa: F401  (what a run through Prefect imports)
+    # What a run through Prefect and Dask imports besides.
+    import distributed.nanny  # noqa: F401
+
+    import fedbnsl.flows.learn
+    import fedbnsl.tasks.worker  # noqa: F401
     from fedbnsl.flows.api import learn, prepare
 
-    learn(prepare("homogeneous", variables=4, silos=2, rows=50))
+    learn(prepare("homogeneous", variables=4, silos=2, rows=50), out=out)
 
 
 def _make_mlflow(database: Path) -> None:
