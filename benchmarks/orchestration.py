@@ -42,7 +42,8 @@ def timed(home: Path, *words: str) -> dict[str, Any]:
         now = time.perf_counter() - start
         first_line = first_line or now
         first_round = first_round or (now if "round 1" in line else None)
-    program.wait()
+    if code := program.wait():
+        raise SystemExit(f"`fedbnsl {' '.join(words)}` ended with exit code {code}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "wall": time.perf_counter() - start,
@@ -70,6 +71,8 @@ def main() -> None:
                     words = (
                         "learn",
                         str(home / "data"),
+                        "--algorithm",
+                        "fed-sparse",
                         "--engine",
                         engine,
                         "--out",

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from fedbnsl.algorithms.errors import BadInput
@@ -22,6 +22,8 @@ from .job.spec import check_words
 from .options.learn import LearnSettings
 
 if TYPE_CHECKING:
+    from prefect.settings.legacy import Setting
+
     from .servers.processes import Ready
 
 
@@ -84,13 +86,26 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
         from .engines.dask import workers_ahead
 
         with workers_ahead(settings):
-            from prefect.settings import PREFECT_API_URL, temporary_settings
+            from prefect.settings import temporary_settings
 
             from .engines.listening import listening
 
-            url = ready()
-            with temporary_settings({PREFECT_API_URL: url}), listening(*listeners), events_again():
-                return _flow_run(settings, url)
+            with temporary_settings(client_settings(ready)), listening(*listeners), events_again():
+                return _flow_run(settings, ready())
+
+
+def client_settings(ready: "Ready") -> dict["Setting", Any]:
+    """Return Prefect's settings for a run on the server that `ready` waits for.
+
+    Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
+    """
+    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY
+
+    from .servers.processes import users_server
+
+    if users_server():
+        return {PREFECT_API_URL: ready()}
+    return {PREFECT_API_URL: ready(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
 
 
 def _flow_run(settings: LearnSettings, url: str) -> Finished:

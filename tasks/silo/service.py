@@ -11,8 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.kept import pack_state
@@ -30,6 +28,7 @@ from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
 from .journal import Journal, journal_path
 from .ledger import ledger_of
+from .one_thread import on_one_thread
 from .open_run import OpenRun, open_run
 from .policy import ANYTHING, Policy
 from .private_folder import BadRecord
@@ -148,7 +147,7 @@ class SiloService:
     def _failures_named(self, number: int) -> Iterator[None]:
         """Report what goes wrong in one line with the name of the silo: a traceback could show rows."""
         try:
-            with threadpool_limits(1):
+            with on_one_thread():
                 yield
         except (BadInput, Aborted, SiloFailed):
             raise

@@ -88,6 +88,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     if panel.logarithmic and positive:
         axes.set_yscale("log")
         axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_title(panel.title, fontsize=9, color=INK, loc="left")

@@ -1,0 +1,20 @@
+"""Linear algebra on one thread, so that silos that share a machine do not take each other's processors."""
+
+from contextlib import AbstractContextManager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+def on_one_thread() -> AbstractContextManager[object]:
+    """Return a block within which linear algebra uses one thread."""
+    limit: AbstractContextManager[object] = _libraries().limit(limits=1)
+    return limit
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # To find the libraries costs more than most solves, so it is done once: after the last of them was loaded.
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
