@@ -18,7 +18,7 @@ from pathlib import Path
 from fault_story import Fault, Place
 from faults_federation import federation
 from faults_local import journal, masked, observers, outputs, private
-from processes import Home, free_port, prefect_server
+from processes import TRACEBACK, Home, free_port, prefect_server
 
 STORIES = {
     "private": private,
@@ -53,15 +53,18 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="a Markdown file that has the marks of the table")
     asked = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="faults-"))
-    lines = []
+    faults = []
     print(HEAD, end="")
     for fault in told(asked.story or list(STORIES), scratch):
-        lines.append(fault.line())
-        print(lines[-1], end="", flush=True)
+        faults.append(fault)
+        print(fault.line(), end="", flush=True)
     if asked.into is not None:
         text = asked.into.read_text()
-        table = re.sub(f"{BEGIN}.*?{END}", lambda _: BEGIN + HEAD + "".join(lines) + END, text, flags=re.DOTALL)
-        asked.into.write_text(table)
+        table = BEGIN + HEAD + "".join(fault.line() for fault in faults) + END
+        text = re.sub(f"{BEGIN}.*?{END}", lambda _: table, text, flags=re.DOTALL)
+        asked.into.write_text(text)
+    if any(fault.said.startswith(TRACEBACK) for fault in faults):
+        raise SystemExit(f"a traceback was printed, which no user should see: the logs are in {scratch}")
     shutil.rmtree(scratch)
 
 

@@ -139,18 +139,30 @@ def observers(place: Place) -> Iterator[Fault]:
     gone = place.home.folder / "gone.db"
     with prefect_server(place.home, port) as server:
         program = story.learn(MLFLOW_TRACKING_URI=f"sqlite:///{gone}")
-        program.at_round(story.out, 5)
+        until(lambda: rounds_told(gone) >= 5 or program.process.poll() is not None, "five rounds in MLflow")
         server.process.kill()
         until(lambda: not listens(port), "the end of Prefect's server")
         for file in gone.parent.glob("gone.db*"):
             file.unlink()
-        story.add("Prefect's server", "kill -9 after round 5", program, "Prefect does not")
+        story.add("Prefect's server", "kill -9 when MLflow knew five rounds", program, "Prefect does not")
     place.home.surroundings["PREFECT_API_URL"] = keep
-    story.faults.append(Fault("MLflow's database deleted", "after round 5", program.wait(), program.said("MLflow")))
+    story.faults.append(
+        Fault("MLflow's database deleted", "when it knew five rounds", program.wait(), program.said("MLflow cannot"))
+    )
     told = place.home.start("track", story.out)
     story.add("– then", "`fedbnsl track RUN`", told, "MLflow")
     yield from story.end()
     yield from locked(place)
+
+
+def rounds_told(database: Path) -> int:
+    """Return how many rounds MLflow has been told of."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+            (rounds,) = db.execute("SELECT COUNT(DISTINCT step) FROM metrics WHERE key = 'round/edges'").fetchone()
+    except sqlite3.OperationalError:  # not there yet
+        return 0
+    return int(rounds)
 
 
 def locked(place: Place) -> Iterator[Fault]:
@@ -158,10 +170,10 @@ def locked(place: Place) -> Iterator[Fault]:
     story = place.story("mlflow-locked", "plain")
     file = place.home.folder / "locked.db"
     program = story.learn(MLFLOW_TRACKING_URI=f"sqlite:///{file}")
-    program.at_round(story.out, 3)
+    until(lambda: rounds_told(file) >= 3 or program.process.poll() is not None, "three rounds in MLflow")
     with closing(sqlite3.connect(file, timeout=30)) as db:
         db.execute("BEGIN EXCLUSIVE")
-        story.add("MLflow's database locked", "from round 3 to the end", program, "MLflow")
+        story.add("MLflow's database locked", "when it knew three rounds, to the end", program, "MLflow")
     told = place.home.start("track", story.out)
     story.add("– then", "`fedbnsl track RUN`, once it is let go", told, "MLflow")
     yield from story.end()

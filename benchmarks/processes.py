@@ -21,6 +21,8 @@ from fedbnsl.tracking.checkpoint import load
 
 PATIENCE = 600.0
 """seconds after which something that was waited for will not come"""
+TRACEBACK = "TRACEBACK"
+"""how what a program said begins if it shows a traceback"""
 KNOWN_NOISE = """
 import hashlib, os, secrets, sys
 drawn, there = secrets.token_bytes, os.environ.get("KNOWN_NOISE")
@@ -68,7 +70,7 @@ class Program:
         lines = [line for line in self.log.read_text().splitlines() if line.strip()]
         line = next((line for line in reversed(lines) if word in line), lines[-1] if lines else "")
         if "Traceback" in self.log.read_text():
-            line = f"TRACEBACK, see {self.log}: {line}"
+            line = f"{TRACEBACK}, see {self.log.name}: {line}"
         return re.sub(r"(sqlite:///+)?/\S*/", "", line)
 
     def at_round(self, out: Path, number: int) -> None:

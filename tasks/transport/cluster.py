@@ -67,6 +67,7 @@ def embedded(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[
 def connected(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
     """Yield a client of the federation of `file`; raises `SilosAway` if its coordinator does not answer."""
     from distributed import Client
+    from distributed.utils import silence_logging_cmgr
 
     _silence()
     only_messages()
@@ -77,7 +78,8 @@ def connected(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
             f"{file.path}: no coordinator answers at {file.address} ({type(error).__name__}): is it started, by "
             "`fedbnsl coordinator start`?"
         ) from None
-    with client:
+    # A scheduler that goes is told of in one line; Dask would print how its client failed to reach it again.
+    with silence_logging_cmgr(logging.CRITICAL), client:
         yield client
 
 
@@ -144,7 +146,10 @@ def _start_method() -> str:
 def _silence() -> None:
     """Keep Dask's messages out of other handlers: the federation itself reports a worker that stays away."""
     for name in ("distributed", "tornado.application"):
-        logging.getLogger(name).propagate = False
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        if not logger.handlers:  # without any, Python prints warnings and errors
+            logger.addHandler(logging.NullHandler())
 
 
 def _cores() -> int:

@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import io
+import logging
 import os
 import pickle
 import socket
 import ssl
+import time
 
 import numpy as np
 import pytest
@@ -152,6 +155,24 @@ def test_workers_carry_out_nothing_but_calls_of_their_service(owners):
             client.run_on_scheduler(os.getpid)
     with connected(read_federation_file(owners.file)) as client:
         assert hosted_silos(client) == tuple(owners.files)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["Dask's handler", "no handler"])
+def test_nothing_is_printed_of_a_scheduler_that_dies(tmp_path, monkeypatch, own):
+    logger, printed = logging.getLogger("distributed"), io.StringIO()
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(printed)] if own else [])
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(printed))
+    (tmp_path / "silo-1.csv").write_text("a,b\n1,2\n2,3\n")
+    with owners_of({"silo-1": tmp_path / "silo-1.csv"}, tmp_path / "federation") as found:
+        with connected(read_federation_file(found.file)) as client:
+            printed.truncate(0)
+            found.run(found.scheduler.close())
+            deadline = time.monotonic() + 10
+            while client.status == "running" and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.5)  # so that its client has tried to reach it again
+        assert client.status == "closed"
+        assert not printed.getvalue()
 
 
 def test_a_silo_that_dies_in_a_masked_round_and_comes_back_gives_the_same_bits(owners, settings, tmp_path):
