@@ -90,12 +90,13 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
 
             from .engines.listening import listening
 
-            with temporary_settings(client_settings(ready)), listening(*listeners), events_again():
-                return _flow_run(settings, ready())
+            url = ready()
+            with temporary_settings(client_settings(url)), listening(*listeners), events_again():
+                return _flow_run(settings, url)
 
 
-def client_settings(ready: "Ready") -> dict["Setting", Any]:
-    """Return Prefect's settings for a run on the server that `ready` waits for.
+def client_settings(url: str) -> dict["Setting", Any]:
+    """Return Prefect's settings for a run on the server at `url`.
 
     Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
     """
@@ -104,8 +105,8 @@ def client_settings(ready: "Ready") -> dict["Setting", Any]:
     from .servers.processes import users_server
 
     if users_server():
-        return {PREFECT_API_URL: ready()}
-    return {PREFECT_API_URL: ready(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+        return {PREFECT_API_URL: url}
+    return {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
 
 
 def _flow_run(settings: LearnSettings, url: str) -> Finished:

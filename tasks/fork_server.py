@@ -2,7 +2,16 @@
 
 import multiprocessing
 
-PRELOADED = ("fedbnsl.tasks.worker", "distributed.nanny", "numba", "scipy.special", "scipy.sparse.csgraph")
+PRELOADED = (
+    "fedbnsl.tasks.worker",
+    "fedbnsl.tasks.compiled",
+    "distributed.nanny",
+    "pyarrow.csv",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.sparse.csgraph",
+)
+"""what takes long to import and every learner's first round would wait for"""
 
 
 def fork_server() -> bool:

@@ -6,6 +6,7 @@ It makes the empty databases that new ones are copied from, and has Python and n
 import os
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from fedbnsl.tracking.new_database import keep_as_template, template
@@ -32,13 +33,12 @@ def warm() -> None:
 
 def _learn(out: Path) -> None:
     """Learn something tiny in this process, by the default algorithm: the code of others is compiled when they run."""
-    # What a run through Prefect and Dask imports besides.
-    import distributed.nanny  # noqa: F401
-
-    import fedbnsl.flows.learn
-    import fedbnsl.tasks.worker  # noqa: F401
     from fedbnsl.flows.api import learn, prepare
+    from fedbnsl.tasks.fork_server import PRELOADED
 
+    # What a run through Prefect and Dask imports besides.
+    for module in ("fedbnsl.flows.learn", *PRELOADED):
+        import_module(module)
     learn(prepare("homogeneous", variables=4, silos=2, rows=50), out=out)
 
 

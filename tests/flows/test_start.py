@@ -15,7 +15,7 @@ def test_heartbeats_go_to_the_users_server_alone(monkeypatch):
         monkeypatch.setattr(processes, "users_server", lambda known=server: known)
         with (
             temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 60}),
-            temporary_settings(client_settings(lambda: URL)),
+            temporary_settings(client_settings(URL)),
         ):
             assert PREFECT_API_URL.value() == URL
             found[server] = get_current_settings().flows.heartbeat_frequency
