@@ -1,14 +1,14 @@
 """One MLflow run per execution of `learn`, written from the coordinator with explicit run ids.
 
-There is no active run and no global tracking URI, so that several runs may go on in one process. Per round one
-`log_batch`, the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
+There is no active run and no global tracking URI, so that several runs may go on in one process. Of a round figures,
+the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
 model. The figures of single rounds are named `round/…`, those of the whole run have plain names.
 """
 
 import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,16 @@ from .round_structure import adjacency_image, structure_json
 from .saved_model import save_pyfunc
 from .source import source_tags
 from .store import experiment_id, open_client, run_url
-from .telling import Ending, Opening
+from .telling import Ending, Opening, ToldRound
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
 """the rounds with a picture besides the last: structures change most at first, and one costs 20 ms of CPU"""
+
+AT_ONCE = 1000
+"""figures that MLflow takes in one call"""
 
 
 @dataclass
@@ -47,17 +50,20 @@ class RunLog:
         """A link to the run: on the tracking server, or where `fedbnsl ui` shows the database."""
         return run_url(self.uri, self.experiment_id, self.run_id)
 
-    def round(self, row: Mapping[str, float], structure: Structure, *, again: bool = False) -> None:
-        """Log a finished round: `row` (`round` and the figures of that round) and the structure as it is now.
+    def rounds(self, told: Sequence[ToldRound], known: Container[int] = ()) -> None:
+        """Log finished rounds: of each its figures and the structure as it then was.
 
-        If it is told `again`, as it may have been told in part, its figures are there already.
+        Those that may have been told in part before are `known`: their figures are there already.
         """
-        number = int(row["round"])
-        if not again:
-            self.figures({"edges": float(edge_count(structure)), **row})
-        self.client.log_text(self.run_id, structure_json(structure, number), f"rounds/structure-{number:04d}.json")
-        if number in PICTURED:
-            self._picture(structure, number)
+        self.figures(
+            {"edges": float(edge_count(one.structure)), **one.row} for one in told if one.row["round"] not in known
+        )
+        for one in told:
+            number = int(one.row["round"])
+            written = structure_json(one.structure, number)
+            self.client.log_text(self.run_id, written, f"rounds/structure-{number:04d}.json")
+            if number in PICTURED:
+                self._picture(one.structure, number)
 
     def finish(self, ending: Ending, folder: Path) -> str | None:
         """Log scores, the output files in `folder` and the model, and end the run; return the URI of the model.
@@ -70,7 +76,7 @@ class RunLog:
         figures = {name: value for name, value in ending.metrics.items() if isinstance(value, int | float)}
         if {"bytes_up", "bytes_down"} <= figures.keys():
             figures["megabytes"] = (figures["bytes_up"] + figures["bytes_down"]) / 1e6
-        self._log_metrics(figures, number)
+        self._log_metrics((name, value, number) for name, value in figures.items())
         self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
         for name in (*OUTPUTS, AVERAGED, CHANGES, *FURTHER, *MODELS):
             if (folder / name).exists():
@@ -86,23 +92,24 @@ class RunLog:
         """Return the rounds whose figures the run has already."""
         return {metric.step for metric in self.client.get_metric_history(self.run_id, "round/bytes_up")}
 
-    def figures(self, row: Mapping[str, float]) -> None:
-        """Log the figures of a finished round alone."""
-        figures = {f"round/{name}": value for name, value in row.items() if name != "round"}
-        self._log_metrics(figures, int(row["round"]))
+    def figures(self, rows: Iterable[Mapping[str, float]]) -> None:
+        """Log the figures of finished rounds alone."""
+        told = ((name, value, int(row["round"])) for row in rows for name, value in row.items() if name != "round")
+        self._log_metrics((f"round/{name}", value, number) for name, value, number in told)
 
     def fail(self, message: str) -> None:
         """End the run as failed; `message` says why."""
         self._log_tags({"error": message})
         self.client.set_terminated(self.run_id, "FAILED")
 
-    def _log_metrics(self, figures: Mapping[str, float], step: int) -> None:
+    def _log_metrics(self, figures: Iterable[tuple[str, float, int]]) -> None:
+        """Log figures: name, value, round."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        self.client.log_batch(
-            self.run_id, metrics=[Metric(_key(name), float(value), now, step) for name, value in figures.items()]
-        )
+        metrics = [Metric(_key(name), float(value), now, step) for name, value, step in figures]
+        for first in range(0, len(metrics), AT_ONCE):
+            self.client.log_batch(self.run_id, metrics=metrics[first : first + AT_ONCE])
 
     def _log_tags(self, tags: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag

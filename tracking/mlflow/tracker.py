@@ -1,10 +1,8 @@
 """The MLflow run of a run that goes on without it if need be: the one place where every call to MLflow is guarded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..notice import first_line, notice
 from ..result import RunResult
@@ -44,14 +42,14 @@ class Tracker:
         """A link to the run, None if MLflow has none."""
         return self._log.url if self._log else None
 
-    def round(self, row: Mapping[str, float], structure: Structure) -> None:
-        """Tell of a finished round."""
-        self._tell(lambda log: log.round(row, structure), ToldRound(dict(row), structure))
+    def rounds(self, told: Sequence[ToldRound]) -> None:
+        """Tell of finished rounds."""
+        self._tell(lambda log: log.rounds(told), told)
 
     def finish(self, result: RunResult) -> None:
         """Tell what came out, all files of which are in the folder; what was kept until then goes first."""
         ending = ending_of(result)
-        self._tell(lambda log: log.finish(ending, self._folder), ending)
+        self._tell(lambda log: log.finish(ending, self._folder), (ending,))
         if self._log is None:
             try:
                 kept = untracked_in(self._folder)
@@ -76,7 +74,7 @@ class Tracker:
             return open_run(opening)
         return hand_over(Untracked(opening), self._folder, rows)
 
-    def _tell(self, call: Callable[[RunLog], object], told: ToldRound | Ending) -> None:
+    def _tell(self, call: Callable[[RunLog], object], told: Sequence[ToldRound | Ending]) -> None:
         if self._log is not None:
             try:
                 call(self._log)
@@ -84,7 +82,8 @@ class Tracker:
                 return
             except Exception as error:
                 self._lost(error)
-        self._keep(told)
+        for one in told:
+            self._keep(one)
 
     def _check_there(self) -> None:
         """Raise `FileNotFoundError` if the database was deleted: SQLite goes on writing where nobody will look."""

@@ -64,11 +64,8 @@ def hand_over(kept: Untracked, folder: Path, rows: Iterable[dict[str, float]] = 
     if keep_opening != opening:
         _begin_again(folder, kept, keep_opening)
     known, structures = log.known_rounds(), {int(one.row["round"]) for one in kept.rounds}
-    for row in rows or _rows_of(folder):
-        if int(row["round"]) not in known | structures:
-            log.figures(row)
-    for one in kept.rounds:
-        log.round(one.row, one.structure, again=int(one.row["round"]) in known)
+    log.figures(row for row in rows or _rows_of(folder) if int(row["round"]) not in known | structures)
+    log.rounds(kept.rounds, known)
     if kept.ending is not None:
         log.finish(kept.ending, folder)
     (folder / UNTRACKED).unlink(missing_ok=True)

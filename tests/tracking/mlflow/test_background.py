@@ -1,5 +1,6 @@
 """MLflow is told by a thread: in order, without being waited for, and to the end."""
 
+import time
 from threading import Event
 
 import numpy as np
@@ -16,13 +17,15 @@ class Slow:
     """A tracker that tells of nothing before it may."""
 
     url = "http://somewhere/runs/7"
+    calls = 0
 
     def __init__(self, told, may):
         self._told, self._may = told, may
 
-    def round(self, row, structure):
+    def rounds(self, told):
         assert self._may.wait(10)
-        self._told.append(row["round"])
+        self._told += [one.row["round"] for one in told]
+        self.calls += 1
 
     def finish(self, result):
         self._told.append(result)
@@ -63,6 +66,18 @@ def test_rounds_are_not_waited_for_and_are_told_in_order_before_the_end(tracker,
     tracker.finish("the end")
     assert told == ["the opening", 1, 2, 3, 4, 5, "the end"]
     assert tracker.url == Slow.url
+
+
+def test_rounds_that_wait_are_told_together_and_the_end_does_not_wait_for_the_next(tracker, told, may, monkeypatch):
+    monkeypatch.setattr(background, "PAUSE", 60)
+    for number in range(1, 6):
+        tracker.round({"round": number}, EMPTY)
+    may.set()
+    begun = time.monotonic()
+    tracker.finish("the end")
+    assert time.monotonic() - begun < 10
+    assert told == ["the opening", 1, 2, 3, 4, 5, "the end"]
+    assert 1 <= tracker._tracker.result().calls < 5
 
 
 def test_a_failure_is_told_after_the_rounds_before_it(tracker, told, may):

@@ -17,7 +17,7 @@ from fedbnsl.tracking.mlflow.round_structure import adjacency_image
 from fedbnsl.tracking.mlflow.run import open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
 from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
-from fedbnsl.tracking.mlflow.telling import Opening, ending_of
+from fedbnsl.tracking.mlflow.telling import Opening, ToldRound, ending_of
 from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.result import NO_PARAMETERS
@@ -35,7 +35,7 @@ def logged(chain, uri, tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
     log = start(chain, uri)
     for row in chain.rounds:
-        log.round(row, chain.structure)
+        log.rounds([ToldRound(row, chain.structure)])
     write_outputs(chain, folder)
     return log, folder, log.finish(ending_of(chain), folder)
 
@@ -110,7 +110,7 @@ def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
     log = start(chain, uri)
     rows = [{"round": k, "h": float("nan")} for k in range(1, 8)]
     for row in rows:
-        log.round(row, cyclic.structure)
+        log.rounds([ToldRound(row, cyclic.structure)])
     assert log.finish(ending_of(replace(cyclic, rounds=tuple(rows))), tmp_path) is None
     assert {name.split("+")[2] for name in artifacts(log, "images")} == {"1", "2", "3", "5", "7"}
     tags = log.client.get_run(log.run_id).data.tags
@@ -121,13 +121,13 @@ def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
 
 def test_a_failed_run_says_why_and_can_go_on(chain, uri):
     log = start(chain, uri)
-    log.round(chain.rounds[0], chain.structure)
+    log.rounds([ToldRound(chain.rounds[0], chain.structure)])
     log.fail("killed: " + "x" * 10_000)
     run = log.client.get_run(log.run_id)
     assert run.info.status == "FAILED"
     assert run.data.tags["error"].startswith("killed: x")
     again = reopen_run(log.run_id, uri)
-    again.round(chain.rounds[1], chain.structure)
+    again.rounds([ToldRound(chain.rounds[1], chain.structure)])
     assert again.client.get_run(log.run_id).info.status == "RUNNING"
     assert len(again.client.get_metric_history(log.run_id, "round/h")) == 2
     again.fail("enough")
@@ -135,7 +135,7 @@ def test_a_failed_run_says_why_and_can_go_on(chain, uri):
 
 def test_names_that_mlflow_refuses_are_changed(chain, uri):
     log = start(replace(chain, params={"weird:*name": 1}), uri)
-    log.round({"round": 1, "mse/silo ä|b": 2.0}, chain.structure)
+    log.rounds([ToldRound({"round": 1, "mse/silo ä|b": 2.0}, chain.structure)])
     log.fail("enough")
     run = log.client.get_run(log.run_id)
     assert run.data.params["weird__name"] == "1"
@@ -221,7 +221,7 @@ def test_a_dynamic_run_has_both_matrices_a_round_and_a_warning(over_time, uri, s
     log = start(over_time, uri)
     loud = replace(over_time, metrics=over_time.metrics | {"spectral_radius": 1.25})
     for row in over_time.rounds:
-        log.round(row, over_time.structure)
+        log.rounds([ToldRound(row, over_time.structure)])
     write_outputs(loud, tmp_path / "run")
     log.finish(ending_of(loud), tmp_path / "run")
     run = log.client.get_run(log.run_id)

@@ -14,7 +14,7 @@ from fedbnsl.flows.terminal.track import track_run
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.run import RunLog
 from fedbnsl.tracking.mlflow.store import open_client
-from fedbnsl.tracking.mlflow.telling import Opening
+from fedbnsl.tracking.mlflow.telling import Opening, ToldRound
 from fedbnsl.tracking.mlflow.tracker import Tracker
 from fedbnsl.tracking.mlflow.untracked import UNTRACKED, keep, untracked_in
 from fedbnsl.tracking.outputs import write_outputs
@@ -69,10 +69,10 @@ def said_once(capsys):
 
 def test_a_database_that_is_locked_is_told_at_the_end(chain, uri, store, folder, capsys, impatient):
     tracker = Tracker(folder, opening(chain, uri), ())
-    tracker.round(chain.rounds[0], chain.structure)
+    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
     with sqlite3.connect(store / "mlflow.db") as other:
         other.execute("BEGIN EXCLUSIVE")
-        tracker.round(chain.rounds[1], chain.structure)
+        tracker.rounds([ToldRound(chain.rounds[1], chain.structure)])
         assert "database is locked" in said_once(capsys)
         assert tracker.url is None
     other.close()
@@ -91,7 +91,7 @@ def test_a_server_that_is_not_there_is_said_at_once_and_told_later(chain, uri, f
     tracker = Tracker(folder, opening(chain, NOWHERE), ())
     assert "Connection refused" in said_once(capsys)
     for row in chain.rounds:
-        tracker.round(row, chain.structure)
+        tracker.rounds([ToldRound(row, chain.structure)])
     finished(tracker, chain, folder)
     assert capsys.readouterr().err == ""
     assert time.monotonic() - begin < 10
@@ -116,11 +116,11 @@ def test_a_server_that_is_not_there_is_said_at_once_and_told_later(chain, uri, f
 
 def test_a_run_that_mlflow_has_no_more_is_begun_anew_when_it_is_resumed(chain, uri, folder):
     first = Tracker(folder, opening(chain, uri))
-    first.round(chain.rounds[0], chain.structure)
+    first.rounds([ToldRound(chain.rounds[0], chain.structure)])
     client = open_client(uri)
     client.delete_run(first.opening.run_id)
     again = Tracker(folder, first.opening, chain.rounds[:1])
-    again.round(chain.rounds[1], chain.structure)
+    again.rounds([ToldRound(chain.rounds[1], chain.structure)])
     assert again.opening.run_id != first.opening.run_id
     assert rounds_of(uri, again.opening.run_id) == [1, 2]
     assert untracked_in(folder) is None
@@ -132,7 +132,7 @@ def test_a_resumed_run_hands_over_what_was_kept_before_it_was_killed(chain, uri,
     begun = Tracker(folder, opening(chain, uri))
     with monkeypatch.context() as broken:
         broken.setattr(RunLog, "figures", lambda self, row: 1 / 0)
-        begun.round(chain.rounds[0], chain.structure)
+        begun.rounds([ToldRound(chain.rounds[0], chain.structure)])
     said_once(capsys)
     whole = (folder / UNTRACKED).read_bytes()
     keep(folder, untracked_in(folder).rounds[0])
@@ -150,7 +150,7 @@ def test_a_round_that_was_half_told_is_not_told_twice(chain, uri, folder, capsys
     tracker = Tracker(folder, opening(chain, uri))
     with monkeypatch.context() as broken:
         broken.setattr(RunLog, "_picture", lambda self, structure, number: 1 / 0)
-        tracker.round(chain.rounds[0], chain.structure)
+        tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
     said_once(capsys)
     finished(tracker, replace(chain, rounds=chain.rounds[:1]), folder)
     assert rounds_of(uri, tracker.opening.run_id) == [1]
@@ -161,7 +161,7 @@ def test_a_database_that_was_deleted_is_noticed(chain, uri, store, tmp_path, fol
     database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
     tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
     database.unlink()
-    tracker.round(chain.rounds[0], chain.structure)
+    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
     said_once(capsys)
     assert [one.row["round"] for one in untracked_in(folder).rounds] == [1]
 
@@ -172,11 +172,11 @@ def test_a_deleted_database_is_noticed_where_writing_to_it_raises_nothing(
     open_client(uri)
     database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
     tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
-    monkeypatch.setattr(RunLog, "round", lambda self, row, structure: None)
-    tracker.round(chain.rounds[0], chain.structure)
+    monkeypatch.setattr(RunLog, "rounds", lambda self, told: None)
+    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
     assert tracker.url is not None
     database.unlink()
-    tracker.round(chain.rounds[1], chain.structure)
+    tracker.rounds([ToldRound(chain.rounds[1], chain.structure)])
     assert f"({database} is gone)" in said_once(capsys)
     assert [one.row["round"] for one in untracked_in(folder).rounds] == [2]
 
@@ -189,7 +189,7 @@ def test_an_error_of_the_run_is_not_replaced_by_one_of_mlflow(chain, uri, folder
 
 
 def test_an_interrupted_run_is_resumed_and_not_tracked(chain, folder, capsys):
-    Tracker(folder, opening(chain, NOWHERE)).round(chain.rounds[0], chain.structure)
+    Tracker(folder, opening(chain, NOWHERE)).rounds([ToldRound(chain.rounds[0], chain.structure)])
     with pytest.raises(BadInput, match="this run was interrupted"):
         track_run(folder)
     (folder / UNTRACKED).write_bytes(b"nonsense")
