@@ -34,9 +34,9 @@ def mlflow_uri():
     return f"sqlite:///{Path(HOME) / 'mlflow.db'}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """Return a folder of three silos with five variables."""
+    """Return a folder of three silos with five variables: a module's own, as runs leave charges and journals in it."""
     from fedbnsl.data.folder.folder import write_folder
     from fedbnsl.data.generators.linear import homogeneous
 
