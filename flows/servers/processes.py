@@ -54,6 +54,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
         check_answers(known)
         yield known
         return
+    _begin_database()
     port = free_port(port)
     url = f"http://{HOST}:{port}/api"
     # Without the last setting the pages would ask port 4200, whatever port they came from.
@@ -86,7 +87,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
         check_answers(known)
         yield lambda: known
         return
-    begin_from_template("prefect", _home() / "prefect.db")
+    _begin_database()
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
     words = [*CHILD, "uvicorn", "--factory", "prefect.server.api.server:create_app"]
@@ -127,6 +128,11 @@ def users_server() -> str | None:
 def _home() -> Path:
     """Return the folder where Prefect keeps its database and its profiles."""
     return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+
+
+def _begin_database() -> None:
+    """Begin Prefect's database, unless it is there: servers that begin it at once make each other's tables fail."""
+    begin_from_template("prefect", _home() / "prefect.db")
 
 
 @contextmanager

@@ -1,10 +1,14 @@
-"""What a run asks of Prefect's client, by whose server it is."""
+"""What Prefect's servers and its client begin with."""
 
+from contextlib import contextmanager
+
+import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.settings.context import get_current_settings
 
 from fedbnsl.flows.servers import processes
 from fedbnsl.flows.start import client_settings
+from fedbnsl.tracking import new_database
 
 URL = "http://127.0.0.1:1/api"
 
@@ -20,3 +24,26 @@ def test_heartbeats_go_to_the_users_server_alone(monkeypatch):
             assert PREFECT_API_URL.value() == URL
             found[server] = get_current_settings().flows.heartbeat_frequency
     assert found == {URL: 60, None: None}
+
+
+@pytest.mark.parametrize("start", [processes.prefect_server, processes.temporary_server])
+def test_servers_find_a_database_that_is_whole(monkeypatch, tmp_path, start):
+    template, home, found = tmp_path / "template.db", tmp_path / "home", []
+    template.write_text("tables")
+    monkeypatch.setattr(new_database, "template", lambda program: template)
+    monkeypatch.setenv("PREFECT_HOME", str(home))
+    monkeypatch.setattr(processes, "users_server", lambda: None)
+    monkeypatch.setattr(processes, "answering", lambda *told: None)
+
+    class Ended:
+        def poll(self):
+            return None
+
+    @contextmanager
+    def process(words, env):
+        found.append((home / "prefect.db").read_text())
+        yield Ended()
+
+    monkeypatch.setattr(processes, "process", process)
+    with start():
+        assert found == ["tables"]
