@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fault_story import Fault, Place, Story, changed, emptied, flip, state_in
-from processes import epsilon_of, free_port, listens, prefect_server, until
+from processes import Program, epsilon_of, free_port, listens, prefect_server, until
 
 from fedbnsl.tracking.checkpoint import load
 
@@ -139,7 +139,7 @@ def observers(place: Place) -> Iterator[Fault]:
     gone = place.home.folder / "gone.db"
     with prefect_server(place.home, port) as server:
         program = story.learn(MLFLOW_TRACKING_URI=f"sqlite:///{gone}")
-        until(lambda: rounds_told(gone) >= 5 or program.process.poll() is not None, "five rounds in MLflow")
+        told_rounds(program, gone, 5)
         server.process.kill()
         until(lambda: not listens(port), "the end of Prefect's server")
         for file in gone.parent.glob("gone.db*"):
@@ -155,14 +155,18 @@ def observers(place: Place) -> Iterator[Fault]:
     yield from locked(place)
 
 
-def rounds_told(database: Path) -> int:
-    """Return how many rounds MLflow has been told of."""
-    try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
-            (rounds,) = db.execute("SELECT COUNT(DISTINCT step) FROM metrics WHERE key = 'round/edges'").fetchone()
-    except sqlite3.OperationalError:  # not there yet
-        return 0
-    return int(rounds)
+def told_rounds(program: Program, database: Path, number: int) -> None:
+    """Return when MLflow has been told of so many rounds, or the run is over."""
+
+    def known() -> int:
+        try:
+            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+                (rounds,) = db.execute("SELECT COUNT(DISTINCT step) FROM metrics WHERE key = 'round/edges'").fetchone()
+        except sqlite3.OperationalError:  # not there yet
+            return 0
+        return int(rounds)
+
+    until(lambda: program.process.poll() is not None or known() >= number, f"{number} rounds in MLflow")
 
 
 def locked(place: Place) -> Iterator[Fault]:
@@ -170,7 +174,7 @@ def locked(place: Place) -> Iterator[Fault]:
     story = place.story("mlflow-locked", "plain")
     file = place.home.folder / "locked.db"
     program = story.learn(MLFLOW_TRACKING_URI=f"sqlite:///{file}")
-    until(lambda: rounds_told(file) >= 3 or program.process.poll() is not None, "three rounds in MLflow")
+    told_rounds(program, file, 3)
     with closing(sqlite3.connect(file, timeout=30)) as db:
         db.execute("BEGIN EXCLUSIVE")
         story.add("MLflow's database locked", "when it knew three rounds, to the end", program, "MLflow")

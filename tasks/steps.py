@@ -13,11 +13,10 @@ Wait = Callable[[], Any]
 Start = Callable[[Mapping[str, Work]], Mapping[str, Wait]]
 """Start the work for every silo, all at once."""
 
-
 MOST = 1024
-"""works at once; more of them wait for their turn"""
+"""pieces of work that are done at once; more of them wait for their turn"""
+# Kept from round to round: starting eight threads while others are busy takes 20 ms, a sixth of a round.
 _THREADS = ThreadPoolExecutor(MOST, thread_name_prefix="silo")
-# Kept from round to round: with other threads busy, to start eight of them takes 20 ms, a sixth of a round.
 
 
 def in_threads(works: Mapping[str, Work]) -> Mapping[str, Wait]:

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from functools import cache
+from importlib import import_module
 
 from threadpoolctl import ThreadpoolController
 
@@ -14,7 +15,6 @@ def on_one_thread() -> AbstractContextManager[object]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    # To find the libraries costs more than most solves, so it is done once: after the last of them was loaded.
-    import scipy.linalg  # noqa: F401
-
+    # The search costs more than most solves, so it is done once, when the last of the libraries has been loaded.
+    import_module("scipy.linalg")
     return ThreadpoolController()

@@ -59,7 +59,7 @@ class BackgroundTracker:
         """Have the thread tell of a finished round, with those that wait to be told."""
         self._room.acquire()
         self._waiting.put(ToldRound(dict(row), structure))
-        self._do(self._tell_of_rounds)
+        self._do(self._tell_of_rounds).add_done_callback(lambda _: self._room.release())
 
     def finish(self, result: RunResult) -> None:
         """Tell what came out, all files of which are in the folder, and wait until everything has been told."""
@@ -77,7 +77,6 @@ class BackgroundTracker:
         told = [self._waiting.get() for _ in range(self._waiting.qsize())]
         if told:
             tracker.rounds(told)
-            self._room.release(len(told))
             self._ending.wait(PAUSE)
 
     def _do(self, call: Callable[[Tracker], Any]) -> "Future[Any]":

@@ -1,7 +1,7 @@
 """One MLflow run per execution of `learn`, written from the coordinator with explicit run ids.
 
-There is no active run and no global tracking URI, so that several runs may go on in one process. Of a round figures,
-the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
+There is no active run and no global tracking URI, so that several runs may go on in one process. Logged for a round are
+its figures, the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
 model. The figures of single rounds are named `round/…`, those of the whole run have plain names.
 """
 
@@ -93,9 +93,15 @@ class RunLog:
         return {metric.step for metric in self.client.get_metric_history(self.run_id, "round/bytes_up")}
 
     def figures(self, rows: Iterable[Mapping[str, float]]) -> None:
-        """Log the figures of finished rounds alone."""
-        told = ((name, value, int(row["round"])) for row in rows for name, value in row.items() if name != "round")
-        self._log_metrics((f"round/{name}", value, number) for name, value, number in told)
+        """Log the figures of finished rounds alone: those of a round in one call, so that it is known whole or not."""
+        batch: list[tuple[str, float, int]] = []
+        for row in rows:
+            told = [(f"round/{name}", value, int(row["round"])) for name, value in row.items() if name != "round"]
+            if len(batch) + len(told) > AT_ONCE:
+                self._log_metrics(batch)
+                batch = []
+            batch += told
+        self._log_metrics(batch)
 
     def fail(self, message: str) -> None:
         """End the run as failed; `message` says why."""
@@ -108,8 +114,8 @@ class RunLog:
 
         now = int(1000 * time.time())
         metrics = [Metric(_key(name), float(value), now, step) for name, value, step in figures]
-        for first in range(0, len(metrics), AT_ONCE):
-            self.client.log_batch(self.run_id, metrics=metrics[first : first + AT_ONCE])
+        if metrics:
+            self.client.log_batch(self.run_id, metrics=metrics)
 
     def _log_tags(self, tags: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag

@@ -113,3 +113,16 @@ def test_a_run_does_not_run_far_ahead_of_mlflow(tracker, told, may):
     running.join(10)
     tracker.finish("the end")
     assert told[1:-1] == list(range(BEHIND + 2))
+
+
+def test_a_tracker_that_cannot_be_opened_does_not_stop_the_rounds(monkeypatch, tmp_path):
+    from threading import Thread
+
+    monkeypatch.setattr(background, "Tracker", lambda *told: 1 / 0)
+    tracker = BackgroundTracker(tmp_path, "the opening")
+    running = Thread(target=lambda: [tracker.round({"round": k}, EMPTY) for k in range(BEHIND + 2)], daemon=True)
+    running.start()
+    running.join(10)
+    assert not running.is_alive()
+    with pytest.raises(ZeroDivisionError):
+        tracker.finish("the end")

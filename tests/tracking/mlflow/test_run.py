@@ -11,6 +11,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.comparison import PastRun, compared
+from fedbnsl.tracking.mlflow import run as run_module
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.dataset_input import TrackedData
 from fedbnsl.tracking.mlflow.round_structure import adjacency_image
@@ -131,6 +132,15 @@ def test_a_failed_run_says_why_and_can_go_on(chain, uri):
     assert again.client.get_run(log.run_id).info.status == "RUNNING"
     assert len(again.client.get_metric_history(log.run_id, "round/h")) == 2
     again.fail("enough")
+
+
+def test_the_figures_of_a_round_are_told_in_one_call(chain, uri, monkeypatch):
+    log, calls = start(chain, uri), []
+    monkeypatch.setattr(run_module, "AT_ONCE", 5)
+    monkeypatch.setattr(log.client, "log_batch", lambda run_id, metrics: calls.append([one.step for one in metrics]))
+    log.figures({"round": number, "h": 0.0, "edges": 1.0} for number in range(1, 6))
+    log.figures([])
+    assert calls == [[1, 1, 2, 2], [3, 3, 4, 4], [5, 5]]
 
 
 def test_names_that_mlflow_refuses_are_changed(chain, uri):
