@@ -7,6 +7,10 @@ import os
 
 from hypothesis import Phase, settings
 
+from .time_limit import pytest_configure, pytest_runtest_makereport
+
+__all__ = ["pytest_configure", "pytest_runtest_makereport"]
+
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 

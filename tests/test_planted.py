@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from .mutants import ROOT, misfit, planted
 
 MUTANTS = planted()
+QUICK = Counter(one.group for one in MUTANTS if one.quick)
+BATCHES = [[group for group, _ in QUICK.most_common()[k::3]] for k in range(3)]
+"""groups with quick ones, in three batches: together they take too long for one test"""
 
 
 def runner(*words):
@@ -29,9 +33,11 @@ def test_each_is_something_else():
     assert len({(one.file, one.old, one.new, one.tests) for one in MUTANTS}) == len(MUTANTS)
 
 
-def test_the_quick_ones_are_noticed():
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", BATCHES, ids=", ".join)
+def test_the_quick_ones_are_noticed(groups):
     """All others are planted by `python tests/mutants.py`."""
-    done = runner("--quick")
+    done = runner("--quick", *groups)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

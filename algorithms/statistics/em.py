@@ -148,8 +148,8 @@ def together(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     """Return the state with the covariance that the sum gives. Raises `BadInput` for a column without variance."""
     assert replies.total is not None
-    rows = sum(server.schema.rows[silo] for silo in replies.silos)
-    total = replies.total * sum(server.schema.rows.values())
+    rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
+    total = replies.total * all_rows
     if len(server.covariance):
         S = _with_floor(from_triangle(total) / (rows - len(replies.silos)))
         return replace(server, iteration=stepped(server.iteration, S))
@@ -159,7 +159,8 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     for j in np.flatnonzero(np.diag(S) <= 0)[:1]:
         name = server.schema.variables[coding.owners[j]]
         raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
-    return replace(server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs, coding))
+    # A lost silo counts as if its cells were empty as often as those of the others: learners rescale by all rows.
+    return replace(server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs * (all_rows / rows), coding))
 
 
 def _positive(S: FloatArray) -> FloatArray:

@@ -84,7 +84,7 @@ class QuerySource:
                 result = asked.exec_driver_sql(query)
                 names = list(result.keys())
                 yield names
-                for rows in result.partitions():
+                for rows in result.partitions(MOST_ROWS):
                     yield _batch(names, rows)
         except sqlalchemy.exc.SQLAlchemyError as error:
             raise BadInput(f"{self.path}: {_one_line(error)}") from None

@@ -17,8 +17,8 @@ from typing import Any
 
 OURS = ("fedbnsl.algorithms.", "fedbnsl.data.", "fedbnsl.tasks.")
 """rooms whose dataclasses and exceptions travel"""
-FAMILIAR = ("builtins", "concurrent.futures", "asyncio", "distributed", "dask")
-"""where exceptions may come from besides"""
+FAMILIAR = ("builtins", "concurrent", "asyncio", "distributed", "dask")
+"""packages that exceptions may come from besides"""
 OTHERS = frozenset(
     {
         ("fedbnsl.tasks.transport.hosting", "on_worker"),

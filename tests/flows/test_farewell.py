@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 from fedbnsl.flows.servers.environment import prepare_environment
 
@@ -21,6 +23,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_what_is_left_for_a_server_is_delivered_before_it_ends(server):
     environment = {key: value for key, value in os.environ.items() if key != "PREFECT_API_URL"}
     done = subprocess.run(

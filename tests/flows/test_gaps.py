@@ -115,6 +115,7 @@ def test_a_run_stopped_after_em_goes_on_to_the_same_result(server, tmp_path, cap
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_searches_on_scores_of_different_rows_come_to_an_end():
     """On these rows GES goes in circles for ever if it is asked to begin before anything is filled in."""
     drawn = network("alarm", 5, 1000, 2)

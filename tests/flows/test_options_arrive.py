@@ -15,37 +15,9 @@ from fedbnsl.flows.api import learning
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.options.repeat import RepeatOptions, RepeatSettings
 
+from .options.values import OTHER
 from .test_cli import run
 
-# A value of each option that is not its default.
-ASKED = {
-    "algorithm": "secure-sum",
-    "seed": 7,
-    "epsilon": 1.5,
-    "delta": 1e-7,
-    "budget": 2.5,
-    "budget_delta": 1e-6,
-    "secure": True,
-    "out": "somewhere",
-    "name": "mine",
-    "allow_cyclic_truth": True,
-    "ignore": ("a",),
-    "only": ("b", "c"),
-    "missing": "refuse",
-    "knowledge": "k.csv",
-    "required_arcs": "b->c",
-    "forbidden_arcs": "c->b",
-    "tiers": "b<c",
-    "no_parents": "b",
-    "parameters": False,
-    "diagnose": False,
-    "smoothing": 3.0,
-    "bootstrap": 20,
-    "federation": "federation.toml",
-    "silos": ("clinic", "lab"),
-    "quorum": 2,
-    "silo_patience": 9.0,
-}
 REPEATED = {
     "unchanged": "learn",
     "drift_edges": "3",
@@ -54,7 +26,7 @@ REPEATED = {
     "hook_command": "tee -a told",
     "hook_on": "failure,unchanged",
 }
-PRIVATE = {name: ASKED[name] for name in ("algorithm", "epsilon", "delta", "budget", "secure")}
+PRIVATE = {name: OTHER[name] for name in ("algorithm", "epsilon", "delta", "budget", "secure")}
 WORDS = ("-a", "secure-sum", "--epsilon", "1.5", "--delta", "1e-7", "--budget", "2.5", "--secure")
 
 
@@ -63,22 +35,22 @@ def options_of(settings):
 
 
 def test_a_call_from_python_passes_every_option_on(monkeypatch, example):
-    passed = []
+    passed, asked = [], {name: value for name, value in OTHER.items() if name != "params"}
     monkeypatch.setattr(learning, "_learned", lambda settings, data, engine, *more: passed.append((settings, engine)))
-    learn(example, engine="prefect", scale_share=0.3, **ASKED)
+    learn(example, engine="prefect", scale_share=0.3, **asked)
     ((settings, engine),) = passed
     assert engine == "prefect"
     assert settings.params == {"scale_share": 0.3}
     assert settings.data == str(example)
-    assert {name: getattr(settings, name) for name in ASKED} == ASKED
+    assert {name: getattr(settings, name) for name in asked} == asked
     default = LearnOptions()
-    assert [name for name in ASKED if getattr(settings, name) == getattr(default, name)] == []
+    assert [name for name in asked if getattr(settings, name) == getattr(default, name)] == []
 
 
 def test_options_of_python_that_have_no_value_here_are_noticed():
     """A new option of `learn` needs a value above, so that it is known to arrive."""
     told = set(inspect.signature(learn).parameters) & set(LearnOptions.model_fields)
-    assert told - {"params"} == set(ASKED)
+    assert told == set(OTHER)
 
 
 def test_a_budget_and_masks_asked_for_in_python_bind(example):
@@ -115,7 +87,7 @@ def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, examp
 
 
 def test_a_deployment_starts_from_all_settings_and_keeps_its_schedule(example):
-    asked = {name: value for name, value in ASKED.items() if name in LearnSettings.model_fields}
+    asked = {name: value for name, value in OTHER.items() if name in LearnSettings.model_fields}
     settings = LearnSettings(data=str(example), **asked)
     repeat = RepeatSettings(deployment="often", drift_edges=4)
     deployment = schedule.deployed(settings, repeat, interval=90.0)

@@ -90,3 +90,17 @@ def test_of_a_cycle_the_weakest_edge_is_left_out():
     # ab is in 9 of 12, ca in 8, bc in 7: bc would close the cycle a → b → c → a.
     assert edges_of(averaged) == {"ab", "ca"}
     assert averaged.acyclic
+
+
+@pytest.mark.parametrize(("times", "kept"), [(5, False), (6, True)])
+def test_an_edge_is_kept_if_more_than_half_of_the_structures_have_it(times, kept):
+    """Of ten: exactly half is not enough, whatever the strengths of the other edges."""
+    others = structures(bc=10 - times)
+    found = strengths_of([*structures(ab_bc=times), *others])
+    assert edges_of(average(found)) == ({"ab", "bc"} if kept else {"bc"})
+    assert inclusion_threshold(shares(found)) == (0.0 if kept else 0.5)
+
+
+@pytest.mark.parametrize(("onwards", "expected"), [(6, {"ab"}), (5, {"ab", "ba"}), (4, {"ba"})])
+def test_an_edge_has_the_direction_that_more_than_half_of_its_structures_give_it(onwards, expected):
+    assert edges_of(average(strengths_of(structures(ab=onwards, ba=10 - onwards)))) == expected

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.lagged import windows
+from fedbnsl.algorithms.statistics.lagged import windows, without_levels
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 4))
@@ -25,3 +25,16 @@ def test_no_window_crosses_from_one_stretch_to_the_next(stretches, lags):
 def test_stretches_that_are_not_those_of_the_table_are_refused():
     with pytest.raises(ValueError, match="stretches of 5 rows for a table of 4"):
         windows(np.zeros((4, 2)), (2, 3), 1)
+
+
+@pytest.mark.parametrize(("errors", "taken"), [(4.97, False), (5.03, True), (-4.97, False), (-5.03, True)])
+@pytest.mark.parametrize("n", [15, 200])
+def test_a_mean_is_a_level_from_five_standard_errors_on(n, errors, taken):
+    """A series of n rows tells of its mean what n/(1 + 40/n) independent rows would."""
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(n, 4))
+    rows[:, :2] = (rows[:, :2] - rows[:, :2].mean(axis=0)) / rows[:, :2].std(axis=0) * [3.0, 0.2]
+    rows[:, 0] += errors * 3.0 * np.sqrt((1 + 40 / n) / n)
+    found = without_levels(rows, 2)
+    means = rows.mean(axis=0)
+    np.testing.assert_allclose(found, rows - ([means[0], 0, means[2], 0] if taken else 0.0))

@@ -1,12 +1,18 @@
 """Certificates: who believes whom, who can read a key, and what Dask is told to demand."""
 
+import datetime
 import shutil
 import ssl
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.terminal.federation import init
+from fedbnsl.tasks.transport.certificates import Authority, authority, issue
 from fedbnsl.tasks.transport.identity import Identity
 
 
@@ -107,3 +113,30 @@ def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):
     shutil.copy(issued / "lab" / "lab.key", tmp_path / "clinic" / "clinic.key")
     with pytest.raises(BadInput, match=r"clinic\.pem: certificate, key and trusted certificates do not fit"):
         identity(tmp_path / "clinic", "clinic").check()
+
+
+@pytest.mark.parametrize(("kind", "verifier"), [("silos", "coordinator"), ("coordinators", "clinic")])
+def test_an_authority_signs_holders_and_no_further_authorities(issued, tmp_path, kind, verifier):
+    """A certificate that it signed as one of an authority, by mistake, opens the way to nobody else."""
+    signing, here = authority(issued / "authorities", kind), identity(issued / verifier, verifier)
+    guest = Identity(tmp_path / "guest.pem", tmp_path / "guest.key", issued / "coordinator" / "trusted.pem")
+    issue(signing, "guest", tmp_path, "guest")
+    believe(here, guest)
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    mole = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mole")]))
+        .issuer_name(signing.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(signing.key, hashes.SHA256())
+    )
+    issue(Authority(mole, key), "guest", tmp_path, "guest")
+    with guest.certificate.open("ab") as chain:
+        chain.write(mole.public_bytes(serialization.Encoding.PEM))
+    with pytest.raises(ssl.SSLCertVerificationError, match="path length"):
+        believe(here, guest)

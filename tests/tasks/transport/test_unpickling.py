@@ -1,7 +1,13 @@
+import json
 import pickle
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import BrokenExecutor
 
 import numpy as np
 import pytest
+from distributed.comm.core import CommClosedError
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import Charge
@@ -85,3 +91,23 @@ def test_a_traceback_becomes_nothing():
 def test_a_room_that_sends_no_messages_is_closed():
     with pytest.raises(ForeignObject, match=r"fedbnsl\.flows\.engines\.pins\.Pin"):
         loads(pickle.dumps(Pin(1, "seal")))
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError, subprocess.CalledProcessError, json.JSONDecodeError])
+def test_exceptions_of_other_modules_are_refused_although_these_are_imported(error):
+    """An exception is built by its own code, with arguments that come from the other machine."""
+    assert error.__module__ in sys.modules
+    with pytest.raises(ForeignObject, match=f"{error.__module__}.{error.__name__}"):
+        loads(b"c%b\n%b\n." % (error.__module__.encode(), error.__name__.encode()))
+
+
+@pytest.mark.parametrize("error", [KeyError, TimeoutError, BrokenExecutor, CommClosedError])
+def test_exceptions_of_python_and_dask_arrive(error):
+    assert loads(pickle.dumps(error)) is error
+
+
+def test_to_find_an_exception_nothing_is_imported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "distributed.comm.core", raising=False)
+    with pytest.raises(ForeignObject, match=r"distributed\.comm\.core\.CommClosedError"):
+        loads(b"cdistributed.comm.core\nCommClosedError\n.")
+    assert "distributed.comm.core" not in sys.modules

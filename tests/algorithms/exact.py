@@ -1,0 +1,39 @@
+"""Rows with second moments known to the last digit, so that a decision can be tested on both sides of its threshold."""
+
+import numpy as np
+
+ROWS = {"a": 40, "b": 90, "c": 310}
+
+
+def exact(S, rows=None, seed=0, draw=None):
+    """Return tables of silos with means of their own, each with covariance `S` `[d, d]` (divided by its rows less one).
+
+    The covariance within all silos, per degree of freedom, is `S` as well. `draw(rng, size)` gives the errors before
+    they are made uncorrelated; by default they are Gaussian.
+    """
+    rng, d = np.random.default_rng(seed), len(S)
+    factor, tables = np.linalg.cholesky(S), {}
+    for silo, n in sorted((rows or ROWS).items()):
+        errors = draw(rng, (n, d)) if draw else rng.normal(size=(n, d))
+        errors = errors - errors.mean(axis=0)
+        # The symmetric root mixes the columns least, so that errors keep their shapes.
+        values, vectors = np.linalg.eigh(errors.T @ errors / (n - 1))
+        white = errors @ (vectors / np.sqrt(values)) @ vectors.T
+        tables[silo] = white @ factor.T + 3 * rng.normal(size=d)
+    return tables
+
+
+def freedom(tables):
+    """Return the rows of all silos less one for each."""
+    return sum(map(len, tables.values())) - len(tables)
+
+
+def of_model(weights, variances):
+    """Return the covariance `[d, d]` of a linear model with these `weights` `[d, d]` and error `variances` `[d]`."""
+    total = np.linalg.inv(np.eye(len(weights)) - weights)
+    return total.T @ np.diag(variances) @ total
+
+
+def centred(tables):
+    """Return all rows, each about the means of its silo."""
+    return np.vstack([table - table.mean(axis=0) for _, table in sorted(tables.items())])

@@ -1,0 +1,23 @@
+"""Federations that lose silos, and what they are compared with."""
+
+from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.in_process import InProcessFederation
+
+
+class Losing(InProcessFederation):
+    """A federation in which the silos of `lost` answer no round from the one named on."""
+
+    def __init__(self, schema, tables, lost):
+        super().__init__(schema, tables)
+        self.lost = lost
+
+    def exchange(self, algorithm, number, broadcast, sparse=None):
+        silos = [silo for silo in self.schema.silos if number < self.lost.get(silo, number + 1)]
+        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in silos}
+        return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+
+
+def last_of(algorithm, federation, start=None):
+    """Return the last round."""
+    *_, last = rounds(algorithm, federation, None if start is None else (0, start))
+    return last

@@ -1,0 +1,38 @@
+"""The silos of a run as the engine of Prefect connects them, with no worker behind them."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.flows.engines import dask
+from fedbnsl.flows.engines.dask import job_of, silos_of
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.rounds import Orchestration
+
+SCHEMA = Schema(("a", "b"), {"clinic": 211, "lab": 89, "ward": 53})
+
+
+def reach(monkeypatch, folder, resumed=None, **options):
+    """Connect the silos clinic, lab and ward of `folder` for a run with `options`; the ward never comes.
+
+    Return what was waited for at the start, and the federations of two exchanges of the run.
+    """
+    seen = {}
+
+    def gathered(client, asked, patience, quorum):
+        seen.update(asked=asked, patience=patience, quorum=quorum)
+        return tuple(silo for silo in asked if silo != "ward")
+
+    for silo in SCHEMA.rows:
+        (folder / f"{silo}.csv").write_text("a,b\n1,2\n3,5\n")
+    found = SimpleNamespace(schema=SCHEMA, notes=("a note",))
+    monkeypatch.setattr(dask, "embedded", lambda files: nullcontext(seen.update(files=files)))
+    monkeypatch.setattr(dask, "gathered", gathered)
+    monkeypatch.setattr(dask, "DaskTransport", lambda client: SimpleNamespace())
+    monkeypatch.setattr(dask, "federated_schema", lambda transport, names, said: seen.update(said=said) or found)
+    settings = LearnSettings(data=str(folder), **{"algorithm": "fed-sparse"} | options)
+    with silos_of(settings, Orchestration(), resumed) as silos:
+        job = job_of(settings, "run 17", silos)
+        federation = silos.session.connect(job, job.spec, "run 17")
+        again = silos.session.connect(job, job.spec, "run 17, again")
+    return SimpleNamespace(silos=silos, federation=federation, again=again, job=job, **seen)

@@ -1,0 +1,77 @@
+"""When a scheduled run counts as the same question as the one before: whatever can change its answer is part of it."""
+
+import json
+
+import pytest
+
+from fedbnsl.flows.engines.last_run import NO_MATTER, question_of
+from fedbnsl.flows.options.learn import LearnSettings
+
+from ..options.values import OTHER
+
+
+@pytest.fixture
+def folder(tmp_path):
+    data = tmp_path / "study"
+    data.mkdir()
+    (data / "clinic.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    (data / "truth.csv").write_text("source,target\na,b\n")
+    (data / "about.json").write_text(json.dumps({"kind": "continuous"}))
+    (tmp_path / "k.csv").write_text("rule,source,target\nrequired,a,b\n")
+    (tmp_path / "federation.toml").write_text('name = "one"\n')
+    return data
+
+
+def question(folder, **options):
+    return question_of(LearnSettings(data=str(folder), **options))
+
+
+@pytest.mark.parametrize("name", sorted(set(LearnSettings.model_fields) - {"data"}))
+def test_an_option_that_matters_makes_another_question(folder, name):
+    value = True if name == "resume" else OTHER[name]
+    assert (question(folder, **{name: value}) == question(folder)) == (name in NO_MATTER)
+
+
+def test_what_does_not_matter_is_named():
+    """Where a run is kept, whether it goes on, and how long it waits: nothing of what is learned."""
+    assert {"name", "out", "resume", "silo_patience"} == NO_MATTER
+
+
+@pytest.mark.parametrize(
+    ("file", "option"), [("k.csv", "knowledge"), ("federation.toml", "federation"), ("study/truth.csv", None)]
+)
+def test_other_contents_of_a_file_of_the_same_name_are_another_question(folder, file, option):
+    path = folder.parent / file
+    options = {option: str(path)} if option else {}
+    before = question(folder, **options)
+    assert question(folder, **options) == before
+    path.write_text(path.read_text().replace("a", "c", 1))
+    other = question(folder, **options)
+    assert other != before
+    path.unlink()
+    assert question(folder, **options) not in (before, other)
+
+
+def test_a_file_does_not_stand_in_for_another(folder):
+    """Knowledge and federation exchanged: the same two contents, another question."""
+    k, federation = str(folder.parent / "k.csv"), str(folder.parent / "federation.toml")
+    before = question(folder, knowledge=k, federation=federation)
+    contents = [(folder.parent / name).read_text() for name in ("k.csv", "federation.toml")]
+    for name, text in zip(("federation.toml", "k.csv"), contents, strict=True):
+        (folder.parent / name).write_text(text)
+    assert question(folder, knowledge=k, federation=federation) != before
+
+
+def test_rows_are_no_part_of_the_question(folder):
+    """What becomes of them the seals tell."""
+    before = question(folder)
+    (folder / "clinic.csv").write_text("a,b,c\n7,8,9\n4,5,6\n")
+    assert question(folder) == before
+
+
+def test_another_version_may_answer_otherwise(folder, monkeypatch):
+    from fedbnsl.flows.engines import last_run
+
+    before = question(folder)
+    monkeypatch.setattr(last_run, "version", lambda name: "0.0.0")
+    assert question(folder) != before

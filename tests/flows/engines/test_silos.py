@@ -1,0 +1,65 @@
+"""What a run's options say of its silos reaches those who wait for them."""
+
+from functools import partial
+
+import pytest
+
+from fedbnsl.flows.engines.pins import Interrupted, Pin
+
+from .reached import reach
+
+
+@pytest.fixture
+def reached(monkeypatch, tmp_path):
+    return partial(reach, monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize("seconds", [7.25, 431.0])
+def test_the_patience_asked_for_is_that_of_the_start_and_of_the_rounds(reached, seconds):
+    run = reached(silo_patience=seconds)
+    assert run.patience == seconds
+    assert run.federation.roster.patience.absent == seconds
+    assert run.again.roster.patience.absent == seconds
+
+
+def test_the_quorum_asked_for_holds_at_the_start_and_later(reached):
+    run = reached(quorum=2)
+    assert (run.quorum, run.federation.roster.quorum) == (2, 2)
+    run = reached()
+    assert (run.quorum, run.federation.roster.quorum) == (None, 1)
+
+
+def test_only_the_silos_asked_for_are_started_and_waited_for(reached):
+    assert sorted(reached().files) == ["clinic", "lab", "ward"]
+    run = reached(silos=("clinic", "ward"))
+    assert sorted(run.files) == sorted(run.asked) == ["clinic", "ward"]
+
+
+def test_a_silo_that_stayed_away_is_noted_before_how_the_rows_were_read(reached):
+    assert reached().silos.session.notes == ("ward did not come: learned without it", "a note")
+
+
+def test_a_resumed_run_waits_for_those_it_began_with_and_not_for_those_given_up(reached):
+    pins = {"clinic": Pin(211, "x"), "lab": Pin(89, "y")}
+    run = reached(Interrupted(pins, {"lab": "it was given up"}), quorum=2)
+    assert (run.asked, run.quorum) == (("clinic", "lab"), None)
+    assert run.federation.roster.gone == {"lab": "it was given up"}
+
+
+def test_a_silo_given_up_once_is_not_waited_for_by_the_next_exchange(reached):
+    run = reached()
+    assert run.again.roster.gone == {}
+    run.again.roster.gone["lab"] = "it is gone"
+    later = run.silos.session.connect(run.job, run.job.spec, "third")
+    assert later.roster.gone == {"lab": "it is gone"}
+    assert run.federation.roster.gone == {}
+
+
+def test_the_terms_of_a_run_are_those_asked_for(reached):
+    run = reached(seed=1723, budget=2.9, budget_delta=1e-7, secure=True, missing="complete-rows", ignore=("c",))
+    terms = run.federation.terms
+    assert (terms.run_id, terms.seed) == ("run 17", 1723)
+    assert (terms.budget.epsilon, terms.budget.delta) == (2.9, 1e-7)
+    assert run.federation.secure
+    assert not reached().federation.secure
+    assert (terms.declared.reading.missing, terms.declared.reading.ignore) == ("complete-rows", ("c",))

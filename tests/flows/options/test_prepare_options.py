@@ -1,0 +1,151 @@
+"""Every option of `prepare` changes the data: a table of another value for each, for each kind of data."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.make import form_of, make
+from fedbnsl.flows.options.prepare import KINDS, recipe
+
+SMALL = {"silos": 3, "rows": 40}
+GRAPH = {**SMALL, "variables": 6}
+BASES = {
+    "homogeneous": GRAPH,
+    "heterogeneous": GRAPH,
+    "nonlinear": GRAPH,
+    "discrete": GRAPH,
+    "mixed": GRAPH,
+    "surrogate": GRAPH,
+    "sachs": {},
+    "network": {**SMALL, "network": "cancer"},
+    "lucas": SMALL,
+    "split": {"table": "table.csv", "silos": 3},
+    "amputate": {"source": "study"},
+    "dynamic": {"silos": 3, "rows": 30, "variables": 4},
+    "series": {"table": "series.csv"},
+}
+OTHER = {
+    "variables": 7,
+    "silos": 2,
+    "rows": 35,
+    "seed": 1,
+    "edges": 3,
+    "graph": "SF",
+    "noise": "uniform",
+    "weight_variance": 0.9,
+    "degree": 1.0,
+    "levels": "6",
+    "concentration": 0.3,
+    "latent": 1,
+    "effects": "slopes",
+    "site_means": 9.0,
+    "unequal": False,
+    "parents": 0,
+    "network": "earthquake",
+    "by_condition": True,
+    "truth": "true.csv",
+    "transform": "log",
+    "center": True,
+    "discrete": True,
+    "version": "2",
+    "table": "other.csv",
+    "sizes": [50, 30, 10],
+    "by": {"split": "ward", "series": "person"},
+    "skew": "ward",
+    "surrogate": 2,
+    "data_kind": "continuous",
+    "source": "another",
+    "mechanism": "mar",
+    "share": 0.4,
+    "lags": 2,
+    "lagged_degree": 2.0,
+    "decay": 4.0,
+    "heterogeneity": 0.3,
+    "own_structures": True,
+    "series": {"dynamic": 2, "series": "person"},
+    "time": "clock",
+    "standardise": True,
+}
+"""another value of each option; where an option is something else for each kind of data, by kind"""
+SPECIAL = {
+    ("series", "silos"): {"silos": 1},
+    ("sachs", "truth"): {"truth": "17"},
+    ("sachs", "rows"): {"discrete": True, "rows": 35},
+    ("sachs", "seed"): {"seed": 1},
+    ("split", "concentration"): {"concentration": 0.5},
+    ("split", "sizes"): {"silos": None, "sizes": [50, 30, 10]},
+    ("split", "by"): {"silos": None, "by": "ward"},
+    ("dynamic", "decay"): {"lags": 2, "decay": 4.0},
+}
+"""what must stand beside an option"""
+BESIDE = {
+    ("sachs", "rows"): {"discrete": True},
+    ("dynamic", "decay"): {"lags": 2},
+}
+"""the run to compare those with that need another one"""
+OF_FILES = {"form"}
+"""options that change how rows are written, not what they are"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    """Work in a folder with two tables, two series, a truth and two data sets."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    wards = rng.choice(["north", "south"], 90)
+    for name, shift in (("table.csv", 0), ("other.csv", 3)):
+        numbers = rng.integers(0, 3, (90, 3)) + shift
+        rows = [f"{a},{b},{c},{ward}" for (a, b, c), ward in zip(numbers.tolist(), wards, strict=True)]
+        (tmp_path / name).write_text("\n".join(["a,b,c,ward", *rows]) + "\n")
+    for name, shift in (("series.csv", 0.0), ("other-series.csv", 5.0)):
+        walk = rng.normal(shift, 1, (60, 2))
+        lines = [f"{k // 30},{k // 15},{k % 30},{59 - k},{a:.5f},{b:.5f}" for k, (a, b) in enumerate(walk.tolist())]
+        (tmp_path / name).write_text("\n".join(["series,person,time,clock,a,b", *lines]) + "\n")
+    (tmp_path / "true.csv").write_text("source,target\na,b\n")
+    for name, seed in (("study", 1), ("another", 2)):
+        write_folder(tmp_path / name, homogeneous(4, 2, 50, seed))
+
+
+def seen(kind, options):
+    """Return what a data set is: its rows by silo, variables, levels, stretches and truth, or why it is refused."""
+    try:
+        data = make(recipe(kind, **options))
+    except BadInput as error:
+        return str(error)
+    tables = {silo: np.asarray(table, float).tobytes() for silo, table in sorted(data.tables.items())}
+    truth = None if data.truth is None else (data.truth.kind, data.truth.weights.tobytes())
+    lagged = None if data.truth is None or data.truth.lagged is None else data.truth.lagged.tobytes()
+    schema = data.schema
+    return tables, schema.variables, schema.kind, schema.levels, schema.stretches, truth, lagged
+
+
+CASES = [
+    (kind, name) for kind, model in KINDS.items() for name in model.model_fields if name not in ("kind", *OF_FILES)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_an_option_changes_the_data(kind, name):
+    if kind == "sachs" and not find_spec("cdt"):
+        pytest.skip("the table of Sachs comes with cdt, which is not installed")
+    value = OTHER[name]
+    other = {name: value[kind] if isinstance(value, dict) else value}
+    if (kind, name) == ("series", "table"):
+        other = {"table": "other-series.csv"}
+    base = BASES[kind] | BESIDE.get((kind, name), {})
+    before = seen(kind, base)
+    assert not isinstance(before, str), before
+    assert seen(kind, base) == before
+    assert seen(kind, base | SPECIAL.get((kind, name), other)) != before
+
+
+@pytest.mark.parametrize("kind", [kind for kind, model in KINDS.items() if OF_FILES & set(model.model_fields)])
+def test_the_form_asked_for_is_that_of_the_files(tmp_path, kind):
+    for form in ("csv", "parquet"):
+        made = recipe(kind, **BASES[kind] | {"form": form})
+        write_folder(tmp_path / form, make(made), form=form_of(made))
+        assert {path.suffix for path in (tmp_path / form).iterdir() if path.stem.startswith("silo")} == {f".{form}"}

@@ -1,0 +1,195 @@
+"""What the golden runs look like in the terminal, in a notebook, in Prefect's log and among its artifacts."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fedbnsl.flows.api.shown import as_page, headline
+from fedbnsl.flows.engines import artifacts
+from fedbnsl.flows.engines.artifacts import publish
+from fedbnsl.flows.engines.repeating import markdown
+from fedbnsl.flows.engines.run_log import closing_lines
+from fedbnsl.flows.job.finished import Finished
+from fedbnsl.flows.terminal.listing import show_structure
+from fedbnsl.flows.terminal.summary import as_document, show_result
+
+from ...tracking import expected
+from ...tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
+
+LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
+
+
+def finished(name):
+    """Return the run as if its results were in the folder /runs/NAME."""
+    folder = Path("/runs") / name
+    files = {file: folder / file for file in ("report.html", "model.json", "structure.csv")}
+    return Finished(RUNS[name], folder, files, LINK)
+
+
+def printed(capsys, name):
+    show_result(finished(name))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_terminal_prints_what_is_expected(capsys, name):
+    expected.check(f"{name}/terminal", printed(capsys, name))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_log_notebook_and_document_are_as_expected(name):
+    page = re.sub(r'src="data:[^"]*"', "", as_page(RUNS[name]))
+    document = json.dumps(json.loads(as_document(finished(name))), indent=1, ensure_ascii=False)
+    text = "\n".join(["== log", *closing_lines(finished(name)), "== notebook", page, "== document", document])
+    expected.check(f"{name}/shown", text + "\n")
+
+
+def edges_in(text):
+    """Return the printed edges as {(cause, symbol, target): the rest of the line}."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 3 and words[1] in ("→", "—", "↔", "o→", "o—", "—o", "o—o"):
+            found[words[0], words[1], words[2]] = " ".join(words[3:])
+    return found
+
+
+def test_edges_are_printed_from_cause_to_effect_with_their_weights(capsys):
+    found = edges_in(printed(capsys, "weighted"))
+    assert found == {(source, "→", target): f"{weight:+.3f}" for (source, target), weight in LEARNED.items()}
+    weights = [abs(float(weight)) for weight in found.values()]
+    assert weights == sorted(weights, reverse=True)
+
+
+def test_the_strongest_edges_are_printed_first_whatever_their_sign(capsys):
+    show_structure(RUNS["weighted"].structure, most=4)
+    said = capsys.readouterr().out
+    assert list(edges_in(said)) == [
+        ("blood", "→", "dose"),
+        ("dose", "→", "pain"),
+        ("blood", "→", "fever"),
+        ("pain", "→", "age"),
+    ]
+    assert "9 edges, the 4 strongest:" in said
+
+
+def test_strength_and_direction_stand_beside_their_edge(capsys):
+    found = edges_in(printed(capsys, "cpdag"))
+    for (source, symbol, target), said in found.items():
+        there, back = ARROWS.get((source, target), 0), ARROWS.get((target, source), 0)
+        line = LINES.get((source, target), 0) + LINES.get((target, source), 0)
+        joined = there + back + line
+        wanted = f"strength {joined / RESAMPLES:.2f}"
+        if symbol == "→" and joined:
+            wanted += f" direction {(there + line / 2) / joined:.2f}"
+        assert said == wanted
+
+
+def test_bytes_sent_are_those_in_both_directions(capsys):
+    """366,017 up and 86,423 down are 452 kB; 0.1428 MB by the papers' formula."""
+    said = printed(capsys, "weighted")
+    assert "converged after 3 rounds, 7.25 s, 452 kB sent (0.143 MB by the papers' formula)" in said
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_basis_and_findings_are_told_at_every_place(capsys, name):
+    run, said = RUNS[name], printed(capsys, name)
+    page, log = as_page(run), closing_lines(finished(name))
+    for one in run.basis:
+        assert one in said.splitlines()
+        assert one in page
+    for one in run.diagnosed.findings:
+        assert f"! {one.said} {one.advice}" in said.splitlines()
+        assert f"<li>{one.said} {one.advice}</li>" in page
+        assert f"{one.said} {one.advice}" in log
+    assert bool(run.diagnosed.findings) == (FINDINGS[0].said in said)
+
+
+def test_both_budgets_are_printed_and_not_exchanged(capsys):
+    said = printed(capsys, "private")
+    assert "ε = 2.61, at most 2.17 by tight accounting, of 2.9 spent at δ = 3.7e-06" in said
+    assert said.index("ε = 2.61") < said.index("all runs on these rows: ε = 7.19")
+    assert "silo lost (north) after 3 rounds" in said
+    assert "NOT PRIVATE: the silo south was pooled" in printed(capsys, "broken")
+    document = json.loads(as_document(finished("private")))
+    assert document["privacy"] == {"epsilon": 2.61, "delta": 3.7e-06, "all_runs": 7.19}
+    assert "NOT PRIVATE" in headline(RUNS["broken"])
+    assert "ε = 2.61 spent" in headline(RUNS["private"])
+
+
+def test_forecasts_are_printed_with_the_model_first(capsys):
+    said = printed(capsys, "dynamic")
+    assert "mean squared error 1.137, that of 'as it was' 1.961" in said
+    assert "the silos' own structures: 4 edges that most have, 5 others" in said
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Return a function that publishes a run and returns its artifacts by key."""
+    made = {}
+    for kind in ("image", "table", "link"):
+        take = lambda key, **given: made.update({key: given})  # noqa: E731
+        monkeypatch.setattr(artifacts, f"create_{kind}_artifact", take)
+
+    def publishing(name, picture=None):
+        run = finished(name)
+        files = run.files | ({"structure.png": picture} if picture else {})
+        publish(Finished(run.result, run.folder, files, run.tracking_url))
+        return dict(made)
+
+    return publishing
+
+
+def test_the_table_of_edges_leads_from_source_to_target(published):
+    made = published("weighted")
+    assert {(row["source"], row["edge"], row["target"]): row["weight"] for row in made["structure"]["table"]} == {
+        (source, "→", target): weight for (source, target), weight in LEARNED.items()
+    }
+    assert made["structure"]["description"] == "9 edges; all files: /runs/weighted"
+    assert (made["mlflow"]["link"], made["mlflow"]["link_text"]) == (LINK, "MLflow run")
+    over_time = {(row["source"], row["target"]): row["weight"] for row in published("dynamic")["structure"]["table"]}
+    assert over_time["water[t-1]", "soil"] == -0.38
+    assert over_time["soil[t-1]", "water"] == 0.16
+    assert over_time["soil", "air"] == -0.63
+    marked = {(row["source"], row["target"]): row["edge"] for row in published("pag")["structure"]["table"]}
+    assert marked == {
+        ("age", "dose"): "→",
+        ("pain", "age"): "→",
+        ("dose", "sleep"): "o→",
+        ("fever", "pain"): "o→",
+        ("sleep", "fever"): "↔",
+        ("fever", "blood"): "o—o",
+        ("dose", "blood"): "o—",
+    }
+    assert not any("weight" in row for row in published("pag")["structure"]["table"])
+
+
+@pytest.mark.parametrize("name", ["weighted", "dynamic", "private"])
+def test_the_table_of_scores_has_every_figure_beside_its_name(published, name):
+    metrics = RUNS[name].metrics
+    made = published(name)["scores"]
+    assert {row["score"]: row["value"] for row in made["table"]} == {
+        key: value for key, value in metrics.items() if value is not None
+    }
+    assert made["description"] == f"{RUNS[name].algorithm} on {RUNS[name].dataset}"
+
+
+def test_the_picture_is_the_file(published, tmp_path):
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG 17")
+    url = published("weighted", tmp_path / "picture.png")["picture"]["image_url"]
+    assert base64.b64decode(url.partition(",")[2]) == b"\x89PNG 17"
+
+
+def test_what_has_changed_is_told_edge_by_edge():
+    said = markdown(RUNS["weighted"].changes)
+    parts = dict(re.findall(r"\*\*(\w[\w ]*)\*\*\n\n((?:- .*\n?)+)", said))
+    named = {fate: set(re.findall(r"`(.*?)`", lines)) for fate, lines in parts.items()}
+    assert named == {
+        "gained": {"blood → fever", "pain → fever", "dose → sleep", "blood → sleep"},
+        "lost": {"dose → fever", "age → blood"},
+        "turned": {"pain → age"},
+    }
+    assert "4 gained, 2 lost, 1 turned, 4 kept; parameter drift 0.152 nats a row" in said

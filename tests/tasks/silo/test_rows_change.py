@@ -1,0 +1,33 @@
+"""A silo whose rows are not those that were announced: nothing is learned from them."""
+
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.errors import BadInput
+
+ROWS = {"fewer": 99, "more": 101}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("kind", ["numbers", "series", "labels"])
+def test_rows_other_in_number_than_announced_are_refused(host, tmp_path, kind, rows):
+    folder = tmp_path / kind
+    folder.mkdir()
+    frame = pd.DataFrame({"x": [k % 7 + 0.5 for k in range(101)], "y": [k % 11 + 0.25 for k in range(101)]})
+    if kind == "series":
+        frame.insert(0, "time", range(101))
+    if kind == "labels":
+        frame = frame.map(lambda value: f"level {int(value) % 3}")
+    for silo in ("a", "b"):
+        frame[:100].to_csv(folder / f"{silo}.csv", index=False)
+    owners = host(folder)
+    terms = owners.terms({"numbers": "secure-linear", "series": "fdbnl", "labels": "secure-ges"}[kind])
+    algorithm = terms.algorithm()
+    broadcast = wire.encode(algorithm.broadcast(algorithm.open_server(owners.data.schema)))
+    assert owners.services["b"].solve(terms, 1, broadcast)
+    frame[:rows].to_csv(folder / "a.csv", index=False)
+    with pytest.raises(BadInput, match=r"a\.csv"):
+        owners.services["a"].solve(terms, 1, broadcast)
+    frame[:100].to_csv(folder / "a.csv", index=False)
+    assert owners.services["a"].solve(terms, 1, broadcast)

@@ -1,0 +1,55 @@
+"""The schema that silos describe: what must agree between them, and which silo and column the refusal names."""
+
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.declared import Declared
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.in_process import InProcessTransport
+
+
+def described(folder, declared=None, **frames):
+    """Return what the services of files with these rows agree on."""
+    services = {}
+    for silo, frame in frames.items():
+        frame.to_csv(folder / f"{silo}.csv", index=False)
+        services[silo] = SiloService(silo, folder / f"{silo}.csv")
+    return federated_schema(InProcessTransport(services), tuple(services), declared or Declared()).schema
+
+
+def series(*names, step=1, rows=20, gap=0):
+    time = [step * k + gap * (k >= 12) for k in range(rows)]
+    return pd.DataFrame(
+        {"time": time} | {name: [(k * (j + 3)) % 7 + 0.5 for k in range(rows)] for j, name in enumerate(names)}
+    )
+
+
+def test_series_of_the_same_columns_in_any_order_agree(tmp_path):
+    schema = described(tmp_path, a=series("x", "y"), b=series("y", "x", rows=15, gap=4), c=series("x", "y", rows=9))
+    assert schema.kind == "time-series"
+    assert schema.variables == ("x", "y")
+    assert schema.rows == {"a": 20, "b": 15, "c": 9}
+    assert schema.stretches == {"a": (20,), "b": (12, 3), "c": (9,)}
+
+
+@pytest.mark.parametrize(
+    ("other", "column"), [(("x",), "y"), (("x", "y", "z"), "z"), (("x", "w"), "w")], ids=["lacking", "more", "another"]
+)
+def test_series_of_other_columns_are_refused(tmp_path, other, column):
+    with pytest.raises(BadInput, match=f"silos a and c disagree: column {column} is in one of them only"):
+        described(tmp_path, a=series("x", "y"), b=series("x", "y"), c=series(*other))
+
+
+def test_series_of_another_step_and_tables_without_time_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"silo b: its times are 2 apart, those of silo a 1"):
+        described(tmp_path, a=series("x", "y"), b=series("x", "y", step=2))
+    with pytest.raises(BadInput, match="silos a and b disagree: only the first of them has a column 'time'"):
+        described(tmp_path, a=series("x", "y"), b=series("x", "y").drop(columns="time"))
+
+
+def test_tables_of_other_columns_are_refused(tmp_path):
+    frame = series("x", "y", "z").drop(columns="time")
+    with pytest.raises(BadInput, match=r"\bz\b"):
+        described(tmp_path, a=frame, b=frame.drop(columns="z"))

@@ -1,0 +1,100 @@
+"""The golden runs in a real MLflow store: parameters, figures of rounds and runs, tags, files and the model."""
+
+import json
+
+import pytest
+
+from fedbnsl.tracking.mlflow.dataset_input import TrackedData
+from fedbnsl.tracking.mlflow.run import open_run
+from fedbnsl.tracking.mlflow.telling import Opening, ToldRound, ending_of
+from fedbnsl.tracking.outputs import write_outputs
+
+from .. import expected
+from ..golden import LEARNED, RUNS
+
+NAMES = ("weighted", "dynamic", "private")
+
+
+@pytest.fixture(scope="module")
+def runs(uri, tmp_path_factory):
+    """Log three of the golden runs; return the client, and for each the MLflow run and the folder of its artifacts."""
+    from fedbnsl.tracking import outputs
+
+    found = {}
+    for name in NAMES:
+        run, folder = RUNS[name], tmp_path_factory.mktemp(name)
+        data = TrackedData(run.dataset, run.about, run.schema)
+        log = open_run(Opening(run.name, run.params, {"algorithm": run.algorithm}, data, uri))
+        log.rounds([ToldRound(row, run.structure) for row in run.rounds[:2]])
+        log.rounds([ToldRound(run.rounds[2], run.structure)])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(outputs, "as_png", lambda figure: b"\x89PNG")
+            patch.setattr(outputs, "report_html", lambda result: "")
+            write_outputs(run, folder)
+        log.finish(ending_of(run), folder)
+        kept = tmp_path_factory.mktemp(f"{name}-kept")
+        log.client.download_artifacts(log.run_id, "", str(kept))
+        found[name] = (log.client, log.client.get_run(log.run_id), kept)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_logged_as_expected(runs, name):
+    """Everything but ids, times and the versions of the programs."""
+    client, run, kept = runs[name]
+    own = {key: value for key, value in run.data.tags.items() if not key.startswith("mlflow.") and key != "model"}
+    lines = [f"name {run.info.run_name}", f"status {run.info.status}"]
+    lines += [f"param {key} = {value}" for key, value in sorted(run.data.params.items())]
+    lines += [f"tag {key} = {value}" for key, value in sorted(own.items()) if not key.startswith("git")]
+    for key in sorted(run.data.metrics):
+        history = client.get_metric_history(run.info.run_id, key)
+        lines.append(f"metric {key} = {[(one.step, round(one.value, 9)) for one in history]}")
+    lines += [f"file {path.relative_to(kept)}" for path in sorted(kept.rglob("*.csv"))]
+    lines += [f"file {path.relative_to(kept)}" for path in sorted(kept.rglob("*.json"))]
+    expected.check(f"{name}/mlflow", "\n".join(lines) + "\n")
+
+
+def test_figures_of_rounds_and_of_the_run_do_not_mix(runs):
+    client, run, _ = runs["weighted"]
+    history = client.get_metric_history(run.info.run_id, "round/bytes_up")
+    assert [(one.step, one.value) for one in history] == [(1, 61_000), (2, 122_000), (3, 183_000)]
+    metrics = run.data.metrics
+    assert (metrics["bytes_up"], metrics["bytes_down"]) == (366_017, 86_423)
+    assert metrics["megabytes"] == pytest.approx(0.45244)
+    assert run.data.params.items() >= {"variables": "6", "silos": "3", "rows": "1803", "rho1": "1009.0"}.items()
+    assert "preset" not in run.data.params
+
+
+def test_the_structure_of_a_round_has_sources_and_targets_in_place(runs):
+    _, _, kept = runs["weighted"]
+    content = json.loads((kept / "rounds" / "structure-0003.json").read_text())
+    assert {(one["source"], one["target"]): one["weight"] for one in content["edges"]} == LEARNED
+    assert content["round"] == 3
+    _, _, kept = runs["dynamic"]
+    edges = json.loads((kept / "rounds" / "structure-0001.json").read_text())["edges"]
+    structure = RUNS["dynamic"].structure
+    for one in edges:
+        i, j = structure.variables.index(one["source"]), structure.variables.index(one["target"])
+        assert one["weight"] == (structure.lagged[one["lag"] - 1, i, j] if one["lag"] else structure.weights[i, j])
+
+
+def test_the_ledger_is_kept_by_silo(runs):
+    _, run, kept = runs["private"]
+    ledger = json.loads((kept / "privacy" / "ledger.json").read_text())
+    assert ledger["run"] == {"south": 2.61, "north": 1.43}
+    assert ledger["ever"] == {"south": 5.87, "north": 7.19}
+    assert (run.data.tags["outcome"], run.data.tags["lost"]) == ("silo lost", "north")
+
+
+def test_the_model_is_that_of_the_run(runs):
+    from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
+
+    client, run, _ = runs["weighted"]
+    model = client.get_logged_model(run.data.tags["model"].removeprefix("models:/"))
+    network = load_pgmpy(model.artifact_location)
+    wanted = RUNS["weighted"].parameters.network
+    for name in wanted.structure.variables:
+        cpd, j = network.get_cpds(name), wanted.structure.variables.index(name)
+        weights = {one: LEARNED[one, name] for one in cpd.evidence}
+        assert list(cpd.beta) == pytest.approx([wanted.intercepts[j], *weights.values()])
+        assert {(one, name) for one in cpd.evidence} == {edge for edge in LEARNED if edge[1] == name}
