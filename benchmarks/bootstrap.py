@@ -25,10 +25,10 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.averaging import average, inclusion_threshold, shares
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.strengths import Strengths, strengths_of
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 VARIABLES, SILOS = 20, 5
 BINS = 10

@@ -23,12 +23,12 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, Traffic, gather, rounds, traffic_of
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs_truth
 from fedbnsl.data.networks.surrogate import surrogate
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(2, 12)
 ROWS = 10_000
@@ -65,7 +65,7 @@ class Losing(InProcessFederation):
         if number == 1:
             return super().exchange(algorithm, number, broadcast, sparse)
         left = self.schema.silos[: len(self.schema.silos) * 4 // 5]
-        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in left}
+        replies = {silo: self.reply(algorithm, number, silo, broadcast) for silo in left}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
 

@@ -12,7 +12,7 @@ import resource
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,18 @@ from measure_series import SEEDS, Cell, Maker, learn_series, over_series, series
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, rounds
+from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import below
-from fedbnsl.algorithms.in_process import Algorithm, InProcessFederation
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.secure.exchange import Transport
-from fedbnsl.algorithms.secure.session import Phase
 from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
+from fedbnsl.tasks.silo.method_call import MethodCall
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
+from fedbnsl.tasks.transport.silo_transport import SiloTransport
 
 SOME, FEW = range(2, 7), range(2, 5)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -318,16 +320,22 @@ class WithoutOne(InProcessFederation):
         self.secure = algorithm.bears_loss
         return super().exchange(algorithm, number, broadcast, sparse)
 
-    def transport(self, usual: Transport) -> Transport:
-        """Return the usual way, on which the messages to one silo are lost once it has shown its keys."""
-        gone = self.schema.silos[0]
+    def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
+        """Return the usual way, on which one silo is lost once it has shown its keys."""
+        return Lossy(services, self.schema.silos[0])
 
-        class Lossy:
-            def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
-                heard = {silo: one for silo, one in messages.items() if phase == "advertise" or silo != gone}
-                return usual.ask(phase, heard)
 
-        return Lossy()
+@dataclass(frozen=True)
+class Lossy(InProcessTransport):
+    """A transport on which the silo `gone` advertises its keys and answers nothing after that."""
+
+    gone: str
+
+    def submit(self, silo: str, call: MethodCall) -> Answered:
+        """Carry out `call`, unless it is lost."""
+        if silo == self.gone and call.method == "secure_answer" and call.arguments[-1].phase != "advertise":
+            raise SiloLost((silo,), "silent")
+        return super().submit(silo, call)
 
 
 def lost() -> None:

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.lucas import TARGET, lucas
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(2, 12)
 SILOS = (2, 4, 8)

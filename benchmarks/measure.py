@@ -20,8 +20,8 @@ from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Round, Traffic,
 from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -16,6 +16,27 @@ LEAST_ROWS = 2
 """rows a silo must have"""
 
 
+Stamp = tuple[tuple[str | int, ...], ...]
+"""of each file: name, size, time of modification, time of change, inode, device"""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What the rows at a path are known by; it must not leave the silo (see `folder/fingerprint.py`)."""
+
+    stamp: Stamp
+    settled: bool
+    """whether equal stamps stand for equal content"""
+    digest: bytes = b""
+    """of the content, where it has been read for that; always where the stamps have not settled"""
+
+    def matches(self, now: "Fingerprint") -> bool:
+        """Say whether `now`, a later fingerprint of the same path, is of the same content."""
+        if self.digest and now.digest:
+            return self.digest == now.digest
+        return self.settled and self.stamp == now.stamp
+
+
 @dataclass(frozen=True, eq=False)
 class FederatedData:
     """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
@@ -38,6 +59,8 @@ class FederatedData:
     about: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """what a reader should know about how the tables were read, one line for each finding"""
+    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
+    """of the files of the silos, from before they were read; empty for tables that were not read from files"""
 
     def __post_init__(self) -> None:
         """Refuse tables, weights or a truth that do not fit the schema: a mistake of the program, not of the user."""

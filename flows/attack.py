@@ -14,14 +14,15 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
 from fedbnsl.algorithms.secure import ring
-from fedbnsl.algorithms.secure.exchange import Transport
 from fedbnsl.algorithms.secure.messages import read_vector
-from fedbnsl.algorithms.secure.session import Phase
 from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.tasks.silo.method_call import MethodCall
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
+from fedbnsl.tasks.transport.silo_transport import SiloTransport
 
 ATTACKED = "notears-admm"
 PRESET = {"preset": "paper", "rounds": "1"}
@@ -130,32 +131,31 @@ def tapped(
             releases=lambda named, broadcast: unkeyed.releases(named[1], broadcast),
             keyed=lambda named, key: (named[0], unkeyed.keyed(named[1], key)),
         )
-    return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private)
+    return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private, kept=())
 
 
 @dataclass
 class Watched(InProcessFederation):
     """A federation that keeps a copy of every masked vector on its way to the coordinator."""
 
-    def transport(self, usual: Transport) -> Transport:
+    def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
         """Return the usual transport, but one that copies the masked vectors into `seen`."""
         self.seen: dict[str, bytes] = {}
-        return Copying(usual, self.seen)
+        return Copying(services, self.seen)
 
 
-@dataclass
-class Copying:
+@dataclass(frozen=True)
+class Copying(InProcessTransport):
     """A transport that copies the answers of the phase "mask", which are the masked vectors."""
 
-    usual: Transport
     seen: dict[str, bytes]
 
-    def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Pass the messages on, and copy the answers."""
-        answers = self.usual.ask(phase, messages)
-        if phase == "mask":
-            self.seen.update(answers)
-        return answers
+    def submit(self, silo: str, call: MethodCall) -> Answered:
+        """Carry out `call`, and copy its answer."""
+        answered = super().submit(silo, call)
+        if call.method == "secure_answer" and call.arguments[-1].phase == "mask":
+            self.seen[silo] = answered.answer
+        return answered
 
 
 def judged(protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray) -> Attacked:

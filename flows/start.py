@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.declared import declared
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tracking.notice import first_line
 from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, write_outputs
@@ -68,7 +69,8 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
     """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
     files = silo_files(Path(settings.data), silos_of(settings))
     # Masked messages hold the run id: one as long as that of a flow run makes them as long.
-    result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files)
+    said = declared(data.about, reading_of(settings))
+    result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, said)
     folder = Path(str(settings.out))
     return Finished(result, folder, write_outputs(result, folder))
 

@@ -17,11 +17,11 @@ from ..constraint.federated import federated_search
 from ..constraint.procedures import FCI, PC, ConstraintMethod
 from ..constraint.settings import ConstraintSettings
 from ..core.one_exchange import Broadcast, once
-from ..core.protocol import FederatedAlgorithm, Replies, rounds
+from ..core.one_silo import learn_alone
+from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
-from ..in_process import InProcessFederation
 from ..statistics.packing import Packing, packing
 
 
@@ -60,8 +60,7 @@ def _voting(
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
         own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels, knowledge=schema.knowledge)
-        *_, last = rounds(alone, InProcessFederation(own, {silo: table}))
-        marks = as_marks(alone.structure(last.server))
+        marks = as_marks(learn_alone(alone, own, table))
         return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
 
     def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:

@@ -2,7 +2,7 @@
 
 An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run where the rows are; everything
 else runs at the coordinator, which sees broadcasts and replies only. A `Federation` carries messages between the two:
-in this process (`in_process.py`), or over Dask under Prefect. All of them run `rounds`, so all give the same result.
+in this process, or over Dask under Prefect (`tasks/transport/`). All of them run `rounds`, so all give the same result.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -240,11 +240,18 @@ def gather(
 
 
 def traffic_of(
-    algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], broadcast: Broadcast, replies: Mapping[str, Reply]
+    algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply],
+    broadcast: Broadcast,
+    replies: Mapping[str, Reply],
+    sizes: tuple[int, int] | None = None,
 ) -> Traffic:
-    """Return the bytes one exchange takes: the broadcast to every silo, and every reply back."""
+    """Return the bytes one exchange takes: the broadcast to every silo, and every reply back.
+
+    `sizes` are those of the encoded broadcast and of all encoded replies together, where they have been encoded.
+    """
+    down, up = sizes or (len(wire.encode(broadcast)), sum(len(wire.encode(reply)) for reply in replies.values()))
     return Traffic(
-        up=sum(len(wire.encode(reply)) for reply in replies.values()),
-        down=len(replies) * len(wire.encode(broadcast)),
+        up=up,
+        down=len(replies) * down,
         formula=len(replies) * algorithm.cost(broadcast) + sum(algorithm.cost(reply) for reply in replies.values()),
     )

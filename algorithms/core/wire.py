@@ -6,7 +6,9 @@ sent.
 """
 
 import dataclasses
+from collections.abc import Callable
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgpack
@@ -36,10 +38,12 @@ def decode(kind: type[T], packed: bytes) -> T:
 
 
 def _plain(value: object) -> object:
-    if type(value) in _LEAVES:
+    kind = type(value)
+    if kind in _LEAVES:
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    names = _field_names(kind)  # type: ignore[arg-type]
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):
@@ -47,6 +51,12 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple | list):
         return tuple(_plain(item) for item in value)
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass, None for any other class."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def _pack(value: object) -> object:
@@ -68,15 +78,35 @@ def _unpack(code: int, packed: bytes) -> NDArray[Any]:
 
 
 def _typed(kind: Any, plain: Any) -> Any:
+    read = _reader(kind)
+    return plain if read is None else read(plain)
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any] | None:
+    """Return what makes a value of `kind` of its plain form; None where that is the value itself.
+
+    It is found once: the types of the fields of a class take longer to find than a small message to decode.
+    """
     if dataclasses.is_dataclass(kind):
-        if not isinstance(plain, dict):
-            # The value itself is not named: in a silo's journal it may be made of rows.
-            raise ValueError(f"the bytes do not hold a {kind}, but a value of type {type(plain).__name__}")
-        hints = get_type_hints(kind)
-        try:
-            return kind(**{name: _typed(hints[name], item) for name, item in plain.items()})  # type: ignore[operator]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the bytes do not hold a {kind}: {error}") from error
+        return lambda plain: _instance(kind, plain)
     if get_origin(kind) is tuple and dataclasses.is_dataclass(get_args(kind)[0]):
-        return tuple(_typed(get_args(kind)[0], item) for item in plain)
-    return kind(plain) if isinstance(kind, type) and issubclass(kind, Enum) else plain
+        of = get_args(kind)[0]
+        return lambda plain: tuple(_instance(of, item) for item in plain)
+    return kind if isinstance(kind, type) and issubclass(kind, Enum) else None
+
+
+@cache
+def _field_readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
+    return {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _instance(kind: Any, plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        # The value itself is not named: in a silo's journal it may be made of rows.
+        raise ValueError(f"the bytes do not hold a {kind}, but a value of type {type(plain).__name__}")
+    readers = _field_readers(kind)
+    try:
+        return kind(**{name: item if (read := readers[name]) is None else read(item) for name, item in plain.items()})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the bytes do not hold a {kind}: {error}") from error

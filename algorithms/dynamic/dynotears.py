@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.one_silo import learn_alone
 from ..core.schema import Schema
 from ..graphs.structure import Structure
-from ..in_process import learn_alone
 from .fdbnl import Fdbnl, build
 
 

@@ -11,11 +11,11 @@ from ..admm.notears import Notears
 from ..admm.problem import MomentsOf
 from ..core.knowledge import Prior
 from ..core.lags import Lags, require_lags
+from ..core.one_silo import learn_alone
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure, stacked
-from ..in_process import learn_alone
 from ..parameters.extension import extension
 from ..statistics.lagged import given_the_past
 from ..statistics.moments import SecondMoments

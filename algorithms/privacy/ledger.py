@@ -118,6 +118,9 @@ class MemoryLedger:
         """Return the charges of `run`, or all."""
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
+    def require(self, charged: set[tuple[str, int]]) -> None:
+        """Do nothing: what is in memory together with the journal cannot be lost without it."""
+
     def finish(self, run: str) -> None:
         """Erase the keys of `run` (see `Ledger`)."""
         self._charges = [replace(one, key=b"") if one.run == run else one for one in self._charges]

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
@@ -41,10 +40,10 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
     Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
-    in them, about their means. For a private algorithm rows are not looked at: whether they fit would be told at no
-    price, and its replies are made of clipped values.
+    in them, about their means. A private
+    run makes no such check: whether its rows fit would be told at no price, and its replies are made of clipped values.
     """
-    if schema.kind == "discrete" or algorithm.private is not None:
+    if schema.kind == "discrete":
         return
     columns = columns_of(table)
     squares = columns.variances + columns.means**2
@@ -122,19 +121,20 @@ def masked_round(
     session: SecureSession,
     transport: Transport,
     broadcast: Any,
+    broadcast_bytes: int,
     sparse: Sparse | None,
     units: FloatArray | None = None,
 ) -> tuple[Replies[Any], Traffic]:
     """Return the sum that the silos behind `transport` gave, in `units` on its way, and what all messages took.
 
-    Raises `Aborted` if too few of them answered.
+    `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answered.
     """
     found = secure_sum(session, transport)
     total = from_ring(algorithm, found.total, sparse, units)
     silos = len(session.silos)
     traffic = Traffic(
         up=found.bytes_up,
-        down=found.bytes_down + silos * len(wire.encode(broadcast)),
+        down=found.bytes_down + silos * broadcast_bytes,
         formula=silos * algorithm.cost(broadcast) + len(found.survivors) * 8 * len(found.total),
     )
     return Replies(found.survivors, total=total), traffic

@@ -1,7 +1,11 @@
-"""What stands in a folder under the name of a silo, the truth or `about.json`, and is no file that could be read."""
+"""The entries of a folder: each is a silo's rows, or known not to be, or named in an error.
+
+Nothing is left out in silence: a silo whose file has another form would be missing from what is learned.
+"""
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput, shown
@@ -13,6 +17,67 @@ KINDS = {
     stat.S_IFCHR: "a device, not a file",
     stat.S_IFBLK: "a device, not a file",
 }
+
+IGNORED_PREFIXES = (".", "_")
+"""of names of files and folders that belong to other programs"""
+IGNORED_ENDINGS = (
+    *(".md", ".rst", ".pdf", ".html", ".htm", ".doc", ".docx", ".odt", ".tex", ".bib", ".log", ".cff"),
+    *(".png", ".jpg", ".jpeg", ".svg", ".gif"),
+    *(".py", ".r", ".rmd", ".ipynb", ".sh", ".do", ".sps", ".yaml", ".yml", ".toml", ".ini", ".bif"),
+)
+"""of files that cannot hold a table: documents, pictures, programs, settings, networks"""
+IGNORED_STEMS = ("readme", "license", "licence", "copying", "notes", "changelog", "citation", "codebook", "makefile")
+"""names of documents that are often written as plain text"""
+TEXT_ENDINGS = ("", ".txt")
+IGNORED_FOLDERS = ("runs", "mlruns", "mlartifacts")
+"""where results are written if the folder is the working folder"""
+TRACKING = "mlflow.db"
+"""where runs are recorded, and what SQLite writes beside it, if the folder is the working folder"""
+DATABASES = tuple(
+    f".{kind}{beside}" for kind in ("db", "sqlite", "sqlite3", "duckdb") for beside in ("", "-wal", "-shm")
+)
+KNOWLEDGE = "knowledge.csv"
+"""background knowledge (`knowledge.py`), if its first line says so"""
+
+
+def is_ignored(path: Path) -> bool:
+    """Say whether the entry at `path` is known not to be the rows of a silo."""
+    name = path.name.lower()
+    if name.startswith(IGNORED_PREFIXES):
+        return True
+    if path.is_dir():
+        return name in IGNORED_FOLDERS
+    stem, dot, ending = name.partition(".")
+    document = stem in IGNORED_STEMS and dot + ending in TEXT_ENDINGS
+    return document or name.endswith(IGNORED_ENDINGS) or name.startswith(TRACKING)
+
+
+def is_database(path: Path) -> bool:
+    """Say whether `path` is a database, which a query beside it may read."""
+    return path.name.lower().endswith(DATABASES)
+
+
+def is_knowledge(path: Path) -> bool:
+    """Say whether `path` holds background knowledge."""
+    if path.name != KNOWLEDGE:
+        return False
+    try:
+        with path.open(encoding="utf-8-sig") as opened:
+            return opened.readline().replace(" ", "").startswith("rule,")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def refuse_unread(folder: Path, unread: Sequence[Path]) -> None:
+    """Raise `BadInput` that names the first of the entries `unread`, which would be left out in silence."""
+    if not unread:
+        return
+    first, more = unread[0], f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
+    what = "a folder without Parquet parts" if first.is_dir() else "no table of a form that can be read"
+    raise BadInput(
+        f"{folder}: {shown(first.name)}{more} is {what}: convert it to CSV or Parquet, move it out of the folder, or "
+        "name the silos to learn from by --silos"
+    )
 
 
 def check_is_file(path: Path) -> None:

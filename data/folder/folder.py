@@ -3,7 +3,8 @@
 A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`query.py`).
 
 A folder of plain files somebody already has is one: of numbers, of labels, of both, or of time series (`joint.py` says
-how that is told). Files of other kinds and names beginning with a dot are left alone.
+how that is told). Documents and the like are left alone, and anything else is
+refused (`entries.py`).
 """
 
 import shutil
@@ -24,8 +25,9 @@ from ..federated import FederatedData
 from .about import ABOUT, check_checksums, read_about, write_about
 from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
 from .declared import READ_ALL, Declared, Reading, declared
-from .entries import check_is_file, listed
+from .entries import check_is_file, is_database, is_ignored, is_knowledge, listed, refuse_unread
 from .federation import agreed
+from .fingerprint import fingerprint
 from .form import SEPARATORS
 from .joint import Joint
 from .large import AnyTable, holds_parts, opened, rows_of, source_of
@@ -58,27 +60,42 @@ def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
     """Return the file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
 
     Raises `BadInput` if there is no such folder, no silo in it, a silo twice (`a.csv` and `a.parquet`), one whose name
-    cannot be that of a silo, or something under the name of a file that is none.
+    cannot be that of a silo, something under the name of a file that is none, or, unless `only` some are asked for, an
+    entry that may be a silo but cannot be read.
     """
-    files: dict[str, Path] = {}
-    for path in listed(folder):
-        ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
-        parts = holds_parts(path)
-        if not parts and (ending or path.name == ABOUT):
-            check_is_file(path)
-        if path.name == TRUTH or not (parts or ending):
-            continue
-        silo = path.name[: -len(ending)] if ending and not parts else path.name
-        check_silo_name(folder, silo)
-        if silo in files:
-            raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
-        files[silo] = path
+    files, unread = _entries(folder)
+    if not only:
+        refuse_unread(folder, unread)
     if not files:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
     for silo in only:
         if silo not in files:
             raise BadInput(f"{folder}: there is no silo {shown(silo)} among {', '.join(sorted(files))}")
     return {silo: path for silo, path in sorted(files.items()) if not only or silo in only}
+
+
+def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
+    """Return the file of each silo of `folder`, and what is neither a silo nor known to be none."""
+    files: dict[str, Path] = {}
+    unread: list[Path] = []
+    for path in listed(folder):
+        ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
+        parts = holds_parts(path)
+        if not parts and (ending or path.name == ABOUT):
+            check_is_file(path)
+        if path.name in (TRUTH, ABOUT) or is_knowledge(path):
+            continue
+        if not (parts or ending):
+            if not is_ignored(path):
+                unread.append(path)
+            continue
+        silo = path.name[: -len(ending)] if ending and not parts else path.name
+        check_silo_name(folder, silo)
+        if silo in files:
+            raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
+        files[silo] = path
+    queries = any(path.suffix.lower() == ".sql" for path in files.values())
+    return files, [path for path in unread if not (queries and is_database(path))]
 
 
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
@@ -89,6 +106,10 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
     said = declared(about, reading)
+    fingerprints = {}
+    for silo, path in files.items():
+        with untold(path, reading):
+            fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
     if _are_series(files, said):
         found, rows = _read_series(files, said)
@@ -105,14 +126,14 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     own: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
         truth, own = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
-    there = silo_files(folder) if own else files
+    there = _entries(folder)[0] if own else files
     for silo in own:
         if silo not in there:
             raise BadInput(
                 f"{folder / TRUTH}: line 1: column {shown('weight:' + silo)}: there is no silo {shown(silo)}"
             )
     weights = {silo: own[silo] for silo in own if silo in rows}
-    return FederatedData(schema, rows, truth, weights, about, found.notes)
+    return FederatedData(schema, rows, truth, weights, about, found.notes, fingerprints)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:

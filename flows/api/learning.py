@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.declared import NOTHING_DECLARED, declared
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.tracking.outputs import write_outputs
 
@@ -142,7 +143,8 @@ def _learn_inline(
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     files = silo_files(folder, silos_of(settings)) if folder is not None else None
-    result = run_inline(job, tables, listeners, files)
+    said = declared(tables.about, reading_of(settings)) if folder is not None else NOTHING_DECLARED
+    result = run_inline(job, tables, listeners, files, said)
     if settings.out is None:
         return Learned(result)
     write_outputs(result, Path(settings.out))

@@ -135,7 +135,8 @@ def silos_of(
             # Silos that an earlier federation of this run has given up are not waited for again.
             gone = dict(federations[-1].roster.gone) if federations else dict(resumed.gone if resumed else {})
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
-            terms = RunTerms(run_id, registry.pack(spec), job.known(schema), settings.seed, job.budget, said)
+            known = job.known(schema)
+            terms = RunTerms(run_id, registry.pack(spec), known, job.seed, job.budget, said, step_of=job.run_id)
             federation = SiloFederation(roster, terms, job.secure, orchestration.solves)
             federations.append(federation)
             return federation

@@ -1,17 +1,20 @@
 """The engine that needs nothing but this process: no Prefect, no Dask, no MLflow."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.tasks.silo.ledger import ledger_of
-from fedbnsl.tasks.silo.seal import seal
+from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
+from fedbnsl.tasks.silo.one_thread import on_one_thread
+from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.silo.source import FileSource, Parsed, SiloSource, TableSource
+from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.in_process import InProcessTransport, roster_of
 from fedbnsl.tracking.result import RunResult
 
 from ..job.asked import job_asked
@@ -22,37 +25,53 @@ from ..options.learn import LearnSettings
 
 
 def run_inline(
-    job: Job, data: FederatedData, listeners: tuple[Listener, ...] = (), files: Mapping[str, Path] | None = None
+    job: Job,
+    data: FederatedData,
+    listeners: tuple[Listener, ...] = (),
+    files: Mapping[str, Path] | None = None,
+    said: Declared = NOTHING_DECLARED,
 ) -> RunResult:
     """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
 
-    `files` are those the silos were read from: beside them their privacy ledgers are kept. Without, a ledger ends with
-    the run.
+    `files` are those the silos were read from, as `said` declares: beside them lie their privacy ledgers and, of a
+    private run, their journals. Without, both end with the run.
     """
     if registry.entry(job.spec.name).pooled:
-        data = pool(data)
+        data, files = pool(data), None
     job = replace(job, about=data.about, truth=data.truth, silo_weights=data.silo_weights)
-    ledgers = {silo: ledger_of(path, silo) for silo, path in (files or {}).items()}
+    with on_one_thread(), _hosted(job, data, files or {}) as transport:
+        federations: list[SiloFederation] = []
 
-    def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> InProcessFederation:
-        private = registry.build(spec).private is not None
-        return InProcessFederation(
-            job.known(data.schema),
-            data.tables,
-            job.seed,
-            job.secure,
-            run_id,
-            job.budget,
-            dict(ledgers),
-            seals={silo: seal(path, f"run {run_id}") for silo, path in (files or {}).items()} if private else {},
-            spec=registry.pack(spec),
-        )
+        def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
+            schema = job.known(data.schema)
+            terms = RunTerms(run_id, registry.pack(spec), schema, job.seed, job.budget, said, step_of=job.run_id)
+            federations.append(SiloFederation(roster_of(transport, schema.silos), terms, job.secure))
+            return federations[-1]
 
-    with threadpool_limits(1):
-        result = run(job, Session(data.schema, connect, notes=data.notes), listeners)
-    for ledger in ledgers.values():
-        ledger.finish(job.run_id)
-    return result
+        try:
+            return run(job, Session(data.schema, connect, notes=data.notes), listeners)
+        finally:
+            # Nobody can resume the run, so the keys of its noise go also if it was interrupted.
+            for federation in federations:
+                federation.finish()
+
+
+@contextmanager
+def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterator[InProcessTransport]:
+    """Yield the way to the services of the silos of `data`, which are closed after the block."""
+    private = registry.build(job.spec).private is not None
+
+    def source(silo: str) -> SiloSource:
+        table = data.tables[silo]
+        if silo not in files:
+            return TableSource(table)
+        return FileSource(silo, files[silo], durable=private, parsed=Parsed(table, data.fingerprints[silo]))
+
+    with ExitStack() as opened:
+        services = {silo: SiloService(silo, source(silo)) for silo in data.schema.silos}
+        for service in services.values():
+            opened.enter_context(closing(service))
+        yield InProcessTransport(services)
 
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:

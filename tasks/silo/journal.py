@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS standings (
 );
 CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
+CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 """
 
 
@@ -41,12 +42,22 @@ class Standing:
     state: bytes | None = None
 
 
+NOT_BEGUN = Standing()
+
+
 class Journal:
     """The journal of one silo; a context manager. Several processes may open the same file."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written."""
+    def __init__(self, path: Path | None) -> None:
+        """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written.
+
+        Without a path it is in memory and ends with the process.
+        """
         self.path = path
+        if path is None:
+            self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._db.executescript(SCHEMA)
+            return
         try:
             make_private(path.parent)
             make_private_file(path)
@@ -80,7 +91,7 @@ class Journal:
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
-            return Standing()
+            return NOT_BEGUN
         self._require_whole(row[2] == _checksum(run, *row[:2]), run, row[0])
         return Standing(*row[:2])
 
@@ -96,11 +107,7 @@ class Journal:
         if row is None:
             return None
         self._require_whole(row[2] == _checksum(run, number, *row[:2]), run, number)
-        if row[0] != binding:
-            raise BadInput(
-                f"round {number} of run {run} was answered to another broadcast, with other settings or from other "
-                "rows: begin a new run"
-            )
+        require_same(run, number, row[0], binding)
         return bytes(row[1])
 
     def commit(self, run: str, number: int, reply: bytes, state: bytes, binding: str, *, charged: bool = False) -> None:
@@ -110,9 +117,9 @@ class Journal:
         """
         db = self._db
         with self._at_once():
-            last = self.standing(run).number
-            if number != last + 1:
-                raise ValueError(f"round {number} of run {run} cannot follow round {last}")
+            last = db.execute("SELECT round FROM standings WHERE run = ?", (run,)).fetchone()
+            if number != (last[0] if last else 0) + 1:
+                raise ValueError(f"round {number} of run {run} cannot follow round {last[0] if last else 0}")
             check = _checksum(run, number, binding, reply)
             db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (run, number, binding, reply, check))
             check = _checksum(run, number, state)
@@ -136,12 +143,19 @@ class Journal:
         row = self._db.execute("SELECT survivors FROM sums WHERE run = ? AND round = ?", (run, number)).fetchone()
         return bool(row[0] == names)
 
+    def pin(self, run: str, seal: str) -> bool:
+        """Record that `run` learns from the rows of this `seal`; return whether they are those that it began with."""
+        self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
+        row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
+        return bool(row[0] == seal)
+
     def forget(self, run: str) -> None:
         """Delete everything that a finished run stored, but for which of its rounds were charged."""
         with self._at_once():
-            for table in ("answers", "standings", "sums"):
+            for table in ("answers", "standings", "sums", "pins"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self.path is not None:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -164,6 +178,15 @@ class Journal:
     def _require_whole(self, whole: bool, run: str, number: int) -> None:
         if not whole:
             raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: begin a new run")
+
+
+def require_same(run: str, number: int, answered: str, asked: str) -> None:
+    """Raise `BadInput` if round `number` of `run` is `asked` for with another binding than it was `answered` with."""
+    if answered != asked:
+        raise BadInput(
+            f"round {number} of run {run} was answered to another broadcast, with other settings or from other rows: "
+            "begin a new run"
+        )
 
 
 def _checksum(*parts: object) -> str:

@@ -7,6 +7,7 @@ from .service import SiloService
 
 Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "finish"]
 """the methods of `SiloService` that a coordinator may call"""
+METHODS = get_args(Method)
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,6 @@ class MethodCall:
 
     def on(self, service: SiloService) -> Any:
         """Return what the method of `service` returns; raises `ValueError` for one that is not for a coordinator."""
-        if self.method not in get_args(Method):
-            raise ValueError(
-                f"a coordinator may not call '{self.method}' of a silo: only {', '.join(get_args(Method))}"
-            )
+        if self.method not in METHODS:
+            raise ValueError(f"a coordinator may not call '{self.method}' of a silo: only {', '.join(METHODS)}")
         return getattr(service, self.method)(*self.arguments)

@@ -4,12 +4,12 @@ A transport calls these methods where the rows are (`method_call.py`). Only the 
 the lines of the ledger leave a silo; the path of its rows stays with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -24,22 +24,38 @@ from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Ring
 from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.algorithms.secure.session import Aborted
+from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
 
-from .journal import Journal, journal_path
-from .ledger import ledger_of
+from .journal import Journal, require_same
 from .one_thread import on_one_thread
 from .open_run import OpenRun, open_run
 from .policy import ANYTHING, Policy
 from .private_folder import BadRecord
-from .rows import AnyDescribed, describe_rows, read_rows
+from .rows import AnyDescribed
 from .run_terms import RunTerms
-from .seal import rows_digest, seal, sealed
 from .secure_sums import Question, SecureSums
+from .source import FileSource, SiloSource
 
 
 class SiloFailed(Exception):  # noqa: N818 - reported by the silo, not a programming error of the caller
     """A silo could not solve its round: its name and what went wrong there, without a traceback."""
+
+
+class RowsChanged(BadInput):
+    """A silo's rows are not those with which a run began."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A silo's reply to a broadcast, encoded once if it is to leave or to be kept: behind masks it does neither."""
+
+    reply: Any
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The reply as it leaves."""
+        return wire.encode(self.reply)
 
 
 class SiloService:
@@ -49,23 +65,28 @@ class SiloService:
     files continues where the old one stopped.
     """
 
-    def __init__(self, name: str, source: Path, policy: Policy = ANYTHING) -> None:
-        """Host the silo `name` with the rows at `source`: a file, or a folder whose silos are pooled.
+    def __init__(self, name: str, source: Path | SiloSource, policy: Policy = ANYTHING) -> None:
+        """Host the silo `name` with the rows at `source`: a file, a folder whose silos are pooled, or a table.
 
         `policy` is what its owner allows, whatever a coordinator asks for.
         """
         self.name = name
-        self._source = source
+        self._source: SiloSource = FileSource(name, source) if isinstance(source, Path) else source
         self._policy = policy
-        self._ledger = ledger_of(source, name)
+        self._ledger = self._source.ledger(name)
         self._files = ExitStack()
         self._tables: dict[tuple[Any, ...], Any] = {}
         """the rows, by that part of a schema on which their columns and codes depend"""
         self._fitting: set[tuple[Any, ...]] = set()
         """what was found to fit masked sums, by what that depends on"""
         self._open_runs: dict[str, OpenRun] = {}
-        self._digest = b""
-        """of the rows that private runs have in memory"""
+        self._described = self._source.described
+        """the fingerprint of the rows that the silo described last"""
+        self._rows: Fingerprint | None = None
+        """the fingerprint of the rows in memory"""
+        self._pins: dict[str, Fingerprint] = {}
+        """the fingerprints of the rows with which runs began"""
+        self._terms_digest: tuple[RunTerms | None, str] = (None, "")
 
     def describe(self, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
         """Return what is public of the rows: their number, and of each column the kind of its cells and its labels.
@@ -73,7 +94,8 @@ class SiloService:
         `declared` is what the coordinator knows of the data, and how it wants them read. Raises `BadInput` for
         unreadable rows.
         """
-        return describe_rows(self.name, self._source, declared)
+        self._described = self._source.fingerprint(None, digest=self._source.durable)
+        return self._source.describe(self.name, declared)
 
     def admit(self, terms: RunTerms, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run that the owner's policy refuses; nothing is read and nothing spent.
@@ -88,7 +110,7 @@ class SiloService:
 
     def seal(self, run_id: str) -> str:
         """Return the seal of the rows for one run: by it a coordinator knows whether they are still the same."""
-        return seal(self._source, run_id)
+        return self._source.seal(run_id)
 
     def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
         """Return the reply to `broadcast` in round `number`; a repeated round gets the reply it got before.
@@ -98,7 +120,7 @@ class SiloService:
         """
         with self._failures_named(number):
             self.admit(terms, behind_masks=False)
-            return self._solve(terms, number, broadcast)
+            return self._solve(terms, number, broadcast).packed
 
     def secure_answer(self, terms: RunTerms, number: int, question: Question) -> bytes:
         """Return the answer to one question of the secure sum of round `number`.
@@ -119,16 +141,27 @@ class SiloService:
 
         Raises `BadInput` if the ledger knows less than the journal.
         """
-        if journal_path(self._source, self.name).exists():
+        if self._source.has_journal():
             self._ledger.require(self._journal.charged())
         return tuple(replace(charge, key=b"", binding="") for charge in self._ledger.charges(run_id))
 
     def finish(self, run_id: str) -> None:
         """Forget a finished run, in memory and in the journal; its charges stay in the ledger, their keys do not."""
         self._open_runs.pop(run_id, None)
+        self._pins.pop(run_id, None)
         self._secure_sums.forget(run_id)
-        self._journal.forget(run_id)
+        if "_journal" in vars(self) or self._source.has_journal():
+            self._journal.forget(run_id)
         self._ledger.finish(run_id)
+
+    def round_of(self, run_id: str) -> int | None:
+        """Return the last finished round of a run that is open in memory, None for any other."""
+        run = self._open_runs.get(run_id)
+        return None if run is None else run.number
+
+    def state(self, run_id: str) -> Any:
+        """Return the state of a run that is open in memory: for whoever hosts the silo."""
+        return self._open_runs[run_id].state
 
     def close(self) -> None:
         """Close the journal; the service cannot be used afterwards."""
@@ -137,7 +170,7 @@ class SiloService:
     @cached_property
     def _journal(self) -> Journal:
         # Opened by the first round: a silo that is only described leaves no file behind.
-        return self._files.enter_context(Journal(journal_path(self._source, self.name)))
+        return self._files.enter_context(self._source.journal())
 
     @cached_property
     def _secure_sums(self) -> SecureSums:
@@ -154,21 +187,39 @@ class SiloService:
         except Exception as error:
             raise SiloFailed(f"silo {self.name}, round {number}: {type(error).__name__}: {error}") from None
 
-    def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
+    def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> Answer:
         binding = self._binding(terms, broadcast)
-        answered = self._journal.reply(terms.run_id, number, binding)
+        answered = self._answered(terms.algorithm(), terms.run_id, number, binding)
         if answered is not None:
             return answered
-        spender = Spender(terms.run_id, self.name, self._ledger, binding, (terms.budget, self._policy.budget))
         with self._untold(terms, number):
             run = self._run_before(terms, number)
-            message = wire.decode(run.algorithm.broadcast_type, broadcast)
-            state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
-        packed, kept = wire.encode(reply), pack_state(run.algorithm, state)
-        charged = any(charge.number == number for charge in self._ledger.charges(terms.run_id))
-        self._journal.commit(terms.run_id, number, packed, kept, binding, charged=charged)
-        self._open_runs[terms.run_id] = replace(run, number=number, state=state)
-        return packed
+            message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)
+            if run.algorithm.private is None:
+                state, reply = run.algorithm.local_solve(run.state, message)
+            else:
+                budgets = (terms.budget, self._policy.budget)
+                spender = Spender(terms.run_id, self.name, self._ledger, binding, budgets)
+                state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
+        answer = Answer(reply)
+        if self._source.durable:
+            private = run.algorithm.private is not None
+            charged = private and any(charge.number == number for charge in self._ledger.charges(terms.run_id))
+            kept = pack_state(run.algorithm, state)
+            self._journal.commit(terms.run_id, number, answer.packed, kept, binding, charged=charged)
+        self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
+        return answer
+
+    def _answered(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
+        """Return what was answered in a finished round; without a durable journal, that is known of the latest."""
+        if self._source.durable:
+            packed = self._journal.reply(run_id, number, binding)
+            return None if packed is None else Answer(wire.decode(algorithm.reply_type, packed))
+        run = self._open_runs.get(run_id)
+        if run is None or run.number != number or run.reply is None:
+            return None
+        require_same(run_id, number, run.binding, binding)
+        return Answer(run.reply)
 
     @contextmanager
     def _untold(self, terms: RunTerms, number: int) -> Iterator[None]:
@@ -190,39 +241,66 @@ class SiloService:
 
         A private run is answered only by a silo whose ledger knows all that its journal says was charged.
         """
-        rows = ""
-        if terms.algorithm().private is not None:
+        private, rows = terms.algorithm().private is not None, ""
+        if private and self._source.durable:
             self._ledger.require(self._journal.charged())
-            rows = self._rows_now(terms.run_id)
-        return bound(broadcast, terms.spec, terms.schema.in_order(), terms.seed, terms.declared, rows)
+        now = self._rows_now(terms, digest=private)
+        if private:
+            rows = self._source.seal(f"run {terms.run_id}", now)
+        return _binding_of(broadcast, self._digest(terms), rows)
 
-    def _rows_now(self, run_id: str) -> str:
-        """Return the seal of the rows for a run; what was read from other rows is dropped, so that it is true of all.
+    def _digest(self, terms: RunTerms) -> str:
+        """Return what stands for the terms that an answer depends on; they are the same object in every round."""
+        if self._terms_digest[0] is not terms:
+            parts = (terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
+            self._terms_digest = (terms, bound(*parts))
+        return self._terms_digest[1]
 
-        Rows that change between the seal and their reading have another seal when the round is asked for again.
+    def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
+        """Return the fingerprint of the rows; what was read from other rows is dropped.
+
+        Raises `RowsChanged` if they are not those with which the run began. Rows that change between the fingerprint
+        and their reading have another fingerprint when the next round is asked for.
         """
-        digest = rows_digest(self._source)
-        if digest != self._digest:
-            self._digest = digest
+        run = terms.pinned_run
+        new = run not in self._pins
+        # Only digests can be compared where one was needed before, as of a file that had just been written.
+        known = (self._described, self._rows)
+        digest = digest or self._source.durable or any(one is not None and one.digest for one in known)
+        # A run that begins takes nothing for granted: a query is asked anew.
+        now = self._source.fingerprint(None if new else self._rows, digest=digest)
+        if self._rows is not None and now is not self._rows and not self._rows.matches(now):
             self._tables.clear()
+            self._fitting.clear()
             self._open_runs.clear()
-        return sealed(self._source, f"run {run_id}", digest)
+        self._rows = now
+        began = self._described if new else self._pins[run]
+        same = began is None or began is now or began.matches(now)
+        if same and new and self._source.durable:
+            same = self._journal.pin(run, self._source.seal(f"pin {run}", now))
+        if not same:
+            raise RowsChanged(f"silo {self.name}: its rows have changed since the run began: begin a new run")
+        self._pins.setdefault(run, now)
+        return now
 
     def _summand(self, terms: RunTerms, number: int, question: Question) -> Ring:
         """Solve round `number` and return what this silo adds to the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
-        reply = wire.decode(algorithm.reply_type, self._solve(terms, number, question.broadcast))
+        reply = self._solve(terms, number, question.broadcast).reply
         units = None
         if masked.in_units(algorithm, schema):
-            units = masked.units_of(algorithm, schema, wire.decode(algorithm.broadcast_type, question.broadcast))
+            units = masked.units_of(
+                algorithm, schema, _message(cast(Hashable, algorithm.broadcast_type), question.broadcast)
+            )
         return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows), units)
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
         """Raise `BadInput` for columns that do not fit masked sums: once, as it may take a pass over the rows."""
         schema = terms.schema
         asked = (*self._key(terms), schema.units, masked.in_units(algorithm, schema))
+        self._rows_now(terms, digest=False)
         if asked not in self._fitting:
             masked.check_range(algorithm, self._table(terms), schema, self.name)
             self._fitting.add(asked)
@@ -231,7 +309,8 @@ class SiloService:
         """Return the run as round `number` finds it: from memory, or opened where the journal says it stands."""
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
-            run = open_run(terms, self.name, self._table(terms), self._journal.standing(terms.run_id))
+            standing = self._journal.standing(terms.run_id) if self._source.durable else self._source.begun
+            run = open_run(terms, self.name, self._table(terms), standing)
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id}, it cannot do round {number}"
@@ -241,7 +320,7 @@ class SiloService:
     def _table(self, terms: RunTerms) -> Any:
         key = self._key(terms)
         if key not in self._tables:
-            self._tables[key] = read_rows(self.name, self._source, terms.schema, terms.declared)
+            self._tables[key] = self._source.read(self.name, terms.schema, terms.declared)
         return self._tables[key]
 
     @staticmethod
@@ -250,3 +329,15 @@ class SiloService:
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
         return (*key, *declared.marks.items())
+
+
+@lru_cache(maxsize=1)
+def _binding_of(broadcast: bytes, terms: str, rows: str) -> str:
+    """Return the binding of an answer: without rows, it is that of all silos of this process."""
+    return bound(broadcast, terms, rows)
+
+
+@lru_cache(maxsize=1)
+def _message(kind: Any, packed: bytes) -> Any:
+    """Return a broadcast, decoded once for all silos of this process: no algorithm changes what it is sent."""
+    return wire.decode(kind, packed)

@@ -14,7 +14,7 @@ from fedbnsl.algorithms.secure import masked
 
 from ..silo.method_call import Method, MethodCall
 from ..silo.run_terms import RunTerms
-from ..steps import Start, in_threads
+from ..steps import Start
 from .roster import Roster
 from .secure_exchange import SecureTransport, secure_exchange
 
@@ -26,8 +26,8 @@ class SiloFederation:
     roster: Roster
     terms: RunTerms
     secure: bool = False
-    start_solves: Callable[[int], Start] = lambda number: in_threads
-    """(round) -> how the silos' solves are started, and who is told of them"""
+    start_solves: Callable[[int], Start] | None = None
+    """(round) -> how the silos' solves are started, and who is told of them; else as all calls are"""
     number: int = 0
 
     @property
@@ -42,13 +42,14 @@ class SiloFederation:
         self.number = number
         if not algorithm.bears_loss:
             self.roster.require_all()
-        packed, start = wire.encode(broadcast), self.start_solves(number)
+        packed, start = wire.encode(broadcast), self.start_solves(number) if self.start_solves else self.roster.start
         if masked.applies(algorithm, self.schema, asked=self.secure):
             transport = SecureTransport(self.roster, self.terms, number, packed, sparse, algorithm.bears_loss, start)
             return secure_exchange(algorithm, transport, broadcast)
         answers = self.ask("solve", self.terms, number, packed, bears_loss=algorithm.bears_loss, start=start)
         replies = {silo: wire.decode(algorithm.reply_type, reply) for silo, reply in answers.items()}
-        return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+        sizes = (len(packed), sum(map(len, answers.values())))
+        return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies, sizes)
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """Return what each silo's ledger says (see `Federation.charges`); silos given up are left out."""
@@ -60,7 +61,7 @@ class SiloFederation:
         with contextlib.suppress(Exception):
             self.ask("finish", self.terms.run_id, bears_loss=True)
 
-    def ask(self, method: Method, *arguments: Any, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
+    def ask(self, method: Method, *arguments: Any, bears_loss: bool, start: Start | None = None) -> dict[str, Any]:
         """Call `method` of every silo that is present, and return the answers by silo (see `Roster.ask`)."""
         call = MethodCall(method, arguments)
         return self.roster.ask(dict.fromkeys(self.roster.present, call), bears_loss=bears_loss, start=start)

@@ -24,6 +24,8 @@ class Roster:
     gone: dict[str, str] = field(default_factory=dict)
     quorum: int = 1
     """the least number of silos with which a run goes on"""
+    start: Start = in_threads
+    """how calls are started where their caller does not say"""
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -35,14 +37,14 @@ class Roster:
         if self.gone:
             raise SiloLost(tuple(self.gone), next(iter(self.gone.values())))
 
-    def ask(self, calls: Mapping[str, MethodCall], *, bears_loss: bool, start: Start = in_threads) -> dict[str, Any]:
+    def ask(self, calls: Mapping[str, MethodCall], *, bears_loss: bool, start: Start | None = None) -> dict[str, Any]:
         """Send each silo its call, all at once, and return the answers by silo.
 
         A silo that stays silent is given up for the rest of the run, or raises `SiloLost`, unless `bears_loss` and a
         quorum is left.
         """
         works = {silo: partial(answer_of, self.transport, silo, call, self.patience) for silo, call in calls.items()}
-        answers, lost = _wait_for_all(start(works))
+        answers, lost = _wait_for_all((start or self.start)(works))
         if lost and not bears_loss:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)

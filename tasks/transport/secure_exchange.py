@@ -12,7 +12,7 @@ from fedbnsl.algorithms.secure.session import Aborted, Phase
 from ..silo.method_call import MethodCall
 from ..silo.run_terms import RunTerms
 from ..silo.secure_sums import Question
-from ..steps import Start, in_threads
+from ..steps import Start
 from .roster import Roster
 
 ATTEMPTS = 3
@@ -32,7 +32,7 @@ class SecureTransport:
     broadcast: bytes
     sparse: Sparse | None
     bears_loss: bool
-    start: Start = in_threads
+    start: Start | None = None
 
     def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return the answers of those silos that gave one."""
@@ -45,7 +45,7 @@ class SecureTransport:
         }
         # A silo may be lost once its summand is in: the others can undo its masks.
         bears_loss = self.bears_loss or phase == "unmask"
-        return self.roster.ask(calls, bears_loss=bears_loss, start=self.start if solving else in_threads)
+        return self.roster.ask(calls, bears_loss=bears_loss, start=self.start if solving else None)
 
 
 def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast: Any) -> tuple[Replies[Any], Traffic]:
@@ -55,7 +55,8 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
         session = masked.session_of(terms.run_id, transport.number, masked.new_attempt(), terms.schema)
         try:
             units = masked.units_of(algorithm, terms.schema, broadcast)
-            return masked.masked_round(algorithm, session, transport, broadcast, transport.sparse, units)
+            size = len(transport.broadcast)
+            return masked.masked_round(algorithm, session, transport, broadcast, size, transport.sparse, units)
         except Aborted as reason:
             if attempt == ATTEMPTS or len(roster.present) < session.threshold:
                 raise SiloLost(tuple(roster.gone) or terms.schema.silos, str(reason)) from None

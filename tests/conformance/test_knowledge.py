@@ -16,10 +16,10 @@ from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.imposed import known_truth
 from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.job.knowledge import imposing
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SMALL = {f"notears-mlp{kind}": {"units": 2, "steps": 5} for kind in ("", "-admm", "-best", "-voting")}
 SMALL |= {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}

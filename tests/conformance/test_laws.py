@@ -11,17 +11,18 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.settings import ConsensusSettings
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, below
-from fedbnsl.algorithms.in_process import InProcessFederation, federate, silo_generator
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
 from fedbnsl.algorithms.privacy.scales import BUCKETS
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 8
@@ -211,13 +212,7 @@ class TestEveryAlgorithm:
         server = None
         for one in rounds(algorithm, federation):
             server = one.server
-            for silo, state in federation._states.items():
-                journal = wire.encode({field: getattr(state, field) for field in algorithm.kept})
-                opened = algorithm.open_silo(
-                    federation.tables[silo], federation.schema, silo, silo_generator(federation.seed, silo)
-                )
-                kept = wire.decode(dict, journal)
-                federation._states[silo] = replace(opened, **kept)
+            federation.reopen(algorithm)
         assert wire.encode(server) == wire.encode(whole[-1].server)
 
     def test_a_reply_carries_no_table(self, name: str) -> None:

@@ -122,17 +122,17 @@ def test_labels_are_resampled_and_each_resample_searches_on_until_the_last_is_do
 
 def test_a_lost_silo_is_said(data, monkeypatch):
     from fedbnsl.algorithms.core.protocol import SiloLost
-    from fedbnsl.algorithms.in_process import InProcessFederation
     from fedbnsl.flows.terminal.summary import sure_lines
+    from fedbnsl.tasks.transport.federation import SiloFederation
 
-    whole = InProcessFederation.exchange
+    whole = SiloFederation.exchange
 
     def lost(self, *given):
-        if self.run_id.endswith("-bootstrap"):
+        if self.terms.run_id.endswith("-bootstrap"):
             raise SiloLost(("silo-1",), "gone")
         return whole(self, *given)
 
-    monkeypatch.setattr(InProcessFederation, "exchange", lost)
+    monkeypatch.setattr(SiloFederation, "exchange", lost)
     found = learn(data, "secure-boss", bootstrap=5)
     assert found.result.confidence is None
     assert found.metrics["bootstrap"] is None

@@ -15,7 +15,6 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.flows.api import Learned
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.job.asked import job_asked
@@ -25,6 +24,7 @@ from fedbnsl.flows.job.run import run
 from fedbnsl.flows.job.session import Session
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.summary import show_result
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 from fedbnsl.tracking.outputs import write_outputs
 
 NAMES = ("x", "y", "z")

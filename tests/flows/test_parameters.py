@@ -9,8 +9,8 @@ import pytest
 
 from fedbnsl import learn as learn_api
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import SiloLost, gather, traffic_of
-from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.networks.bif import read_bif
@@ -22,6 +22,7 @@ from fedbnsl.flows.job.run import run
 from fedbnsl.flows.job.session import Session
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 @pytest.fixture(scope="module")

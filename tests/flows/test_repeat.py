@@ -12,6 +12,7 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import following as follow_module
 from fedbnsl.flows.engines.following import Unchanged, drifted, following
@@ -22,7 +23,7 @@ from fedbnsl.flows.job.finished import Finished
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import checked
 from fedbnsl.flows.options.repeat import RepeatSettings
-from fedbnsl.tasks.silo.seal import rows_digest, seal
+from fedbnsl.tasks.silo.seal import seal
 
 from .test_cli import run
 

@@ -10,10 +10,10 @@ from fedbnsl.algorithms.admm.order import forward
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.statistics.top_down import top_down
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 
 def wrong_edges(name: str, data: FederatedData, move: float = 0.0) -> int:

@@ -14,9 +14,9 @@ from fedbnsl.algorithms.core.knowledge import Knowledge, of_tiers
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.statistics.top_down import top_down
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 def standardised(seed):
@@ -60,7 +60,7 @@ def test_tiers_help_where_scales_do_not(name, seed):
     shd = []
     for schema in (federation.schema, replace(federation.schema, knowledge=Knowledge())):
         algorithm = registry.build(registry.specify(name, {}))
-        *_, last = rounds(algorithm, replace(federation, schema=schema, _states={}))
+        *_, last = rounds(algorithm, replace(federation, schema=schema))
         shd.append(compare(algorithm.structure(last.server), data.truth)["shd"])
     assert shd[0] < shd[1]
 

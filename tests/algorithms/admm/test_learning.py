@@ -11,9 +11,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm import consensus
 from fedbnsl.algorithms.core.protocol import Round, Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 from ..unequal import stacked, unequal
 
@@ -102,7 +102,7 @@ def test_the_server_follows_the_silos_sums() -> None:
     algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 40}))
     federation = federate(data.tables)
     for one in rounds(algorithm, federation):
-        states = list(federation._states.values())
+        states = list(federation.states().values())
         np.testing.assert_allclose(one.server.B_sum, sum(state.B for state in states), atol=1e-12)
         if one.number > 1:
             # a silo's β is one dual update behind the server's: it makes it when it hears of the new W

@@ -15,8 +15,8 @@ from fedbnsl.algorithms.admm.settings import ConsensusSettings, RefinedSettings
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.statistics.moments import SecondMoments
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 from ..unequal import stacked, unequal
 

@@ -3,8 +3,8 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.baselines.local import Server, local_structures, vote
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 
 def server(*weights: list[list[float]]) -> Server:

@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 REFERENCES = Path(__file__).parents[2] / "references"
 

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.surrogate import surrogate
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 FEDERATED = ("fed-pc", "fed-fci")
 POOLED = {"fed-pc": "pc", "fed-fci": "fci"}

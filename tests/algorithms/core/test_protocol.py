@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost, Traffic, gather, rounds
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import federate, silo_generator
+from fedbnsl.tasks.transport.in_process import federate
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis, start
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 NAMES = ("x0", "x1", "x2")
 CHAIN = np.array([[0, 1.0, 0], [0, 0, 1.0], [0, 0, 0]])
@@ -84,7 +84,7 @@ def test_a_silo_that_was_not_counted_compares_itself_with_all_who_were(first):
         def exchange(self, algorithm, number, broadcast, sparse=None):
             gone = first if number == 1 else () if first else ("s1",)
             silos = [silo for silo in self.schema.silos if silo not in gone]
-            replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in silos}
+            replies = {silo: self.reply(algorithm, number, silo, broadcast) for silo in silos}
             return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
     server, begun = asked(Losing(federate(given).schema, given))

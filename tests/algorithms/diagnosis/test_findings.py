@@ -7,8 +7,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
 from fedbnsl.algorithms.diagnosis.findings import RULES, of_caps, of_fit, of_scales, of_silos, same_columns
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 from .test_exchange import asked
 

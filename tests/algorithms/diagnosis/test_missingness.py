@@ -6,8 +6,8 @@ import pytest
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.missingness import Missingness, build, findings
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import with_gaps
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = ("age", "dose", "score")
 

@@ -11,9 +11,9 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings, table_findings, tables
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(2, 12)
 ODD = "silo-4"

@@ -23,12 +23,12 @@ from fedbnsl.algorithms.dp_fed_sparse.settings import plan, tight
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair, gumbel_scale, pure_epsilon, release
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.privacy import scales
 from fedbnsl.algorithms.privacy.ledger import total
 from fedbnsl.algorithms.privacy.noise import Bits
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 from ..privacy.audit import audit
 

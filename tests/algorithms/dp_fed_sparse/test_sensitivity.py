@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.privacy import gram, scales
+from fedbnsl.tasks.transport.in_process import federate
 
 ROWS = 6
 D = 4

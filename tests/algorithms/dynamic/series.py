@@ -7,8 +7,8 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.structure import Structure, below
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.data.federated import FederatedData, pool, time_series
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 def learn(data: FederatedData, name: str, params: dict[str, Any] | None = None, **other: Any) -> tuple[Structure, Any]:

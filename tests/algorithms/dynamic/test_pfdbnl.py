@@ -16,9 +16,9 @@ from fedbnsl.algorithms.dynamic.personal_structure import implied_moments, perso
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, build, local_structures
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, stacked
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 from .series import differing, learn
 
@@ -111,7 +111,7 @@ def test_the_consensus_is_the_mean_of_those_that_take_part(own):
     algorithm = build(Pfdbnl(rounds=1, collect=False))
     federation = InProcessFederation(own.schema, own.tables)
     (one,) = rounds(algorithm, federation)
-    states = federation._states.values()
+    states = federation.states().values()
     np.testing.assert_allclose(one.server.B, np.mean([state.near for state in states], axis=0), atol=1e-8)
     for state in states:
         np.testing.assert_allclose(state.near, 0.2 * state.own / 1.2)  # W and β are zero in the first round

@@ -10,11 +10,11 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.mlp.network import WeightLayout, in_one_order, ridged_loss
 from fedbnsl.algorithms.mlp.pooled import NotearsMlp, thresholded, trained
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.nonlinear import nonlinear
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 FROZEN = json.loads((Path(__file__).parents[2] / "references" / "notears_mlp.json").read_text())
 

@@ -7,10 +7,10 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.moments.non_gaussian import GAMMA, sums
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import with_gaps
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 EDGES = np.array([[0, 1], [1, 2]], np.int32)
 RHO = np.array([0.4, -0.3])

@@ -13,12 +13,12 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.moments.mixed import all_scales, coded_rows, summed_columns
 from fedbnsl.algorithms.moments.parts import ball
 from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
 from fedbnsl.algorithms.privacy import gram, scales
 from fedbnsl.data.generators.mixed import mixed
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SCHEMA = Schema(("x", "label", "y", "flag"), {"s": 7}, "mixed", {"label": ("a", "b", "c", "d"), "flag": ("no", "yes")})
 WAYS = ("pairs", "means")

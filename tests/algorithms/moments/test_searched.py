@@ -7,8 +7,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fisher_z import fisher_z
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 
 def learned(name, tables, **params):

@@ -10,10 +10,10 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.statistics.units import Units
 from fedbnsl.algorithms.statistics.units import build as units_exchange
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 
 def algorithm_of(**params):
@@ -134,7 +134,7 @@ class Losing(InProcessFederation):
 
     def exchange(self, algorithm, number, broadcast, sparse=None):
         silos = [silo for silo in self.schema.silos if silo != "s2" or number < self.from_round]
-        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in silos}
+        replies = {silo: self.reply(algorithm, number, silo, broadcast) for silo in silos}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
 

@@ -11,9 +11,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.moments import secure_lingam
 from fedbnsl.algorithms.moments.non_gaussian import bent
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "lingam.json").read_text())
 

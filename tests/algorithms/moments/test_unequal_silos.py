@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dynamic.summed_windows import summed_windows
-from fedbnsl.algorithms.in_process import federate, silo_generator
 from fedbnsl.algorithms.moments.equal_variance import selected
 from fedbnsl.algorithms.moments.secure_sum import SecureSum
 from fedbnsl.algorithms.moments.summed import learned, open_server
+from fedbnsl.tasks.transport.in_process import federate
 
 from ..unequal import stacked, unequal
 

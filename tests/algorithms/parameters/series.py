@@ -4,9 +4,9 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = tuple("dcba")
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import silo_generator
 from fedbnsl.algorithms.parameters.lagged_regressions import LaggedRegressions, build, network, pairs, start
 from fedbnsl.algorithms.parameters.reduced_form import forecast
 from fedbnsl.algorithms.parameters.unrolled import unrolled_weights

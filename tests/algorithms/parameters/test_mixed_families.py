@@ -8,12 +8,12 @@ from scipy.optimize import minimize
 
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies, build, network, start
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import mixed, with_gaps
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = ("dose", "sex", "stage", "weight")
 LEVELS = {"sex": ("f", "m"), "stage": ("i", "ii", "iii")}

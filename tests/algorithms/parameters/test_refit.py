@@ -3,9 +3,9 @@ import pytest
 
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.parameters import refit as personalise
 from fedbnsl.data.generators.linear import heterogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 
 def fitted(

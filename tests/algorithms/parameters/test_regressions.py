@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.graphs.skeleton import moral_graph
-from fedbnsl.algorithms.in_process import federate, silo_generator
 from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.data.generators.linear import random_dag
+from fedbnsl.tasks.transport.in_process import federate
 
 from ..unequal import stacked, unequal
 

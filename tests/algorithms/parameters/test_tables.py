@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.parameters import tables
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.data.generators.sampling import forward_sample
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = tuple("edcba")
 

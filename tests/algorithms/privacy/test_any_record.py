@@ -16,10 +16,10 @@ from fedbnsl.algorithms.dp_fed_sparse.private_pgcd import bounded, residuals
 from fedbnsl.algorithms.dp_fed_sparse.spread import shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.moments import parts
 from fedbnsl.algorithms.moments.parts import Broadcast
 from fedbnsl.algorithms.privacy import gram, scales
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 MOST, LEAST = np.finfo(float).max, 5e-324
 D, ROWS = 3, 6

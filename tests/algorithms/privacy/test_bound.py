@@ -3,9 +3,10 @@
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.in_process import InProcessFederation, table_seal
-from fedbnsl.algorithms.privacy.ledger import Overspent
+from fedbnsl.algorithms.privacy.ledger import MemoryLedger, Overspent
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.silo.source import table_digest
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ class TestInProcess:
     @pytest.fixture
     def ledgers(self, data):
         """Return ledgers on which round 1 has been charged, and what asked for it."""
-        algorithm, ledgers = build(), {}
+        algorithm, ledgers = build(), {silo: MemoryLedger() for silo in data.tables}
         self.ask(algorithm, data.schema, data.tables, ledgers)
         self.algorithm = algorithm
         return ledgers
@@ -45,18 +46,10 @@ class TestInProcess:
         with pytest.raises(Overspent, match="other rows"):
             self.ask(self.algorithm, data.schema, tables, ledgers)
 
-    def test_settings_that_have_a_specification_survive_the_process(self, data):
-        ledgers = {}
-        for _ in range(2):
-            self.ask(build(), data.schema, data.tables, ledgers, spec=b"packed", seals={"silo-1": "a", "silo-2": "b"})
-        assert [len(ledger.charges()) for ledger in ledgers.values()] == [1, 1]
-        with pytest.raises(Overspent, match="other settings"):
-            self.ask(build(), data.schema, data.tables, ledgers, spec=b"other", seals={"silo-1": "a", "silo-2": "b"})
 
-
-def test_the_seal_of_a_table_is_keyed(data, monkeypatch):
+def test_the_digest_of_a_table_is_keyed(data, monkeypatch):
     table = data.tables["silo-1"]
-    before = table_seal(table)
-    assert table_seal(table.copy()) == before
-    monkeypatch.setattr("fedbnsl.algorithms.in_process._SECRET", b"of another process")
-    assert table_seal(table) != before
+    before = table_digest(table)
+    assert table_digest(table.copy()) == before
+    monkeypatch.setattr("fedbnsl.tasks.silo.source._SECRET", b"of another process")
+    assert table_digest(table) != before

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import parts, summed
+from fedbnsl.tasks.transport.in_process import federate
 
 from .audit import audit
 

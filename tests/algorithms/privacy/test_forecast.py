@@ -4,11 +4,11 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.moments.summed_settings import noise_level
 from fedbnsl.algorithms.privacy.forecast import forecast
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import federate
 
 
 def weight_errors(d, epsilon, seed):

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation, silo_generator
 from fedbnsl.algorithms.resampling import opened
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
 from fedbnsl.algorithms.resampling.draws import HowDrawn, resample, resampled_schema
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.published import network
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEED = 6
 
@@ -89,7 +90,7 @@ def test_silos_that_do_not_fit_into_memory_are_opened_anew_with_the_same_result(
     algorithm = registry.build(spec)
     federation = InProcessFederation(labels.schema, labels.tables, SEED)
     last = list(rounds(algorithm, federation))[-1]
-    assert {len(state.opened.states) for state in federation._states.values()} == {1}
+    assert {len(state.opened.states) for state in federation.states().values()} == {1}
     assert last.server == kept.server
 
 
@@ -97,7 +98,7 @@ def test_a_learner_of_one_exchange_keeps_no_opened_silo(numbers):
     spec = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(3))
     federation = InProcessFederation(numbers.schema, numbers.tables, SEED)
     list(rounds(registry.build(spec), federation))
-    assert all(state.opened.states == () for state in federation._states.values())
+    assert all(state.opened.states == () for state in federation.states().values())
 
 
 def test_the_size_of_a_state_is_that_of_its_arrays():

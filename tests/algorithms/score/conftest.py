@@ -10,11 +10,11 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.discrete import score_rows
 from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.score.settings import ScoreSettings
 from fedbnsl.algorithms.statistics.moments import pooled_moments
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 REFERENCES = Path(__file__).parents[2] / "references"
 

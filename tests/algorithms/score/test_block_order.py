@@ -14,7 +14,6 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score import block_order
 from fedbnsl.algorithms.score.block_order import block_boss
 from fedbnsl.algorithms.score.degenerate_gaussian import price_of, score_blocks
@@ -28,6 +27,7 @@ from fedbnsl.data.federated import mixed as mixed_schema
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 THOROUGH = OrderSettings(starts=20, agreeing=10)
 

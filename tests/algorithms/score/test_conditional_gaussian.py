@@ -8,7 +8,6 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.scoring import configuration_scores
 from fedbnsl.algorithms.statistics.configuration_moments import (
@@ -18,6 +17,7 @@ from fedbnsl.algorithms.statistics.configuration_moments import (
 )
 from fedbnsl.data.federated import FederatedData, mixed, pool
 from fedbnsl.data.generators.mixed import mixed as draw
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 CONDITIONAL = {"mixed_score": "conditional-gaussian"}
 LEVELS = {"a": ("u", "v", "w"), "c": ("no", "yes")}

@@ -9,7 +9,6 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Replies, rounds
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.skeleton import moral_graph
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score import fed_ges
 from fedbnsl.algorithms.score.arcs import arcs_of, dag_of
 from fedbnsl.algorithms.score.equivalence import class_of, member_of
@@ -17,6 +16,7 @@ from fedbnsl.algorithms.score.families import no_families
 from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, agreed, mean_distance
 from fedbnsl.algorithms.score.fusion import fuse
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, finish, search_from
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 def every_round(federation, **params):

@@ -9,11 +9,11 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
 from fedbnsl.algorithms.secure.masked import applies
 from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 POOLED = {"secure-ges": "ges", "secure-boss": "boss"}
 both = pytest.mark.parametrize("name", POOLED)

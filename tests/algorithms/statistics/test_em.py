@@ -8,10 +8,10 @@ import pytest
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.statistics.acceleration import Iteration, stepped
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
 from fedbnsl.data.federated import with_gaps
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = tuple("abcde")
 

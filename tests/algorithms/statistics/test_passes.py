@@ -12,11 +12,11 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.statistics.chunks import Chunked, summed, thinned
 from fedbnsl.algorithms.statistics.columns import columns_of
 from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
 from fedbnsl.algorithms.statistics.moments import about_means, centred_moments, products
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 @dataclass

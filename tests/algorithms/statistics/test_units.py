@@ -9,11 +9,11 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import InProcessFederation, federate
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.moments import pooled_moments
 from fedbnsl.algorithms.statistics.symmetric import triangle
 from fedbnsl.algorithms.statistics.units import Units, build, of_columns, of_moments, of_products
+from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 SCALE = np.array([1e-6, 1.0, 1e6, 3e-3])
 

@@ -1,6 +1,7 @@
 """A folder written is read back bit for bit, and a folder somebody already has is understood."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_a_folder_somebody_already_has(tmp_path):
     (tmp_path / "Wien.csv").write_text("b, a\n1, 2\n3, 4\n")
     (tmp_path / "Graz.CSV").write_text("\ufeffa,b\r\n1,2\r\n\r\n5e-1,+6\r\n", encoding="utf-8")
     pd.DataFrame({"b": [1, 2, 4], "a": [0.5, 1, 2]}, index=[7, 8, 9]).to_parquet(tmp_path / "Linz.parquet")
-    for stray in ("README.md", ".hidden.csv", "notes.xlsx", "table.csv.bz2"):
+    for stray in ("README.md", ".hidden.csv", "notes.txt", "codebook.pdf", "map.png", "_old.xlsx", "mlflow.db"):
         (tmp_path / stray).write_text("nothing to read")
     (tmp_path / ".fedbnsl").mkdir()
     data = read_folder(tmp_path)
@@ -115,6 +116,38 @@ def test_a_folder_somebody_already_has(tmp_path):
     assert data.truth is None
     assert (data.silo_weights, data.about) == ({}, {})
     assert read_schema(tmp_path) == data.schema
+
+
+ENDINGS = (".xlsx", ".sav", ".dta", ".zip", ".csv.xz", ".csv.bz2", ".jsonl", ".txt", ".db", "")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_entry_that_may_be_a_silo_is_not_left_out_in_silence(tmp_path, ending):
+    name = f"ulm{ending}"
+    (tmp_path / "Wien.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "Graz.csv").write_text("a,b\n1,2\n3,5\n")
+    (tmp_path / name).write_text("rows of Ulm")
+    for read in (silo_files, read_folder, read_schema):
+        with pytest.raises(BadInput, match=rf"'{re.escape(name)}' is no table .*convert it .*move it .*--silos"):
+            read(tmp_path)
+    assert set(silo_files(tmp_path, ("Wien",))) == {"Wien"}, "the silos to learn from are named"
+
+
+def test_a_folder_within_the_folder_is_a_silo_or_refused(tmp_path):
+    (tmp_path / "Wien.csv").write_text("a,b\n1,2\n3,4\n")
+    for known in (".git", "_scratch", "runs"):
+        (tmp_path / known).mkdir()
+    assert set(silo_files(tmp_path)) == {"Wien"}
+    (tmp_path / "Ulm").mkdir()
+    with pytest.raises(BadInput, match="'Ulm' is a folder without Parquet parts"):
+        silo_files(tmp_path)
+
+
+def test_a_database_beside_its_query_and_knowledge_are_no_silos(tmp_path):
+    (tmp_path / "Wien.sql").write_text("-- sqlite:///w.db\nSELECT a FROM t\n")
+    (tmp_path / "w.db").write_text("")
+    (tmp_path / "knowledge.csv").write_text("rule,source,target\nforbidden,a,b\n")
+    assert set(silo_files(tmp_path)) == {"Wien"}
 
 
 def test_no_column_is_taken_for_an_index(tmp_path):

@@ -149,11 +149,11 @@ class TestBound:
         path = owners.files["silo-1"]
         lines = path.read_text().splitlines()
         path.write_text("\n".join([*lines[:-1], ",".join(["9.5"] * 5)]) + "\n")
-        with pytest.raises(Overspent, match="other settings or other rows"):
+        with pytest.raises(BadInput, match="silo-1: its rows have changed since the run began"):
             crashed.solve(terms, 1, asked[0])
 
     def test_rows_that_change_while_the_service_has_them_in_memory(self, owners, crashed, terms, asked):
-        """The next round is of the rows as they are then, or its seal would be of other rows than its reply."""
+        """The run ends; the next one is of the rows as they are then, and its seal is theirs."""
         crashed.solve(terms, 1, asked[0])
         path = owners.files["silo-1"]
         lines = path.read_text().splitlines()
@@ -162,7 +162,10 @@ class TestBound:
         original = SiloService._table
         try:
             SiloService._table = lambda self, terms: read.append(original(self, terms)) or read[-1]
-            crashed.solve(terms, 2, asked[1])
+            with pytest.raises(BadInput, match="silo-1: its rows have changed since the run began"):
+                crashed.solve(terms, 2, asked[1])
+            assert not read
+            crashed.solve(replace(terms, run_id="next"), 1, asked[0])
         finally:
             SiloService._table = original
         np.testing.assert_allclose(read[-1][0], [float(cell) for cell in lines[-1].split(",")])
@@ -175,7 +178,7 @@ class TestBound:
         path = owners.files["silo-1"]
         kept = path.read_text()
         path.write_text(kept.replace("\n", "\n ", 2))
-        with pytest.raises(BadInput, match="from other rows"):
+        with pytest.raises(BadInput, match="its rows have changed since the run began"):
             crashed.solve(terms, 1, asked[0])
         path.write_text(kept)
         assert crashed.solve(terms, 1, asked[0]) == first

@@ -127,7 +127,7 @@ def test_what_goes_wrong_in_a_private_round_tells_no_value(owners, silo, terms, 
     def fails(*args):
         raise ValueError("row 17 is 77.25")
 
-    monkeypatch.setattr(service_module, "private_solve", fails)
+    monkeypatch.setattr(service_module, "open_run", fails)
     with pytest.raises(SiloFailed) as failed:
         silo().solve(terms, 1, asked[0])
     assert str(failed.value).startswith("silo silo-1, round 1: its rows cannot be used, and a run with an ε tells no")

@@ -8,11 +8,10 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.session import Aborted, Refused
 from fedbnsl.tasks.silo.secure_sums import Question
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
 from fedbnsl.tasks.transport.roster import Roster
 from fedbnsl.tasks.transport.secure_exchange import SecureTransport
 from fedbnsl.tasks.transport.waiting import Patience
@@ -54,7 +53,7 @@ def exchange(owners, terms, silent=nobody):
     roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))
     line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, bears_loss=False), silent)
     session = masked.session_of("run", 1, masked.new_attempt(), terms.schema)
-    return masked.masked_round(algorithm, session, line, broadcast, None)[0], line.seen
+    return masked.masked_round(algorithm, session, line, broadcast, 0, None)[0], line.seen
 
 
 def test_the_silos_add_up_what_they_hold(owners, terms):

@@ -7,14 +7,13 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import InProcessFederation
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.folder.declared import Declared, Reading
 from fedbnsl.data.folder.profile import ColumnProfile, Profile
 from fedbnsl.tasks.silo.method_call import MethodCall
 from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 from fedbnsl.tasks.transport.federation import SiloFederation
-from fedbnsl.tasks.transport.in_process import InProcessTransport
+from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
 from fedbnsl.tasks.transport.roster import Roster
 from fedbnsl.tasks.transport.waiting import Patience
 
