@@ -7,13 +7,22 @@ if TYPE_CHECKING:
     from fedbnsl import settings
     from fedbnsl.flows.api import Learned, learn, load, prepare
 
-__all__ = ["Learned", "learn", "load", "prepare", "settings"]
+    __version__: str
+
+__all__ = ["Learned", "__version__", "learn", "load", "prepare", "settings"]
 
 MODULES = ("settings",)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for on its first use: it brings numpy, pandas and all the learners."""
+    """The public name `name`, imported on first use: `learn` brings numpy, pandas and the learners.
+
+    Raises `AttributeError` for any other name.
+    """
+    if name == "__version__":
+        from importlib.metadata import version  # 10 ms that `import fedbnsl` alone does not need
+
+        return version("fedbnsl")
     if name in MODULES:
         return import_module(f"fedbnsl.{name}")
     if name in __all__:
@@ -22,5 +31,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return what there is, for completion."""
+    """All names of the package, for completion."""
     return sorted((*globals(), *__all__))

@@ -111,20 +111,21 @@ class Copy:
 
     def plant(self, mutant: Mutant) -> None:
         """Put the defect in."""
-        path, text = self._path(mutant), (ROOT / mutant.file).read_text(encoding="utf-8")
+        path, text = planted_path(self.folder, mutant), (ROOT / mutant.file).read_text(encoding="utf-8")
         path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
 
     def take_out(self, mutant: Mutant) -> None:
         """Make the file as it was, and its compiled code."""
-        path, original = self._path(mutant), ROOT / mutant.file
+        path, original = planted_path(self.folder, mutant), ROOT / mutant.file
         for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             stale.unlink()
         for one in (original, *(original.parent / "__pycache__").glob(f"{path.stem}.*")):
             shutil.copy2(one, path.parent / one.relative_to(original.parent))
 
-    def _path(self, mutant: Mutant) -> Path:
-        inside = mutant.file if mutant.file.startswith("fedbnsl/") else f"fedbnsl/{mutant.file}"
-        return self.folder / inside
+
+def planted_path(copy: Path, mutant: Mutant) -> Path:
+    """The file of `mutant` in a copy of the package, whose own folder has no room's name before its files."""
+    return copy / (mutant.file if mutant.file.startswith("fedbnsl/") else f"fedbnsl/{mutant.file}")
 
 
 def fork(work: Callable[[], int], output: Path) -> int:
@@ -149,7 +150,7 @@ def tests_in(copy: Path, mutant: Mutant) -> int:
     """Run the tests of `mutant` on the package in `copy`; return pytest's exit code."""
     import pytest
 
-    text = (copy / "fedbnsl" / mutant.file).read_text(encoding="utf-8") if mutant.file else ""
+    text = planted_path(copy, mutant).read_text(encoding="utf-8") if mutant.file else ""
     os.environ |= {"PYTHONPATH": str(copy), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # to look for plugins takes as long as many a test
     if "@njit" in text:  # callers' compiled code has the callee in it

@@ -75,11 +75,11 @@ app = typer.Typer(
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and leave."""
+    """Print the version and exit."""
     if wanted:
-        from importlib.metadata import version
+        from fedbnsl import __version__
 
-        print(f"fedbnsl {version('fedbnsl')}")
+        print(f"fedbnsl {__version__}")
         raise typer.Exit
 
 

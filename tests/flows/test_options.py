@@ -25,8 +25,10 @@ from fedbnsl.flows.cli.main import command, main
 from fedbnsl.flows.job.reading import reading_of
 from fedbnsl.flows.options.learn import FeaturesOptions, LearnOptions, LearnSettings
 from fedbnsl.flows.options.prepare import KINDS
+from fedbnsl.flows.options.repeat import RepeatOptions
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 REQUIRED = {
     "network": {"network": "asia"},
     "split": {"table": "t.csv"},
@@ -139,12 +141,20 @@ def test_the_forms_have_the_defaults_and_the_meanings_of_the_models():
             assert all(said.values())
 
 
-def test_defaults_that_the_readme_states_are_those_of_the_model():
-    text = " ".join(README.read_text(encoding="utf-8").split())
+def documents():
+    """The text of README and of all pages of docs/."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+
+
+def test_defaults_that_the_documents_state_are_those_of_the_model():
+    text = " ".join(documents().split())
     stated = re.findall(r"`--([a-z-]+)`[^`.;(]*\(([^()\s]+) by default\)", text)
-    assert stated, "the README states the default of --smoothing"
+    assert {"smoothing", "silo-patience", "drift-edges", "drift-parameters"} <= {name for name, _ in stated}
     for name, value in stated:
-        default = LearnOptions.model_fields[name.replace("-", "_")].default
+        field = name.replace("-", "_")
+        (default,) = {
+            one.model_fields[field].default for one in (LearnOptions, RepeatOptions) if field in one.model_fields
+        }
         assert float(value) == default, name
     assert "by default 1/n² of the smallest silo" in text
     assert "default: 1/n², n the rows of the smallest silo" in LearnOptions.model_fields["delta"].description
@@ -154,10 +164,10 @@ def test_smoothing_is_that_of_the_exchange_that_learns_tables():
     assert LearnOptions().smoothing == FamilyTables().ess
 
 
-def test_the_readme_names_every_algorithm_and_every_kind_of_data():
-    text = README.read_text(encoding="utf-8")
+def test_the_documents_name_every_algorithm_and_every_kind_of_data():
+    text = documents()
     assert [name for name in ALGORITHMS if f"`{name}`" not in text] == []
-    (kinds,) = re.findall(r"`fedbnsl prepare (\S+) OUT`", text)
+    (kinds,) = re.findall(r"`fedbnsl prepare (\S+\|\S+) OUT`", text)
     assert set(kinds.split("\\|")) == set(KINDS)
 
 

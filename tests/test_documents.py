@@ -1,0 +1,133 @@
+"""The Markdown files: links that resolve, a short README, and references that agree with the code."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.flows.cli.main import COMMANDS, command
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def markdown_files():
+    """All Markdown files that belong to the project, by their path from its root."""
+    folders = (ROOT, ROOT / ".github", ROOT / "docs", ROOT / "examples", ROOT / "benchmarks")
+    found = [*ROOT.glob("*.md"), *(path for folder in folders[1:] for path in folder.rglob("*.md"))]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def anchors(path):
+    """The anchors of a Markdown file's headings, as GitHub forms them."""
+    text = FENCE.sub("", path.read_text("utf-8"))
+    headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def broken_links(path):
+    """The relative links of a Markdown file that lead to no file, or to no heading in it."""
+    broken = []
+    for target in LINK.findall(FENCE.sub("", path.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = path.parent / name if name else path
+        if not there.exists() or (anchor and there.suffix == ".md" and anchor not in anchors(there)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("name", markdown_files())
+def test_every_relative_link_resolves(name):
+    assert broken_links(ROOT / name) == []
+
+
+def test_a_broken_link_and_a_broken_anchor_are_found(tmp_path):
+    page, other = tmp_path / "page.md", tmp_path / "other.md"
+    other.write_text("# What `it` does, in short\n")
+    page.write_text(
+        "# Top\n[a](other.md) [b](other.md#what-it-does-in-short) [c](#top) [d](https://example.org/x)\n"
+        "[e](gone.md) [f](other.md#gone) [g\nh](#gone)\n```\n[i](code.md)\n```\n"
+    )
+    assert broken_links(page) == ["gone.md", "other.md#gone", "#gone"]
+
+
+def test_the_readme_has_at_most_120_lines():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_readme_links_every_page_of_the_documentation():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert [path.name for path in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{path.name}" not in text] == []
+
+
+def test_every_decision_is_in_their_index():
+    index = (ROOT / "docs/decisions/README.md").read_text("utf-8")
+    pages = [path.name for path in sorted((ROOT / "docs/decisions").glob("*.md")) if path.name != "README.md"]
+    assert pages
+    assert [name for name in pages if f"({name})" not in index] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/decisions").glob("[!R]*.md")), ids=lambda path: path.stem)
+def test_a_decision_has_its_four_sections(page):
+    sections = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert sections == ["Context", "Decision", "Consequences", "Alternatives"]
+
+
+def keys_read_from_about():
+    """Every key that a module reads from the content of `about.json`, by what the code calls that content."""
+    keys = set()
+    for room in ("data", "flows", "tasks", "tracking"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                match node:
+                    case ast.Call(func=ast.Attribute(value=about, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+                        pass
+                    case ast.Subscript(value=about, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+                        pass
+                    case _:
+                        continue
+                name = about.attr if isinstance(about, ast.Attribute) else getattr(about, "id", "")
+                keys |= {key} if name == "about" else set()
+    return keys
+
+
+def test_the_reference_of_about_json_has_every_key_that_the_code_reads():
+    section = (ROOT / "docs/data-formats.md").read_text("utf-8").split("\n## about.json\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+?) \|", section, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    keys = keys_read_from_about()
+    assert {"kind", "levels", "columns", "missing", "checksums", "truth"} <= keys
+    assert sorted(keys - listed) == []
+
+
+def test_the_commands_and_exit_codes_of_the_documents_are_those_of_the_program():
+    commands = (ROOT / "docs/commands.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `fedbnsl (\w+)", commands, re.MULTILINE)) == set(COMMANDS)
+    failures = (ROOT / "docs/failures.md").read_text("utf-8")
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", failures, re.MULTILINE)}
+    assert codes == {0, BadInput.exit_code, SilosAway.exit_code, 130}
+
+
+def options_of(name):
+    """Every option of a command and of the commands below it."""
+    group = command(name)
+    below = [group, *getattr(group, "commands", {}).values()]
+    below += [inner for one in below[1:] for inner in getattr(one, "commands", {}).values()]
+    return {word for one in below for option in one.params for word in (*option.opts, *option.secondary_opts)}
+
+
+def test_the_documents_name_only_options_that_a_command_has():
+    known = {"--version", "--help", "--install-completion"}.union(*(options_of(name) for name in COMMANDS))
+    used = {}
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = path.read_text("utf-8")
+        commands = re.findall(r"^fedbnsl .*|`(?:fedbnsl [^`]*|--[^`]*)`", text, re.MULTILINE)
+        used |= {word: path.name for line in commands for word in re.findall(r"(?<!\S)`?(--[a-z][a-z-]*)", line)}
+    assert {"--secure", "--hook-url", "--older-than"} <= set(used)
+    assert {word: page for word, page in used.items() if word not in known} == {}
