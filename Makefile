@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/endurance.py
+	$(BIN)/python benchmarks/pages.py
 
 ui: setup
 	$(BIN)/fedbnsl ui

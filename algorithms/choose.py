@@ -1,4 +1,4 @@
-"""Which algorithm suits a federation, by what is public of it: its kind of data, its silos and rows, and an ε."""
+"""The algorithm that suits a federation, from public facts: its kind of data, its silos and rows, and an ε."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Choice:
-    """One algorithm by its name, the parameters that differ from its defaults, and why one would choose it."""
+    """An algorithm by name, the parameters that differ from its defaults, and the reason to choose it."""
 
     name: str
     why: str
@@ -20,17 +20,17 @@ class Choice:
 
 
 PRIVATE_SUM = (
-    "one masked sum in which the silos' shares of noise hide every record together: of all private learners the one "
-    "that needs the least noise"
+    "one masked sum in which the silos' shares of noise together hide every record: the private learner that needs "
+    "the least noise"
 )
 CONTINUOUS = (
     Choice(
         "secure-linear",
-        "one masked sum gives what all rows in one place would; it tells from the data whether variances, non-Gaussian "
-        "errors or only conditional independences give edges their directions",
+        "one masked sum gives the result of pooled rows; the data decide whether variances, non-Gaussian errors or "
+        "only conditional independences direct the edges",
     ),
     Choice("fed-sparse", "the papers' consensus over many rounds: no second moments leave a silo, only sparse weights"),
-    Choice("secure-lingam", "directions for all edges, if you know that no error is Gaussian"),
+    Choice("secure-lingam", "directions for all edges, if you know that all errors are non-Gaussian"),
 )
 PRIVATE_CONTINUOUS = (
     Choice("secure-sum", PRIVATE_SUM),
@@ -38,27 +38,27 @@ PRIVATE_CONTINUOUS = (
     Choice("dp-fed-sparse", "an ε of each silo's own, spent on consensus steps (Fassy El Fehri et al., Section 5)"),
 )
 DISCRETE = (
-    Choice("secure-boss", "masked sums of counts, and the search that reaches the best scores: as if rows were pooled"),
-    Choice("fed-pc", "independence tests on the same masked sums: it says which tests an edge failed"),
+    Choice("secure-boss", "masked sums of counts, and the search with the best scores: as if rows were pooled"),
+    Choice("fed-pc", "independence tests on the same masked sums: it reports which tests an edge failed"),
     Choice("fed-ges", "each silo's own search, and a fusion of the graphs: no counts leave a silo, only arcs"),
 )
 GREEDY = Choice(
     "secure-ges",
-    "masked sums of counts, and a greedy search over classes: for so many variables a small part of what secure-boss "
-    "sends",
+    "masked sums of counts, and a greedy search over classes: with so many variables it sends a small part of what "
+    "secure-boss sends",
 )
 PRIVATE_DISCRETE = (
     Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
-    Choice("fed-fci", "the same, where variables may be missing that act on several others"),
+    Choice("fed-fci", "the same, if unobserved variables may act on several others"),
 )
 MIXED = (
     Choice(
         "secure-boss",
-        "one masked sum of second moments in which labels are indicators, and the search that reaches the best scores: "
-        "as if rows were pooled",
+        "one masked sum of second moments in which labels are indicators, and the search with the best scores: as if "
+        "rows were pooled",
     ),
-    Choice("fed-pc", "independence tests on the same masked sum: it says which tests an edge failed"),
-    Choice("fed-fci", "the same tests, where variables may be missing that act on several others"),
+    Choice("fed-pc", "independence tests on the same masked sum: it reports which tests an edge failed"),
+    Choice("fed-fci", "the same tests, if unobserved variables may act on several others"),
 )
 PRIVATE_MIXED = (
     Choice("secure-sum", PRIVATE_SUM),
@@ -66,7 +66,7 @@ PRIVATE_MIXED = (
 )
 SERIES = (
     Choice("secure-sum", "one masked sum of all windows; BIC chooses how far back edges reach", {"lags": "auto"}),
-    Choice("pfdbnl", "a network of each silo's own, as near to the others' as helps it"),
+    Choice("pfdbnl", "a network for each silo, as near to the others' as helps it"),
     Choice("fdbnl", "the paper's consensus over many rounds: no second moments leave a silo, only weights"),
 )
 PRIVATE_SERIES = (
@@ -86,13 +86,13 @@ CHOICES = {
 
 
 MANY = 40
-"""discrete variables above which the orders that BOSS tries take gigabytes of masked counts"""
+"""discrete variables above which the orders of BOSS take gigabytes of masked counts"""
 
 
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
-    """Return the algorithm that `auto` stands for, and then its alternatives.
+    """Return the algorithm that `auto` selects, then its alternatives.
 
-    Raises `BadInput` for data of a kind for which there is none.
+    Raises `BadInput` if no algorithm learns from this kind of data.
     """
     if (schema.kind, private) not in CHOICES:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")

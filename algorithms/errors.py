@@ -20,6 +20,10 @@ class SilosAway(BadInput):
     exit_code = 3
 
 
+class RenamedWarning(FutureWarning):
+    """A name that the user gave is deprecated: the message has the new one."""
+
+
 SHOWN = 40
 """letters of a value that a message quotes"""
 
@@ -29,7 +33,7 @@ def shown(value: str) -> str:
     return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
 
 
-def among(given: str, known: Iterable[str]) -> str:
+def choices_text(given: str, known: Iterable[str]) -> str:
     """Return what there is in place of a name that there is not, for a message: the nearest first, then all."""
     names = list(known)
     near = get_close_matches(given, names, 1)

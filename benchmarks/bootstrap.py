@@ -22,9 +22,14 @@ from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.graphs.averaging import average, inclusion_threshold, shares
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.strengths import Strengths, strengths_of
+from fedbnsl.algorithms.graphs.strengths import (
+    Strengths,
+    averaged_network,
+    edge_shares,
+    edge_strengths,
+    inclusion_threshold,
+)
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
@@ -75,7 +80,7 @@ def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Boots
     algorithm = registry.build(spec.wrapped("bootstrap", how))
     start = time.process_time()
     *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables, seed))
-    found = strengths_of(structures(registry.build(spec), last.server))
+    found = edge_strengths(structures(registry.build(spec), last.server))
     cpu = time.process_time() - start
     true = data.truth.adjacency
     joined = alone.adjacency | alone.adjacency.T
@@ -86,9 +91,9 @@ def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Boots
         np.column_stack([found.strength[upper], (true | true.T)[upper]]).tolist(),
         directions(found, true).tolist(),
         float(np.mean((joined ^ (true | true.T))[upper])),
-        inclusion_threshold(shares(found)),
+        inclusion_threshold(edge_shares(found)),
         float(compare(alone, data.truth)["shd"] or 0),
-        float(compare(average(found), data.truth)["shd"] or 0),
+        float(compare(averaged_network(found), data.truth)["shd"] or 0),
         last.number,
         cpu,
     )

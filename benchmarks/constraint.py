@@ -4,19 +4,16 @@
 11; the defaults were chosen on seeds from 100 on. SHD is strict, between CPDAGs or PAGs; "lenient" is the paper's.
 """
 
-import contextlib
-import io
 import resource
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import RESULTS, run_tables
+from measure import run_tables
 from measure import show as show_table
 
 from fedbnsl.algorithms import registry
@@ -128,16 +125,11 @@ Cell = tuple[str, str, Make, dict[str, Any], str]
 
 
 def show(title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Sequence[Measured]], seeds: Iterable[int]) -> None:
-    """Show the table and write it, with the command, the seeds and the day, as the fragment results/<title>.md."""
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
-        show_table(title, rows, runs)
-    lines = shown.getvalue().strip().removeprefix(f"### {title}").strip()
-    command = f"python benchmarks/constraint.py --table {title.removeprefix('constraint-')}"
+    """Print the table with its command and seeds, and record it."""
     listed = sorted(seeds)
-    text = f"`{command}`, seeds {listed[0]} to {listed[-1]}, {date.today():%Y-%m-%d}\n\n{lines}\n"
-    (RESULTS / f"{title}.md").write_text(text)
-    print(text, flush=True)
+    command = f"python benchmarks/constraint.py --table {title.removeprefix('constraint-')}"
+    print(f"`{command}`, seeds {listed[0]} to {listed[-1]}", flush=True)
+    show_table(title, rows, runs)
 
 
 def table(title: str, cells: Sequence[Cell], seeds: Iterable[int] = SEEDS) -> None:

@@ -26,15 +26,14 @@ from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic,
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.structure import below
+from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
-from fedbnsl.tasks.silo.method_call import MethodCall
-from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.silo.service import MethodCall, SiloService
 from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.silo_transport import SiloTransport
+from fedbnsl.tasks.transport.roster import SiloTransport
 
 SOME, FEW = range(2, 7), range(2, 5)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -179,7 +178,7 @@ def pooled() -> None:
             data = dynamic(d, 10, n // 10, seed)
             algorithm = secure_sum.build(secure_sum.SecureSum())
             *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables, secure=True))
-            masked, whole = (below(one)[0] for one in (algorithm.structure(last.server), of_all_rows(data)))
+            masked, whole = (unstacked(one)[0] for one in (algorithm.structure(last.server), of_all_rows(data)))
             same += bool(((masked != 0) == (whole != 0)).all())
             apart = max(apart, float(np.abs(masked - whole).max()))
         found = {"data": f"d = {d}, n = {n}, K = 10", "seeds": len(SEEDS), "same edges": f"{same}/{len(SEEDS)}"}
@@ -315,9 +314,9 @@ class WithoutOne(InProcessFederation):
         self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
         """Run a round, or say whose answer is missing (see `Federation.exchange`)."""
-        if number == 20 and not algorithm.bears_loss:
+        if number == 20 and not algorithm.tolerates_dropout:
             raise SiloLost(self.schema.silos[:1], "silent")
-        self.secure = algorithm.bears_loss
+        self.secure = algorithm.tolerates_dropout
         return super().exchange(algorithm, number, broadcast, sparse)
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:

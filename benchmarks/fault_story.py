@@ -31,11 +31,18 @@ class Fault:
     bits: str = "–"
     epsilon: str = "–"
 
-    def line(self) -> str:
-        """Return it as a line of a Markdown table."""
+    def row(self) -> dict[str, str]:
+        """The line as a row of a table of results."""
         said = re.sub(r"\s+", " ", self.said.replace("|", "¦"))
         said = said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
-        return f"| {self.name} | {self.done} | {self.code} | {said} | {self.bits} | {self.epsilon} |\n"
+        return {
+            "fault": self.name,
+            "what was done": self.done,
+            "exit code": str(self.code),
+            "said": said,
+            "same bits": self.bits,
+            "ε after (undisturbed)": self.epsilon,
+        }
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 `python benchmarks/faults.py [--story NAME]` starts the command line in processes of its own. A line for every fault has
 its exit code, what it said, whether the result is bit for bit that of a run that nobody disturbed, and ε after, which
-must be that of such a run. `faults_local.py` and `faults_federation.py` have the faults. `--into FILE` puts the table
-between its marks in that file.
+must be that of such a run. `faults_local.py` and `faults_federation.py` have the faults. `--record` writes the
+table to `results/faults.json`.
 """
 
 import argparse
-import re
+import json
 import shutil
 import sys
 import tempfile
@@ -18,6 +18,7 @@ from pathlib import Path
 from fault_story import Fault, Place
 from faults_federation import federation
 from faults_local import journal, masked, observers, outputs, private
+from measure import RESULTS
 from processes import TRACEBACK, Home, free_port, prefect_server
 
 STORIES = {
@@ -28,8 +29,6 @@ STORIES = {
     "outputs": outputs,
     "federation": federation,
 }
-BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
-HEAD = "| fault | what was done | exit code | said | same bits | ε after (undisturbed) |\n" + 6 * "| --- " + "|\n"
 
 
 def told(names: list[str], scratch: Path) -> Iterator[Fault]:
@@ -50,19 +49,17 @@ def main() -> None:
     """Tell the stories asked for; print the table as it grows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--story", choices=STORIES, action="append", help="one or more; default: all")
-    parser.add_argument("--into", type=Path, help="a Markdown file that has the marks of the table")
+    parser.add_argument("--record", action="store_true", help="write the table to results/faults.json")
     asked = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="faults-"))
     faults = []
-    print(HEAD, end="")
     for fault in told(asked.story or list(STORIES), scratch):
         faults.append(fault)
-        print(fault.line(), end="", flush=True)
-    if asked.into is not None:
-        text = asked.into.read_text()
-        table = BEGIN + HEAD + "".join(fault.line() for fault in faults) + END
-        text = re.sub(f"{BEGIN}.*?{END}", lambda _: table, text, flags=re.DOTALL)
-        asked.into.write_text(text)
+        print(" | ".join(fault.row().values()), flush=True)
+    if asked.record:
+        rows = [fault.row() for fault in faults]
+        content = json.dumps({"rows": rows, "runs": {}}, indent=1, ensure_ascii=False)
+        (RESULTS / "faults.json").write_text(content + "\n", encoding="utf-8")
     if any(fault.said.startswith(TRACEBACK) for fault in faults):
         raise SystemExit(f"a traceback was printed, which no user should see: the logs are in {scratch}")
     shutil.rmtree(scratch)

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData, discrete
-from fedbnsl.data.generators.amputate import Mechanism, amputated
+from fedbnsl.data.generators.amputate import Mechanism, amputate
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.data.networks.published import network
 
@@ -119,7 +119,7 @@ def table(title: str, make: Callable[[int], FederatedData], others: Ways, asked:
         run, complete = ran(whole, seed, None)
         lines["complete"].append(run)
         for mechanism, share in CASES:
-            holed = amputated(whole, mechanism, share, np.random.default_rng((seed, 1)))
+            holed = amputate(whole, mechanism, share, np.random.default_rng((seed, 1)))
             label = f"{mechanism.upper()} {100 * share:.0f} %"
             lines.setdefault(label, []).append(ran(holed, seed, complete)[0])
             for name, other in others.items():

@@ -101,19 +101,19 @@ def moments(folder: Path) -> str:
     from fedbnsl.algorithms.core.schema import Schema
     from fedbnsl.algorithms.statistics.moments import about_means
     from fedbnsl.data.folder.batches import Parts
-    from fedbnsl.data.folder.passes import Passes
+    from fedbnsl.data.folder.chunked_table import ChunkedRows
 
     source = Parts(folder / f"{NAMES[0]}.parquet")
-    about_means(Passes(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
+    about_means(ChunkedRows(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
     return f"{source.rows * len(source.names):,} cells"
 
 
 def profile(folder: Path) -> str:
     """Describe the large silo, as before every run."""
-    from fedbnsl.data.folder.declared import Declared
-    from fedbnsl.data.folder.large import opened
+    from fedbnsl.data.folder.about import Declared
+    from fedbnsl.data.folder.chunked_table import open_table
 
-    return f"{opened(folder / f'{NAMES[0]}.parquet', Declared()).profile().rows:,} rows"
+    return f"{open_table(folder / f'{NAMES[0]}.parquet', Declared()).profile().rows:,} rows"
 
 
 def auto(folder: Path) -> str:

@@ -14,9 +14,7 @@ import numpy as np
 from measure import show
 
 from fedbnsl.data.generators.linear import random_dag
-from fedbnsl.tracking.pictures.layering import Arc
-from fedbnsl.tracking.pictures.layout import GAP, layered
-from fedbnsl.tracking.pictures.ordering import crossings
+from fedbnsl.tracking.pictures.layout import GAP, Arc, crossings, layered
 
 WIDTH = 0.5
 """inches that a node with a name of three characters takes"""

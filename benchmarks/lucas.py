@@ -4,14 +4,13 @@ Source: Wang, Ma & Wang 2023, §7.5, Table 2.
 
 2000 rows of LUCAS0 over K silos teach the features, and a linear regression on these features of all rows; it is tested
 on 10,000 rows each of LUCAS0, 1 and 2, in which more and more variables are set by an agent. Levels count -1 and 1, as
-in the paper's figures. Seeds 2 to 11. `python benchmarks/lucas.py` writes results/lucas.md and results/lucas.json.
+in the paper's figures. Seeds 2 to 11. `python benchmarks/lucas.py` writes results/lucas.json.
 """
 
 import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
 import numpy as np
 from measure import RESULTS
@@ -19,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.graphs.markov_blanket import markov_blanket
+from fedbnsl.algorithms.graphs.cpdag import markov_blanket
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.lucas import TARGET, lucas
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -141,17 +140,9 @@ def main() -> None:
                 lines.append(line(name, silos, trials))
                 written[f"{name}, K = {silos}"] = [vars(one) for one in trials]
                 print(" | ".join(lines[-1]), flush=True)
-    table = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines)]
-    said = (
-        f"Mean squared errors of a linear regression of {TARGET} (levels -1 and 1) on the Markov blanket that each "
-        f"learner finds in {ROWS:,} rows of LUCAS0 over K silos; tested on {TEST_ROWS:,} rows of each version. "
-        f"`python benchmarks/lucas.py`, seeds {SEEDS.start} to {SEEDS.stop - 1}, {date.today():%d %B %Y}. 'exact': "
-        "seeds on which the features are those of the true graph; 'paper': features, training error, LUCAS1, LUCAS2 "
-        "of its Table 2, for draws of its own."
-    )
+    rows = [dict(zip(header, cells, strict=True)) for cells in lines]
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "lucas.md").write_text("\n".join(["### lucas", "", said, "", *table]) + "\n", encoding="utf-8")
-    (RESULTS / "lucas.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / "lucas.json").write_text(json.dumps({"rows": rows, "runs": written}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

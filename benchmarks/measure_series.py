@@ -11,6 +11,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.flows.job.job import Job
 from fedbnsl.flows.job.score import Metrics, score
+from fedbnsl.flows.options.learn import LearnSettings
 
 SEEDS = range(2, 12)
 Maker = Callable[[int], FederatedData]
@@ -72,8 +73,8 @@ def learn_series(name: str, params: dict[str, Any], data: FederatedData, seed: i
 def scores(learned: Learned, data: FederatedData) -> Metrics:
     """Return the scores of a run, against the truths of `data` as its silos hold them."""
     spec = registry.specify("var")
-    job = Job("benchmark", "benchmark", spec, 0, "inline", "", False, False, 0.0, False, 1.0, truth=data.truth)
-    job.silo_weights.update(data.silo_weights)
+    settings = LearnSettings(data="benchmark", algorithm="var")
+    job = Job(settings, "benchmark", "inline", spec, truth=data.truth, silo_weights=data.silo_weights)
     return score(learned.algorithm, learned.last.server, learned.entry, job).metrics
 
 

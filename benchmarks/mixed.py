@@ -2,7 +2,7 @@
 
 `python benchmarks/mixed.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11; defaults were chosen on seeds
 from 100 on. "lh" are additive effects, "clg" effects with slopes by level, "by configuration" those with intercepts by
-configuration, too (`data/generators/mixed_model.py`), with d and 2d expected edges; the generator draws the columns in
+configuration, too (`data/generators/mixed.py`), with d and 2d expected edges; the generator draws the columns in
 a random order. Beside what `auto` takes: the tests of `fed-pc`, and BDeu on numbers cut at the quartiles of each silo.
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from measure import over_seeds, row, run_tables, show
 
-from fedbnsl.data.federated import FederatedData, dealt, pool
+from fedbnsl.data.federated import FederatedData, deal_rows, pool
 from fedbnsl.data.generators.nonlinear import nonlinear
 
 SEEDS = range(2, 12)
@@ -29,7 +29,7 @@ def uneven(variables: int, silos: int, rows: int) -> Maker:
         cuts = [rows - rows // 2**k for k in range(1, silos)]
         parts = np.split(np.arange(rows), cuts)
         whole = pool(nonlinear(variables, 1, rows, seed))
-        return dealt(whole, {f"silo-{k}": part for k, part in enumerate(parts, 1)}, {})
+        return deal_rows(whole, {f"silo-{k}": part for k, part in enumerate(parts, 1)}, {})
 
     return make
 

@@ -15,7 +15,7 @@ from measure import over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.secure import participant
-from fedbnsl.algorithms.secure.session import SecureSession, default_threshold
+from fedbnsl.algorithms.secure.masks import SecureSession, default_threshold
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
 

@@ -1,12 +1,11 @@
 """Score-based learners on published networks, 5000 rows in all: FedGES by silos and fusion, pooled and secure searches.
 
 `python benchmarks/score.py` runs all tables, `--table NAME` one of them; each writes results/score-NAME.json (every
-single run) and results/score-NAME.md. Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn
+single run). Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn
 from the network's published tables (pgmpy's wheel); its columns stand in an order drawn by the seed, and the searches
 take the same seed. CPU seconds are of all silos and the server, compiled code warm.
 """
 
-import datetime
 import resource
 import statistics
 import sys
@@ -16,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from measure import RESULTS, run_tables, show
+from measure import run_tables, show
 from score_orders import ORDERS, PLAIN, AgainstOptimum, best_score, score_of, shuffled, small_sets
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Traffic, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.settings import SearchSettings
+from fedbnsl.algorithms.score.families import SearchSettings
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.networks.published import network
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -262,15 +261,9 @@ def orders() -> None:
 
 
 def publish(name: str, title: str, rows: Sequence[dict[str, Any]], runs: dict[str, Any]) -> None:
-    """Print the table and write it, with its command, seeds and date, for RESULTS.md."""
-    columns = list(rows[0])
-    show(f"score-{name}", [dict.fromkeys(columns, "") | line for line in rows], runs)
-    seeds = sorted({run.seed for of in runs.values() for run in of})
-    lines = [f"## {title} (`python benchmarks/score.py --table {name}`)", ""]
-    lines += [f"{ROWS} rows in all, mean ± sd of seeds {seeds}, {datetime.date.today()}.", ""]
-    lines += ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(str(line.get(column, "")) for column in columns) + " |" for line in rows]
-    (RESULTS / f"score-{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Print the table with its title, and record it."""
+    print(f"## {title} (`python benchmarks/score.py --table {name}`)")
+    show(f"score-{name}", [dict.fromkeys(rows[0], "") | line for line in rows], runs)
 
 
 TABLES: dict[str, Callable[[], None]] = {

@@ -49,7 +49,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fed-sparse secure": ("er10", "fed-sparse", {"secure": True}),
     "fed-sparse paper secure": ("er10", "fed-sparse", {"preset": "paper", "secure": True, "rounds": 25}),
     "fed-sparse unscaled": ("er10", "fed-sparse", {"scaled": False}),
-    "fed-sparse no turns": ("er10", "fed-sparse", {"turns": 0, "relax": False, "hold": 0}),
+    "fed-sparse no turns": ("er10", "fed-sparse", {"turns": 0, "relax": False, "send_threshold": 0}),
     "fed-sparse centred, repaired": ("er10", "fed-sparse", {"center": True, "settle": False, "repair": True}),
     "notears-admm": ("er20", "notears-admm", {}),
     "notears-admm paper": ("er10", "notears-admm", {"preset": "paper"}),

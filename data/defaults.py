@@ -41,3 +41,43 @@ LAGGED_DEGREE = 1.0
 """mean number of children at each lag"""
 DECAY = 1.5
 """how many times smaller the weights are at the next lag"""
+
+OPGEN_RHEIN = "R. Opgen-Rhein, K. Strimmer, BMC Systems Biology 1(37), 2007"
+KORB = "K. B. Korb, A. E. Nicholson, Bayesian Artificial Intelligence, CRC Press, 2010"
+MUNIN = "S. Andreassen et al., in Computer-Aided Electromyography and Expert Systems, Elsevier, 1989"
+UNSIGNED = "bnlearn Bayesian Network Repository"
+
+GAUSSIAN = {
+    "arth150": f"Arabidopsis thaliana gene expression, 107 variables; {OPGEN_RHEIN}",
+    "ecoli70": f"Escherichia coli gene expression, 46 variables; {OPGEN_RHEIN}",
+    "magic-irri": "rice traits and genes of a MAGIC population, 64 variables; M. Scutari, ICQG 2016",
+    "magic-niab": "wheat traits and genes of a MAGIC population, 44 variables; M. Scutari et al., Genetics 198, 2014",
+}
+"""published Gaussian networks with their sources"""
+DISCRETE = {
+    "alarm": "patient monitoring, 37 variables; I. A. Beinlich et al., AIME 1989",
+    "andes": "a physics tutor, 223 variables; C. Conati et al., User Modeling 1997",
+    "asia": "lung diseases, 8 variables; S. Lauritzen, D. Spiegelhalter, JRSS B 50(2):157-224, 1988",
+    "barley": "malting barley without pesticides, 48 variables; K. Kristensen, I. A. Rasmussen et al.",
+    "cancer": f"lung cancer, 5 variables; {KORB}",
+    "child": "birth asphyxia, 20 variables; D. J. Spiegelhalter, R. G. Cowell, Bayesian Statistics 4, 1992",
+    "diabetes": "insulin adjustment, 413 variables; S. Andreassen et al., AIME 1991",
+    "earthquake": f"a burglar alarm, 5 variables; {KORB}",
+    "hailfinder": "severe weather, 56 variables; B. Abramson et al., International Journal of Forecasting 12, 1996",
+    "hepar2": "liver disorders, 70 variables; A. Onisko, Ph.D. dissertation, Polish Academy of Science, 2003",
+    "insurance": "car insurance, 27 variables; J. Binder et al., Machine Learning 29:213-244, 1997",
+    "link": "a pedigree, 724 variables; C. S. Jensen, A. Kong, American Journal of Human Genetics 65, 1999",
+    "mildew": "mildew in winter wheat, 35 variables; A. L. Jensen, F. V. Jensen, UAI 1996",
+    "munin": f"electromyography, 1041 variables; {MUNIN}",
+    "munin1": f"electromyography, part 1, 186 variables; {MUNIN}",
+    "munin2": f"electromyography, part 2, 1003 variables; {MUNIN}",
+    "munin3": f"electromyography, part 3, 1041 variables; {MUNIN}",
+    "munin4": f"electromyography, part 4, 1038 variables; {MUNIN}",
+    "pathfinder": "lymph nodes, 109 variables; D. Heckerman et al., Methods of Information in Medicine 31, 1992",
+    "pigs": f"a pedigree of pigs, 441 variables; {UNSIGNED}",
+    "sachs": "protein signalling, 11 variables; K. Sachs et al., Science 308:523-529, 2005",
+    "survey": "transport survey, 6 variables; M. Scutari, J.-B. Denis, Bayesian Networks with Examples in R, 2021",
+    "water": "waste water treatment, 32 variables; F. V. Jensen et al., Judex Datasystemer, 1989",
+    "win95pts": f"printer trouble, 76 variables; {UNSIGNED}",
+}
+"""published discrete networks with their sources"""

@@ -111,10 +111,12 @@ def pool(data: FederatedData) -> FederatedData:
     )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}
-    return FederatedData(schema, {POOLED: table}, data.truth, outlive_pooling(data.silo_weights), about, data.notes)
+    return FederatedData(
+        schema, {POOLED: table}, data.truth, weights_after_pooling(data.silo_weights), about, data.notes
+    )
 
 
-def outlive_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
     """Return which of the silos' own true weights mean something of pooled rows: those of time series.
 
     A structure of time series is scored by the mean over the silos' truths, whoever learned it. Other weights are what
@@ -169,7 +171,7 @@ def silo_names(count: int) -> tuple[str, ...]:
     return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
-def dealt(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
+def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
     """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
     together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
     tables = {silo: together[rows] for silo, rows in parts.items()}

@@ -12,28 +12,24 @@ A class has the name of its algorithm: `FedSparse` is for `fed-sparse`, `Notears
 from dataclasses import fields
 from typing import Any
 
-from fedbnsl.algorithms.admm.fed_sparse import FedSparse
-from fedbnsl.algorithms.admm.frank_wolfe import FedFrankWolfe
-from fedbnsl.algorithms.admm.notears import Notears
+from fedbnsl.algorithms.admm.fed_sparse import FedFrankWolfe, FedSparse, Notears
 from fedbnsl.algorithms.admm.notears_admm import NotearsAdmm
-from fedbnsl.algorithms.baselines.pooled_search import GesUnion
+from fedbnsl.algorithms.baselines.pooled import GesUnion
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
-from fedbnsl.algorithms.dynamic.dynotears import Dynotears
-from fedbnsl.algorithms.dynamic.fdbnl import Fdbnl
+from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.mlp.admm import NotearsMlpAdmm
 from fedbnsl.algorithms.mlp.pooled import NotearsMlp
-from fedbnsl.algorithms.moments.dp_covariance import DpCovariance
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
-from fedbnsl.algorithms.moments.secure_sum import SecureSum
+from fedbnsl.algorithms.moments.secure_sum import DpCovariance, SecureSum
+from fedbnsl.algorithms.score.families import SearchSettings
 from fedbnsl.algorithms.score.fed_ges import FedGes
 from fedbnsl.algorithms.score.rfcd import Rfcd
 from fedbnsl.algorithms.score.secure_search import SecureSearch
-from fedbnsl.algorithms.score.settings import SearchSettings
 
 
 class NotearsLocal(Notears):

@@ -14,22 +14,21 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
-from fedbnsl.algorithms.secure import ring
+from fedbnsl.algorithms.privacy.gram import reconstruct_from_first_reply, relative_error
+from fedbnsl.algorithms.secure import masks
 from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.tasks.silo.method_call import MethodCall
-from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.silo.service import MethodCall, SiloService
 from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.silo_transport import SiloTransport
+from fedbnsl.tasks.transport.roster import SiloTransport
 
 ATTACKED = "notears-admm"
 PRESET = {"preset": "paper", "rounds": "1"}
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackResult:
     """By silo, the relative error of the attacker's estimate, and of the best one from what is public anyway."""
 
     protection: str
@@ -37,7 +36,7 @@ class Attacked:
     public: dict[str, float]
 
 
-def attack(data: FederatedData, epsilon: float) -> tuple[Attacked, ...]:
+def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
     """Return the attack's errors on plain, masked and private replies.
 
     Raises `BadInput` for data that are not continuous, and for a single silo.
@@ -51,40 +50,42 @@ def attack(data: FederatedData, epsilon: float) -> tuple[Attacked, ...]:
     return (plain(data), masked(data), private(data, epsilon))
 
 
-def plain(data: FederatedData) -> Attacked:
+def plain(data: FederatedData) -> AttackResult:
     """Attack round 1 of notears-admm as the papers run it: every B_p reaches the coordinator."""
     seen: dict[str, FloatArray] = {}
-    algorithm, rho2 = attacked()
-    only = next(iter(rounds(tapped(algorithm, data, seen), federation(data))))
-    mean = from_first_reply(only.server.B_sum / len(data.tables), rho2)
-    return judged("plain replies", data, {silo: from_first_reply(B, rho2) for silo, B in seen.items()}, mean)
+    algorithm, rho2 = attacked_algorithm()
+    only = next(iter(rounds(wiretapped(algorithm, data, seen), federation(data))))
+    mean = reconstruct_from_first_reply(only.server.B_sum / len(data.tables), rho2)
+    return attack_errors(
+        "plain replies", data, {silo: reconstruct_from_first_reply(B, rho2) for silo, B in seen.items()}, mean
+    )
 
 
-def masked(data: FederatedData) -> Attacked:
+def masked(data: FederatedData) -> AttackResult:
     """Attack the same round under secure aggregation: the coordinator holds masked vectors, and the sum."""
-    algorithm, rho2 = attacked()
+    algorithm, rho2 = attacked_algorithm()
     d = len(data.schema.variables)
     watched = Watched(data.schema, data.tables, secure=True)
     only = next(iter(rounds(algorithm, watched)))
     guesses = {}
     for silo, vector in watched.seen.items():
-        B = ring.decode_fixed(read_vector(vector, silo))[: d * d].reshape(d, d)
-        guesses[silo] = from_first_reply(B, rho2)
-    mean = from_first_reply(only.server.B_sum / len(data.tables), rho2)
-    return judged("--secure", data, guesses, mean)
+        B = masks.decode_fixed(read_vector(vector, silo))[: d * d].reshape(d, d)
+        guesses[silo] = reconstruct_from_first_reply(B, rho2)
+    mean = reconstruct_from_first_reply(only.server.B_sum / len(data.tables), rho2)
+    return attack_errors("--secure", data, guesses, mean)
 
 
-def private(data: FederatedData, epsilon: float) -> Attacked:
+def private(data: FederatedData, epsilon: float) -> AttackResult:
     """Attack dp-covariance, which sends each silo's second moments with noise: the estimate is what was sent."""
     seen: dict[str, FloatArray] = {}
     algorithm = registry.build(registry.specify("dp-covariance", epsilon=epsilon))
     guesses: dict[str, FloatArray] = {}
-    for one in rounds(tapped(algorithm, data, seen), federation(data)):
+    for one in rounds(wiretapped(algorithm, data, seen), federation(data)):
         if len(one.server.S):
             alone = replace(one.server, S=np.empty((0, 0)))
             for silo, part in seen.items():
                 guesses[silo] = algorithm.aggregate(alone, lone_reply(silo, part)).S
-            return judged(f"dp-covariance, ε = {epsilon:g}", data, guesses, one.server.S)
+            return attack_errors(f"dp-covariance, ε = {epsilon:g}", data, guesses, one.server.S)
     raise AssertionError("dp-covariance ends with a covariance")
 
 
@@ -95,7 +96,7 @@ def lone_reply(silo: str, part: Any) -> Any:
     return Replies((silo,), total=part)
 
 
-def attacked() -> tuple[FederatedAlgorithm[Any, Any, Any, Any], float]:
+def attacked_algorithm() -> tuple[FederatedAlgorithm[Any, Any, Any, Any], float]:
     """Return the algorithm under attack and its ρ₂, which is public."""
     spec = registry.specify(ATTACKED, PRESET)
     return registry.build(spec), spec.settings.rho2
@@ -106,7 +107,7 @@ def federation(data: FederatedData) -> InProcessFederation:
     return InProcessFederation(data.schema, data.tables)
 
 
-def tapped(
+def wiretapped(
     algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, seen: dict[str, Any]
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
     """Return `algorithm`, but with each silo's last reply, its B or its summand, copied into `seen`."""
@@ -131,7 +132,7 @@ def tapped(
             releases=lambda named, broadcast: unkeyed.releases(named[1], broadcast),
             keyed=lambda named, key: (named[0], unkeyed.keyed(named[1], key)),
         )
-    return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private, kept=())
+    return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private, persisted_state=())
 
 
 @dataclass
@@ -158,10 +159,12 @@ class Copying(InProcessTransport):
         return answered
 
 
-def judged(protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray) -> Attacked:
+def attack_errors(
+    protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray
+) -> AttackResult:
     """Return the errors of the estimates, and those of the mean of all silos, which any result reveals."""
     true = {silo: products(table) / len(table) for silo, table in data.tables.items()}
-    return Attacked(
+    return AttackResult(
         protection,
         {silo: relative_error(guesses[silo], true[silo]) for silo in sorted(true)},
         {silo: relative_error(public, true[silo]) for silo in sorted(true)},

@@ -9,10 +9,10 @@ from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
 from fedbnsl.data.folder.folder import write_folder
-from fedbnsl.flows.make import form_of, make
-from fedbnsl.flows.options.prepare import AnyRecipe
 from fedbnsl.tasks.rounds import Orchestration
-from fedbnsl.tasks.task_runs import recorded
+from fedbnsl.tasks.task_runs import record_task_runs
+
+from .options.prepare import AnyRecipe
 
 
 def flow_run_name() -> str:
@@ -34,10 +34,10 @@ def prepare(data: AnyRecipe, out: str) -> str:
         data: kind of data set and its options.
         out: folder to write; it must not exist, or be empty.
     """
-    with recorded(UUID(str(flow_run.id))) as record:
+    with record_task_runs(UUID(str(flow_run.id))) as record:
         perform = Orchestration(record).perform
-        made = perform("make_data", str(data.kind), lambda: make(data))
-        perform("write_data", out, lambda: write_folder(Path(out), made, form_of(data)))
+        made = perform("make_data", str(data.kind), data.build)
+        perform("write_data", out, lambda: write_folder(Path(out), made, data.file_form))
     create_table_artifact(
         key="silos",
         table=[{"silo": silo, "rows": made.schema.rows[silo]} for silo in made.schema.silos],

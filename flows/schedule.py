@@ -5,8 +5,8 @@ from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .options.algorithm_form import with_form_of
 from .options.learn import LearnSettings
+from .options.parameters import with_settings_schema
 from .options.repeat import RepeatSettings
 from .servers.environment import prepare_environment
 from .servers.processes import prefect_server
@@ -50,7 +50,7 @@ def deployed(
 
     # Where nothing was set, the page shows the fields of the algorithm, and not an empty object.
     given = settings.model_dump(mode="json", exclude=None if settings.params else {"params"})
-    with with_form_of(settings.algorithm):
+    with with_settings_schema(settings.algorithm):
         return learn.to_deployment(
             name=repeat.deployment,
             cron=cron,

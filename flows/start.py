@@ -7,30 +7,27 @@ from uuid import uuid4
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.declared import declared
+from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
-from fedbnsl.tracking.notice import first_line
-from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, write_outputs
-from fedbnsl.tracking.staging import check_writable, tidy
+from fedbnsl.tasks.prefect_internals import restore_events
+from fedbnsl.tracking.outputs import OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
+from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.staging import check_writable, first_line, remove_leftovers
 
 from .engines.inline import job_inline, run_inline
-from .engines.outcome import outcome_kept
-from .job.check import check
-from .job.finished import Finished
-from .job.reading import reading_of, silos_of
+from .engines.resuming import run_lock
+from .engines.run_context import RunContext
+from .job.check import check, check_options, reading_of, selected_silos
 from .job.run import Listener
-from .job.spec import check_words
 from .options.learn import LearnSettings
 
 if TYPE_CHECKING:
-    from prefect.settings.legacy import Setting
-
     from .servers.processes import Ready
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
     """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
-    check_words(settings)
+    check_options(settings)
     if settings.federation is not None:
         return None
     data = read_folder(Path(settings.data), reading_of(settings))
@@ -48,56 +45,57 @@ def check_out(folder: Path) -> None:
     """Raise `BadInput` if the results could not be written to `folder`, or would be mixed with others."""
     check_results_fit(folder)
     if folder.exists() and any(folder.iterdir()):
-        raise BadInput(f"{folder}: exists already; give a new or an empty folder")
+        raise BadInput(f"{folder}: already exists; give a new or an empty folder")
 
 
 def check_results_fit(folder: Path) -> None:
     """Raise `BadInput` if the results could not be written to `folder`, before anything is learned or spent."""
     try:
         if folder.exists() and not folder.is_dir():
-            raise BadInput(f"{folder}: exists already; give a new or an empty folder")
-        tidy(folder)
-        check_writable(folder, max((*OUTPUTS, *FURTHER), key=len))
+            raise BadInput(f"{folder}: already exists; give a new or an empty folder")
+        remove_leftovers(folder)
+        check_writable(folder, max((*OUTPUTS, *OPTIONAL_OUTPUTS), key=len))
     except (OSError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         why = getattr(error, "strerror", None) or error
-        raise BadInput(f"{folder}: no results could be written there: {why}; give another folder by --out") from None
+        raise BadInput(f"{folder}: results cannot be written there: {why}; choose another folder with --out") from None
 
 
-def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> Finished:
+def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
     """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
-    files = silo_files(Path(settings.data), silos_of(settings))
+    files = silo_files(Path(settings.data), selected_silos(settings))
     # Masked messages hold the run id: one as long as that of a flow run makes them as long.
-    said = declared(data.about, reading_of(settings))
-    result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, said)
+    said = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))
-    return Finished(result, folder, write_outputs(result, folder))
+    with run_lock(folder, fresh=True):
+        result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, said)
+        return CompletedRun(result, folder, write_outputs(result, folder))
 
 
-def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> Finished:
+def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:
     """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone.
 
     `server` waits for a server that has been started already. What comes out of the run counts, whatever becomes of
     Prefect meanwhile. Raises `BadInput` if Prefect could not begin it.
     """
-    from .servers.farewell import events_again
     from .servers.processes import temporary_server
 
     with temporary_server() if server is None else nullcontext(server) as ready:
-        from .engines.dask import workers_ahead
+        from .engines.dask import prestarted_workers
 
-        with workers_ahead(settings):
+        with prestarted_workers(settings) as workers:
             from prefect.settings import temporary_settings
 
-            from .engines.listening import listening
-
             url = ready()
-            with temporary_settings(client_settings(url)), listening(*listeners), events_again():
-                return _flow_run(settings, url)
+            try:
+                with temporary_settings(client_settings(url)):
+                    return _flow_run(settings, url, RunContext(listeners, workers))
+            finally:
+                restore_events()
 
 
-def client_settings(url: str) -> dict["Setting", Any]:
+def client_settings(url: str) -> dict[Any, Any]:
     """Return Prefect's settings for a run on the server at `url`.
 
     Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
@@ -111,17 +109,17 @@ def client_settings(url: str) -> dict["Setting", Any]:
     return {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
 
 
-def _flow_run(settings: LearnSettings, url: str) -> Finished:
-    """Run the flow; raises what its body raised, and `BadInput` for what Prefect at `url` raised before that."""
-    from .learn import learn as learn_flow
+def _flow_run(settings: LearnSettings, url: str, context: RunContext) -> CompletedRun:
+    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before that began."""
+    from .learn import learn_flow
 
-    with outcome_kept() as outcome:
-        try:
-            learn_flow(settings)
-        except Exception as error:
-            if outcome.error is not None:
-                raise outcome.error from None
-            if outcome.finished is None:
-                raise BadInput(f"Prefect at {url} could not begin the run: {first_line(error)}") from error
+    outcome = context.outcome
+    try:
+        learn_flow(context)(settings)
+    except Exception as error:
+        if outcome.error is not None:
+            raise outcome.error from None
+        if outcome.finished is None:
+            raise BadInput(f"Prefect at {url} could not start the run: {first_line(error)}") from error
     assert outcome.finished is not None
     return outcome.finished

@@ -4,7 +4,7 @@ import multiprocessing
 
 PRELOADED = (
     "fedbnsl.tasks.worker",
-    "fedbnsl.tasks.compiled",
+    "fedbnsl.tasks.worker",
     "distributed.nanny",
     "pyarrow.csv",
     "scipy.optimize",

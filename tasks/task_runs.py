@@ -16,13 +16,13 @@ from uuid import UUID
 
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Completed, Failed, Running
-from prefect.utilities.engine import emit_task_run_state_change_event
 
-from fedbnsl.tracking.notice import first_line
+from fedbnsl.tracking.staging import first_line
 
+from .prefect_internals import report_task_run
 from .rounds import Record
 
-LONG = 1.0
+LONG_STEP_SECONDS = 1.0
 """seconds after which a step that still runs is shown as running"""
 
 
@@ -74,11 +74,11 @@ class TaskRuns:
             self._report(step, step.running, state)
 
     def _watch(self) -> None:
-        while not self._closed.wait(LONG / 2):
+        while not self._closed.wait(LONG_STEP_SECONDS / 2):
             now = datetime.now(UTC)
             with self._lock:
                 for step in self._open.values():
-                    if not step.shown and (now - step.began).total_seconds() >= LONG:
+                    if not step.shown and (now - step.began).total_seconds() >= LONG_STEP_SECONDS:
                         step.shown = True
                         self._report(step, None, step.running)
 
@@ -96,11 +96,11 @@ class TaskRuns:
         if state.is_final():
             told |= {"end_time": state.timestamp, "total_run_time": state.timestamp - step.began}
         run = TaskRun.model_validate(told)
-        self._context.copy().run(emit_task_run_state_change_event, run, before, state)
+        self._context.copy().run(report_task_run, run, before, state)
 
 
 @contextmanager
-def recorded(flow_run_id: UUID) -> Iterator[Record]:
+def record_task_runs(flow_run_id: UUID) -> Iterator[Record]:
     """Yield what records steps as task runs of this flow run, the one that the context belongs to."""
     runs = TaskRuns(flow_run_id)
     try:

@@ -57,6 +57,17 @@ def test_a_broken_link_and_a_broken_anchor_are_found(tmp_path):
     assert broken_links(page) == ["gone.md", "other.md#gone", "#gone"]
 
 
+def test_every_module_that_a_document_names_exists():
+    named = {
+        (page, path)
+        for page in markdown_files()
+        if page != "CHANGELOG.md"
+        for path in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text("utf-8"))
+    }
+    assert ("ARCHITECTURE.md", "algorithms/core/protocol.py") in named
+    assert sorted((page, path) for page, path in named if not (ROOT / path).is_file()) == []
+
+
 def test_the_readme_has_at_most_120_lines():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
@@ -94,7 +105,8 @@ def keys_read_from_about():
                         continue
                 name = about.attr if isinstance(about, ast.Attribute) else getattr(about, "id", "")
                 keys |= {key} if name == "about" else set()
-    return keys
+    templates = "".join(path.read_text("utf-8") for path in (ROOT / "tracking").rglob("*.j2"))
+    return keys | set(re.findall(r'about\.get\("(\w+)"', templates))
 
 
 def test_the_reference_of_about_json_has_every_key_that_the_code_reads():

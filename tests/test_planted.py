@@ -51,14 +51,14 @@ tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the
 
 [[mutant]]
 what = "no Python"
-file = "algorithms/admm/order.py"
+file = "algorithms/admm/order_refinement.py"
 old = "def forward("
 new = "def forward(("
 tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the_diagonal_is_allowed"]
 
 [[mutant]]
 what = "nowhere"
-file = "algorithms/admm/order.py"
+file = "algorithms/admm/order_refinement.py"
 old = "this is not there"
 new = ""
 tests = ["tests/algorithms/admm/test_order.py::test_no_such_test"]
@@ -71,4 +71,4 @@ def test_what_survives_or_breaks_is_reported(tmp_path):
     assert done.returncode == 1, done.stderr
     verdicts = {line.split("mine: ")[1]: line.split()[0] for line in done.stdout.splitlines() if " s  mine: " in line}
     assert verdicts == {"harmless": "survived", "no Python": "broken"}
-    assert "mine: nowhere: its old text occurs 0 times in algorithms/admm/order.py, not once" in done.stdout
+    assert "mine: nowhere: its old text occurs 0 times in algorithms/admm/order_refinement.py, not once" in done.stdout

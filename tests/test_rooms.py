@@ -1,6 +1,7 @@
 """The rooms stay ones that one can find one's way in: no circle of imports, few files at a door, short functions."""
 
 import ast
+import re
 import warnings
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -83,3 +84,35 @@ def test_no_function_is_long(room):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = node.end_lineno - node.lineno + 1
                 assert length <= 50, f"{path.relative_to(ROOT)}: {node.name} has {length} lines"
+
+
+ENTRY_POINTS = {"flows.servers.parent_watchdog", "flows.cli.warm"}
+"""modules that are run by `python -m`"""
+
+
+MAKER = re.compile(r'lazy_factory\("([a-z_.]+):')
+
+
+def lines_of(name):
+    return MODULES[name].read_text(encoding="utf-8").count("\n")
+
+
+def test_no_module_is_too_large_to_read():
+    assert {name: lines_of(name) for name in MODULES if lines_of(name) > 500} == {}
+
+
+def test_no_small_module_serves_one_other():
+    """A module of under 50 lines that one other imports is a helper without a home; the registry counts, too."""
+    declared = {
+        f"algorithms.{one}" for path in ROOT.glob("algorithms/*/__init__.py") for one in MAKER.findall(path.read_text())
+    }
+    importers = {
+        name: [other for other, used in GRAPH.items() if name in used] + ["the registry"] * (name in declared)
+        for name in MODULES
+    }
+    crumbs = {
+        name: importers[name][0]
+        for name, path in MODULES.items()
+        if path.name != "__init__.py" and lines_of(name) < 50 and len(importers[name]) == 1
+    }
+    assert {name: by for name, by in crumbs.items() if name not in ENTRY_POINTS} == {}

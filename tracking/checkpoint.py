@@ -12,7 +12,7 @@ from typing import TypeVar
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
-from .naming import naming
+from .staging import name_in_errors
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     body = wire.encode(checkpoint)
     beside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with naming(path), beside.open("wb") as file:
+        with name_in_errors(path), beside.open("wb") as file:
             file.write(HEAD + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())

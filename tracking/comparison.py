@@ -1,14 +1,13 @@
-"""A run against an earlier one: edges gained, lost and turned, and how far the parameters have drifted."""
+"""Comparison of a run with an earlier one: edges gained, lost and turned, and the drift of the parameters."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.changes import Fate, StructureChanges, changes_of, texts
+from fedbnsl.algorithms.graphs.changes import Fate, StructureChanges, change_texts, structure_changes
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.drift import Drift, drift_of
-from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.parameters.networks import BayesianNetwork, Drift, drift_of
 
 COUNTED: dict[str, Fate] = {
     "edges_gained": "gained",
@@ -17,21 +16,21 @@ COUNTED: dict[str, Fate] = {
     "edges_marked_otherwise": "marked otherwise",
     "edges_kept": "kept",
 }
-"""figures of a comparison, each the number of edges of one fate"""
+"""metrics of a comparison: the number of edges by kind of change"""
 
 
 @dataclass(frozen=True)
 class PastRun:
-    """What is known of a finished run: its name, its structure, and its model if it has one that can be read back."""
+    """A finished run: its name, its structure, and its model if there is one that can be read."""
 
     name: str
     structure: Structure
-    network: Network | None = None
+    network: BayesianNetwork | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What has changed since the run `earlier`; without `drift`, `no_drift` says why it is not known."""
+    """Changes since the run `earlier`; without `drift`, `no_drift` is the reason."""
 
     earlier: str
     structure: StructureChanges
@@ -42,12 +41,12 @@ class Comparison:
 
     @property
     def edges_changed(self) -> int:
-        """How many edges were gained, lost, turned or are marked otherwise."""
+        """The number of edges that were gained, lost, turned or have other marks."""
         return len(self.structure.changed)
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The figures, for `metrics.json`, MLflow and hooks: counts of edges, and the drift in nats a row."""
+        """The figures, for `metrics.json`, MLflow and hooks: counts of edges, and the drift in nats per row."""
         counts: dict[str, Any] = {name: self.structure.count(fate) for name, fate in COUNTED.items()}
         drift = {"parameter_drift": self.drift.total} if self.drift else {}
         return {"compared_with": self.earlier, **counts, "edges_changed": self.edges_changed, **drift}
@@ -58,13 +57,13 @@ class Comparison:
         counts = ", ".join(
             f"{self.structure.count(fate)} {fate}" for fate in COUNTED.values() if self.structure.count(fate)
         )
-        drift = f"; parameter drift {max(self.drift.total, 0.0):.3g} nats a row" if self.drift else ""
-        return f"edges since {self.earlier}: {counts or 'none then and none now'}{drift}"
+        drift = f"; parameter drift {max(self.drift.total, 0.0):.3g} nats per row" if self.drift else ""
+        return f"edges since {self.earlier}: {counts or 'none in either run'}{drift}"
 
 
-def compared(before: PastRun, after: PastRun) -> Comparison:
-    """Return what has changed from the run `before` to the run `after`."""
-    changes = changes_of(before.structure, after.structure)
+def compare_runs(before: PastRun, after: PastRun) -> Comparison:
+    """The changes from the run `before` to the run `after`."""
+    changes = structure_changes(before.structure, after.structure)
     has_weights = weighted(before.structure) or weighted(after.structure)
     if before.network is None or after.network is None:
         which = before.name if before.network is None else after.name
@@ -75,7 +74,7 @@ def compared(before: PastRun, after: PastRun) -> Comparison:
         return Comparison(before.name, changes, has_weights, no_drift=str(error))
 
 
-def named_changes(comparison: Comparison) -> dict[str, list[str]]:
-    """Return the edges that have changed, in words, by what became of them."""
+def changes_by_fate(comparison: Comparison) -> dict[str, list[str]]:
+    """The changed edges as text, by kind of change."""
     changed = comparison.structure.changed
-    return {fate: texts(changed, fate) for fate in COUNTED.values() if fate != "kept"}
+    return {fate: change_texts(changed, fate) for fate in COUNTED.values() if fate != "kept"}

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Network
+from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
 
 from .result import RunResult
 
@@ -19,7 +19,7 @@ def why_no_model(result: RunResult) -> str | None:
     return result.parameters.how if result.parameters.network is None else None
 
 
-def network_of(result: RunResult) -> Network:
+def network_of(result: RunResult) -> BayesianNetwork:
     """Return the network of a run; raises `ValueError` that says why there is none."""
     if result.parameters.network is None:
         raise ValueError(f"no Bayesian network: {result.parameters.how}")

@@ -11,18 +11,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.core.knowledge import NOTHING_KNOWN, Knowledge
-from fedbnsl.algorithms.core.safe_cells import safe_cell
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
-from fedbnsl.algorithms.graphs.edges import edge_count
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
+from fedbnsl.algorithms.core.names import escape_formula
+from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, classify_lagged, edge_count, typed_edges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .comparison import Comparison
 from .model import model_file
-from .pictures.picture import UNROLLED_UP_TO, as_png, draw_matrices, draw_structure
+from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices, draw_structure
 from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult, strengths_in
 from .silo_edges import silo_edges
@@ -31,7 +28,7 @@ from .staging import write_files
 MODELS = ("model.bif", "model.json")
 """of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
-FURTHER = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
+OPTIONAL_OUTPUTS = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
 """of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
@@ -74,7 +71,7 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
     """Return the files that only some runs have: `AVERAGED` and those among `FURTHER`."""
     found: dict[str, str | bytes] = {}
-    if result.structure.lags and len(result.structure.variables) <= UNROLLED_UP_TO:
+    if result.structure.lags and len(result.structure.variables) <= MAX_UNROLLED_VARIABLES:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
     if result.confidence:
         found[AVERAGED] = structure_csv(result.confidence.averaged, result.confidence.strengths)
@@ -88,10 +85,8 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
     return found
 
 
-def structure_csv(
-    structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NOTHING_KNOWN
-) -> str:
-    """Return one line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
+def structure_csv(structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NO_KNOWLEDGE) -> str:
+    """One line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
     A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before. With
     `strengths` there are columns `strength` and `direction`, empty where no resample has the edge. With background
@@ -110,7 +105,7 @@ def structure_csv(
 
 
 def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
-    """Return one line per edge of every silo's own structure: the silo, then as in `structure_csv`."""
+    """One line per edge of every silo's own structure: the silo, then as in `structure_csv`."""
     tables = {silo: _structure_rows(structures[silo]) for silo in sorted(structures)}
     columns = max((header for header, _ in tables.values()), key=len)
     named = [(silo, dict(zip(header, row, strict=True))) for silo, (header, rows) in tables.items() for row in rows]
@@ -118,7 +113,7 @@ def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
-    """Return one line per edge that any silo has: how many do, its mean weight over these, and its weight at each."""
+    """One line per edge that any silo has: how many do, its mean weight over these, and its weight at each."""
     silos = sorted(structures)
     rows = []
     for one in silo_edges(structures):
@@ -129,17 +124,17 @@ def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
-    """Return one line per silo: the scores of its own structure, empty where one is not known."""
+    """One line per silo: the scores of its own structure, empty where one is not known."""
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
     rows = ([silo, *(scores[silo].get(name) for name in columns)] for silo in sorted(scores))
     return _csv(("silo", *columns), rows)
 
 
 def changes_csv(comparison: Comparison) -> str:
-    """Return one line per edge of either run and one per variable: what became of it, and how far it has moved.
+    """One line per edge of either run and one per variable: what became of it, and how far it has moved.
 
     Of an edge, `moved` is by how much its weight differs; of a variable, `drift` is its term of the divergence of the
-    model from the one before, in nats a row.
+    model from the one before, in nats per row.
     """
     rows: list[tuple[Any, ...]] = []
     for one in comparison.structure.edges:
@@ -167,7 +162,7 @@ def _structure_rows(structure: Structure) -> tuple[tuple[str, ...], list[tuple[A
 
 
 def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
-    """Return one line per round; the columns are those that occur in any round, `round` first."""
+    """One line per round; the columns are those that occur in any round, `round` first."""
     rows = list(rounds)
     columns = list(dict.fromkeys(("round", *(name for row in rows for name in row))))
     return _csv(columns, ([row.get(name, "") for name in columns] for row in rows))
@@ -244,4 +239,4 @@ def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def _safe(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
-    return safe_cell(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell
+    return escape_formula(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell

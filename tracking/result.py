@@ -1,7 +1,8 @@
-"""What one execution of `learn` produced: everything that outputs, reports and MLflow are written from."""
+"""The result of a run: everything from which output files, reports and MLflow records are written."""
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Network
-from fedbnsl.algorithms.statistics.stability import spectral_radius
+from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
 
@@ -23,7 +24,7 @@ Metric = float | int | bool | str | None
 
 @dataclass(frozen=True)
 class PrivacySpent:
-    """What a private run promised, and the ε that its silos' ledgers say it spent; `broken`: why it is no promise."""
+    """The privacy guarantee of a run and the ε in the silos' ledgers; `broken` is why the guarantee does not hold."""
 
     epsilon: float
     delta: float
@@ -33,59 +34,59 @@ class PrivacySpent:
     run: dict[str, float]
     """by silo, ε of this run"""
     ever: dict[str, float]
-    """by silo, ε of all runs on its rows, this one among them"""
+    """by silo, ε of all runs on its rows, including this one"""
     releases: tuple[tuple[str, int, float], ...]
-    """what was released, how often, and the ρ of all of that, at the silo that spent most"""
+    """releases at the silo that spent most: what, how often, and their total ρ"""
     tight: float | None = None
-    """an ε by tight accounting that the run, all of it, keeps to; None where there is none below zCDP's"""
+    """upper bound on the ε of the whole run by tight accounting; None if it is not below zCDP's"""
 
     @property
     def spent(self) -> float:
-        """The ε of the silo that spent most in this run; ∞ where nothing is promised."""
+        """The maximum over silos of ε in this run; ∞ if the guarantee is broken."""
         return math.inf if self.broken else max(self.run.values(), default=0.0)
 
     @property
     def spent_ever(self) -> float:
-        """The ε of the silo that spent most in all runs."""
+        """The maximum over silos of ε in all runs."""
         return max(self.ever.values(), default=0.0)
 
 
 NOT_COVERED = (
     "the number of rows of each silo, which is public",
-    "settings chosen by looking at the data or at other runs' results",
-    "a person whose records are in several silos, or several of whose records are in one",
-    "runs on the same rows without a privacy budget, which no ledger counts",
-    "whether a silo's file can be read without a fault, and which columns hold numbers and which words",
+    "settings that were chosen by looking at the data or at the results of other runs",
+    "a person with records in several silos, or with several records in one silo",
+    "runs on the same rows without a privacy budget, which the ledger does not count",
+    "whether a silo's file can be read without errors, and which columns are numeric",
     "the levels of discrete variables, which are declared and public",
-    "the lengths of the unbroken stretches of time series, and so how often a time or a cell was missing",
-    "whether a silo's rows have changed since an earlier run, where runs are repeated or resumed",
+    "the lengths of uninterrupted segments of time series, and thus how often a time or a value was missing",
+    "whether a silo's rows changed since an earlier run, if runs are repeated or resumed",
 )
-"""what ε does not cover, shown with every ε"""
+"""what ε does not protect, shown with every ε"""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The model of a run: its structure with parameters, or None."""
+    """The model of a run: its structure with parameters, if there are any."""
 
-    network: Network | None
+    network: BayesianNetwork | None
     how: str
     """where the parameters come from, or why there are none"""
     bytes_sent: int = 0
-    """what it took, besides the rounds"""
+    """in addition to the rounds"""
     forecasts: Forecasts | None = None
-    """how well a dynamic model forecasts the data it was fitted to, where the silos' sums tell"""
+    """how well a dynamic model forecasts the data to which it was fitted, if the silos' sums determine it"""
 
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """What a reader must know of the data and the answer; `bytes_sent` is what it took, besides the rounds."""
+    """Findings on the data and the result; `bytes_sent` is in addition to the rounds."""
 
     findings: tuple[Finding, ...] = ()
     bytes_sent: int = 0
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The findings by name and in words, each with what to do, and the bytes, for `metrics.json`."""
+        """The names of the findings, their texts with advice, and the bytes, for `metrics.json`."""
         return {
             "findings": ", ".join(one.name for one in self.findings),
             "diagnoses": " ".join(f"{one.said} {one.advice}" for one in self.findings),
@@ -95,38 +96,50 @@ class Diagnosed:
 
 @dataclass(frozen=True)
 class Confidence:
-    """What resamples of the silos' rows say of a structure: how many of them have each edge."""
+    """The edge strengths of a structure, from resamples of the silos' rows."""
 
     strengths: Strengths
     threshold: float
-    """the strength that an edge of the averaged network exceeds"""
+    """edges of the averaged network have a strength above this"""
     averaged: Structure
     exchanges: int
     bytes_sent: int
 
 
-NO_PARAMETERS = Parameters(None, "parameters were not asked for")
+NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """One finished run.
-
-    `rounds` has a row per round: `round`, the algorithm's measures (h, residuals, edges, ...), `bytes_up`,
-    `bytes_down`, `formula_bytes`, all of that round alone. `metrics` is flat: scores against the truth (None without
-    one), rounds, converged, acyclic, seconds, bytes of the whole run, privacy spent. `refit` has, per silo, the
-    normalised MSE of the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al.,
-    B.2.2), where the truth has weights. `silo_scores` has, per silo, the scores of its own structure against its own
-    truth, or against the common one, for what learns a structure for each silo.
-    """
+@dataclass(frozen=True, kw_only=True)
+class RunDescription:
+    """What a run was to learn: known before its first round, and part of its result."""
 
     name: str
     algorithm: str
     params: dict[str, Any]
+    """the algorithm's settings"""
     seed: int
     engine: str
     dataset: str
     about: dict[str, Any]
+    """the public description of the data set"""
+    asked: str = ""
+    """the algorithm that the user requested, such as `auto`"""
+    bootstrap: int = 0
+    """how many resamples were requested"""
+
+
+@dataclass(frozen=True)
+class RunResult(RunDescription):
+    """One finished run.
+
+    `rounds` has a row per round: `round`, the algorithm's measures (h, residuals, edges, ...), `bytes_up`,
+    `bytes_down` and `formula_bytes` of that round. `metrics` is flat: scores against the truth (None without one),
+    rounds, converged, acyclic, seconds, bytes of the whole run, ε spent. `refit` has, per silo, the normalised MSE of
+    the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al., B.2.2), if the truth
+    has weights. `silo_scores` has, per silo, the scores of its own structure against its own truth, or else against the
+    common one, if the algorithm learns a structure for each silo.
+    """
+
     schema: Schema
     structure: Structure
     truth: Structure | None
@@ -142,85 +155,96 @@ class RunResult:
     parameters: Parameters = NO_PARAMETERS
     diagnosed: Diagnosed = Diagnosed()
     basis: tuple[str, ...] = ()
-    """what was decided from the data, and what the directions of the edges rest on"""
-    asked: str = ""
-    """the algorithm as it was asked for, such as `auto`"""
+    """choices made from the data, and the assumptions behind the directions of the edges"""
     privacy: PrivacySpent | None = None
     """None for a run without noise"""
     secure: bool = False
-    """whether the coordinator saw only sums"""
-    bootstrap: int = 0
-    """how many resamples were asked for"""
+    """whether replies were masked, so that the coordinator saw only sums"""
     confidence: Confidence | None = None
-    """how sure the edges are, where that was asked for"""
+    """edge strengths, if resamples were requested and completed"""
     notes: tuple[str, ...] = ()
-    """what is to be known about how the silos' tables were read"""
+    """notes on how the silos' tables were read"""
     changes: Comparison | None = None
-    """what has changed since the run before it, for one that is repeated"""
+    """differences from the previous run, if the run is repeated"""
 
     @property
     def labelled(self) -> tuple[str, ...]:
-        """The variables that hold labels where others hold numbers; none if all are of one kind."""
+        """The variables with labels where others have numbers; none if all are of one kind."""
         return tuple(self.schema.levels) if self.schema.kind == "mixed" else ()
 
     @property
     def knowledge(self) -> Knowledge:
-        """What was known of the graph beforehand, and imposed."""
+        """The background knowledge that was imposed on the graph."""
         return self.schema.knowledge
 
 
 def strengths_in(result: RunResult) -> Strengths | None:
-    """Return how many resamples have each edge, None where that is not known."""
+    """The edge strengths, None if the run had no resamples."""
     return result.confidence.strengths if result.confidence else None
 
 
 def radius_of(structure: Structure) -> float | None:
-    """Return the spectral radius of a dynamic structure, None of another one."""
+    """The spectral radius of a dynamic structure, None for others."""
     return None if structure.lagged is None else spectral_radius(structure.weights, structure.lagged)
 
 
-def explosive(result: RunResult) -> str | None:
-    """Return a warning if the model of time series, or a silo's own, lets shocks stay or grow, None if none does."""
+def stability_warning(result: RunResult) -> str | None:
+    """A warning if the model of time series, or a silo's own, is not stable; None otherwise."""
     radius = result.metrics.get("spectral_radius")
     if isinstance(radius, float) and radius >= 1:
-        told = f"the spectral radius is {radius:.3f}, not below 1"
-        return f"Explosive: {told}, so forecasts far ahead grow without bound."
+        return (
+            f"Unstable: the spectral radius is {radius:.3f}, not below 1, so long-range forecasts grow without bound."
+        )
     own = {silo: radius_of(one) for silo, one in sorted(result.local_structures.items())}
-    loud = [silo for silo, radius in own.items() if radius is not None and radius >= 1]
-    return f"Explosive: the silos' own spectral radius is not below 1 at {', '.join(loud)}." if loud else None
+    unstable = [silo for silo, radius in own.items() if radius is not None and radius >= 1]
+    return (
+        f"Unstable: the spectral radius of the silo's own model is not below 1 at {', '.join(unstable)}."
+        if unstable
+        else None
+    )
 
 
-FAR = 3.0
-"""from this many standard deviations on, a mean is far from zero"""
+FAR_LEVEL = 3.0
+"""standard deviations from which on a mean is far from zero"""
 LEVEL = ("var",)
-"""the learners of time series that subtract the mean of all rows"""
+"""learners of time series that subtract the mean of all rows"""
 
 
-def far_from_zero(result: RunResult) -> str | None:
-    """Return a warning if variables of time series have levels that the learner took for effects, None if not."""
+def level_warning(result: RunResult) -> str | None:
+    """A warning if means far from zero can appear as effects in a model of time series; None otherwise."""
     network = result.parameters.network
     subtracted = result.algorithm in LEVEL or any(result.params.get(name) for name in ("center", "center_series"))
     if subtracted or not isinstance(network, DynamicGaussianNetwork):
         return None
     ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
     most = int(np.argmax(ratios))
-    if ratios[most] < FAR:
+    if ratios[most] < FAR_LEVEL:
         return None
     return (
-        f"Far from zero: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} of its standard "
-        "deviations. The learner took the rows as they are, as it was asked to, so levels pass for effects."
+        f"Not centred: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} standard deviations from "
+        "zero. As requested, the learner did not centre the rows, so constant levels can appear as effects."
     )
 
 
-def useless(result: RunResult) -> str | None:
-    """Return a warning if the model of time series forecasts no better than that nothing changes, None if it does."""
+def forecast_warning(result: RunResult) -> str | None:
+    """A warning if the model of time series forecasts no better than persistence; None otherwise."""
     model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
     if not isinstance(model, float) or not isinstance(same, float) or model < same:
         return None
-    return "The model forecasts the next row no better than “as it was” does: its edges explain nothing over time."
+    return "The model predicts the next row no better than the persistence forecast: its lagged edges explain nothing."
 
 
 def series_warnings(result: RunResult) -> list[str]:
-    """Return what a reader must know of a model of time series before trusting it; empty for other data."""
-    said = (explosive(result), far_from_zero(result), useless(result))
-    return [one for one in said if one is not None]
+    """The warnings on a model of time series; empty for other data."""
+    warnings = (stability_warning(result), level_warning(result), forecast_warning(result))
+    return [one for one in warnings if one is not None]
+
+
+@dataclass(frozen=True)
+class CompletedRun:
+    """A finished run: its result, its folder with the files, and its page in MLflow."""
+
+    result: RunResult
+    folder: Path
+    files: dict[str, Path] = field(default_factory=dict)
+    tracking_url: str | None = None

@@ -4,23 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from fedbnsl.algorithms.graphs.edge_classes import Edge, classify
-from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge, classify_lagged
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 
 @dataclass(frozen=True)
 class SiloEdge:
-    """An edge of some silos' own structures, and its weight at each of these: None where the graph has no weights."""
+    """An edge of some silos' own structures, and its weight in each of them; None if the graph has no weights."""
 
     edge: Edge
     weights: dict[str, float | None]
     turned: int
-    """how many silos have an edge between the same variables within one time that points the other way"""
+    """number of silos with the opposite edge within one time step"""
 
     @property
     def lag(self) -> int:
-        """How many steps its source lies before, 0 within one time."""
+        """The lag of its source in steps, 0 within one time step."""
         return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
 
     @property
@@ -35,7 +34,7 @@ class SiloEdge:
 
 
 def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
-    """Return every edge that any of `structures` has, those of most silos first, the strongest first among equals."""
+    """Every edge of any of `structures`, sorted by the number of silos, then by strength."""
     first: dict[str, Edge] = {}
     weights: dict[str, dict[str, float | None]] = {}
     for silo in sorted(structures):
@@ -51,5 +50,5 @@ def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
 
 
 def _turns(edge: Edge) -> bool:
-    """Say whether the edge could point the other way: time gives lagged ones their directions."""
+    """Whether the edge could have the opposite direction: time determines that of lagged edges."""
     return edge.directed and not isinstance(edge, LaggedEdge)

@@ -1,30 +1,43 @@
-"""Writing the files of a run: all of them under other names first, inside the run's folder, then each in its place.
+"""Writing the files of a run, and notices to its observers.
 
-Inside, because the folder may be a mount point, to which nothing can be renamed from beside it.
+Files are first written under other names inside the run's folder, then moved into place: inside, because the folder may
+be a mount point, into which files cannot be renamed from elsewhere. Errors of writing name their file, which the error
+of a full disk does not by itself. A notice is one line on stderr, such as that an observer of the run has failed.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from .naming import naming
+
+@contextmanager
+def name_in_errors(path: Path) -> Iterator[None]:
+    """Add `path` to an `OSError` in the block that does not name a file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
 
 STAGE = ".results-"
-LEFT = re.compile(r"\.results-[0-9a-f]{32}|\.checkpoint\.bin-[0-9]+|\.started\.json")
-"""what a run that was killed may leave in its folder"""
+LEFTOVER = re.compile(r"\.results-[0-9a-f]{32}|\.checkpoint\.bin-[0-9]+|\.started\.json")
+"""files that a killed run may leave in its folder"""
 BESIDE = "[0-9a-f]" * 32
-"""what followed the folder's own name in folders that earlier versions wrote to beside it"""
+"""suffix of the temporary folders that earlier versions made beside the run's folder"""
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
-    """Write `contents`, by name, into `folder` and return their paths; other files there stay.
+    """Write `contents`, by name, into `folder` and return their paths; other files there remain.
 
-    Nothing half-written is ever there: a file appears when all are complete, and replaces an earlier one at once. If
-    they cannot be written, a folder that was not there before is not there afterwards, either. Raises `OSError`
-    with the name of the file that cannot be written.
+    No file is ever incomplete: files appear when all are complete, and each replaces an earlier one atomically. If they
+    cannot be written, a new folder is removed again. Raises `OSError` with the name of the file that cannot be written.
     """
     folder = folder.resolve()
     new = not folder.exists()
@@ -33,7 +46,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
     try:
         stage.mkdir()
         for name, content in contents.items():
-            with naming(folder / name):
+            with name_in_errors(folder / name):
                 (stage / name).write_bytes(content)
         for name in contents:
             os.replace(stage / name, folder / name)
@@ -45,9 +58,9 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
 
 
 def check_writable(folder: Path, longest: str) -> None:
-    """Write a file as long in name as `longest` to `folder` as results are written, and leave no trace of it.
+    """Check that results can be written to `folder`, with a temporary file whose name is `longest`.
 
-    Raises `OSError` or `ValueError` where that cannot be done.
+    Raises `OSError` or `ValueError` if they cannot.
     """
     missing = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
     stage = folder / f"{STAGE}{uuid4().hex}"
@@ -61,9 +74,9 @@ def check_writable(folder: Path, longest: str) -> None:
                 path.rmdir()
 
 
-def tidy(folder: Path) -> None:
-    """Remove what a run that was killed while it wrote its results has left in `folder` or beside it."""
-    inside = [path for path in folder.iterdir() if LEFT.fullmatch(path.name)] if folder.is_dir() else []
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of killed runs in `folder` or beside it."""
+    inside = [path for path in folder.iterdir() if LEFTOVER.fullmatch(path.name)] if folder.is_dir() else []
     for path in (*inside, *folder.absolute().parent.glob(f".{_plain(folder.absolute().name)}-{BESIDE}")):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -72,5 +85,16 @@ def tidy(folder: Path) -> None:
 
 
 def _plain(name: str) -> str:
-    """Return `name` with what a pattern would read otherwise escaped."""
+    """`name` with the special characters of a glob pattern escaped."""
     return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def notice(line: str) -> None:
+    """Print `line` to stderr, as a single line whatever it contains."""
+    text = " ".join(line.split()).encode(errors="backslashreplace").decode()
+    print(f"note: {text}", file=sys.stderr, flush=True)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message of `error`, or the name of its type without a message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -7,15 +7,16 @@ Minimise Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In every
     server:  W ← argmin ρ₂P/2 ‖W − B̄‖² + αh(W) + ρ₁/2 h(W)²,  B̄ = (1/P) Σ_p (B_p + β_p/ρ₂)
              α ← α + ρ₁h(W),  ρ₁ ← γ₁ρ₁,  ρ₂ ← γ₂ρ₂
 
-with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs ΣB_p alone: it follows Σβ_p by
-Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum is enough. What leaves a silo: the change of B_p, and ‖B_p − W‖².
+with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs ΣB_p alone: it updates Σβ_p by
+Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum is enough. What leaves a silo: the entries of B_p that changed (`Change`, with
+its cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
 
-`Terms` say on what terms a round is solved. The papers' are `plain_terms`; what we add to the loop (`refined.py`) only
-sets other terms, and moves from phase to phase.
+`Terms` are the terms on which a round is solved. The papers' are `plain_terms`; our additions (`staged_admm.py`) only
+set other terms, and move from phase to phase.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -26,35 +27,136 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
-from ..secure.ring import FRACTION_BITS
-from ..statistics.rounding import to_multiples
-from .consensus_step import consensus_step, soft_threshold
-from .messages import NOTHING, Broadcast, Reply, change_between, hold_back, reply_packing, summand
-from .problem import Model, Problem, Pull
+from ..secure.masks import FRACTION_BITS
+from ..statistics.moments import to_multiples
+from ..statistics.packing import Packing, packing
+from .problem import Model, Problem, Pull, consensus_step, soft_threshold
 from .settings import ConsensusSettings
 
-# Sums of changes leave rounding where an entry has gone back to zero: anything below this is zero.
+NOTHING: FloatArray = np.empty(0)
+NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+Moves = NDArray[np.int32]
+"""moves of one variable to another's place in an order, `[n_moves, 2]`: from, to"""
+NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Entries of a matrix of this `shape`: flat positions and values; with no positions, all values in row order."""
+
+    shape: tuple[int, int]
+    positions: NDArray[np.unsignedinteger]
+    values: FloatArray
+
+    def put(self, matrix: FloatArray) -> FloatArray:
+        """Return `matrix` with these entries replaced."""
+        if len(self.values) == matrix.size:
+            return self.values.reshape(self.shape)
+        changed = matrix.copy()
+        changed.flat[self.positions.astype(np.intp)] = self.values
+        return changed
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1."""
+        return len(self.values) * (entry_bytes(self.shape) if len(self.positions) else 8)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the server sends: the change of W and ρ₂; only our additions to the papers' loop use the other fields."""
+
+    W: Change
+    rho2: float
+    scale: FloatArray = field(default_factory=lambda: NOTHING)
+    """the unit of the penalties, `[m]`, once it is known"""
+    place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
+    """each variable's place in an order that has settled, `[d]`, when it is new"""
+    moves: Moves = field(default_factory=lambda: NO_MOVES)
+    """moves in the settled order that the silos are to evaluate; mostly none"""
+    relax: bool = False
+    """whether λ is now zero and only the nonzero entries of W are free"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
+        return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a silo sends: the change of B_p, and ‖B_p − W‖² of the last round for the stopping rule."""
+
+    B: Change
+    scale: FloatArray
+    """the variables' mean squares, in the first round of a run with scaled penalties"""
+    gap: float
+    changes: FloatArray
+    """change of Σ_j var(x_j | those before) under each proposed move"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting scales, gap and variances as 8 a number."""
+        return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
+
+
+def reply_packing(shape: tuple[int, int], moves: int) -> Packing:
+    """Return the packing of a reply for parameters of this `shape`; the server needs only the sum over the silos."""
+    return packing(change=shape, scale=shape[0], gap=(), changes=moves)
+
+
+def summand(reply: Reply) -> FloatArray:
+    """Return `reply` as one vector for the sum."""
+    shape = reply.B.shape
+    return reply_packing(shape, len(reply.changes)).pack(
+        change=reply.B.put(np.zeros(shape)),
+        scale=reply.scale if len(reply.scale) else None,
+        gap=reply.gap,
+        changes=reply.changes,
+    )
+
+
+def entry_bytes(shape: tuple[int, int]) -> int:
+    """Return the bytes of one value with its position: 8 + ⌈log₂(entries)/8⌉ (Fassy El Fehri et al., B.2.1)."""
+    return 8 + int(np.ceil(np.log2(max(shape[0] * shape[1], 4)) / 8))
+
+
+def change_between(old: FloatArray, new: FloatArray) -> Change:
+    """Return the entries of `new` that differ from `old`: as a list, or as a whole matrix where that is shorter."""
+    shape, small = (len(new), new.shape[1]), np.uint16 if new.size <= 1 << 16 else np.uint32
+    positions = np.flatnonzero(new != old)
+    if len(positions) * entry_bytes(shape) >= 8 * new.size:
+        return Change(shape, np.empty(0, small), new.ravel().copy())
+    return Change(shape, positions.astype(small), new.ravel()[positions])
+
+
+def hold_back(old: FloatArray, new: FloatArray, least: FloatArray) -> FloatArray:
+    """Return `new`, but `old` in each entry of row i that changed by less than `least[i]`: these are not sent."""
+    return np.where(np.abs(new - old) < least[:, None], old, new)
+
+
+# Sums of changes leave rounding errors in an entry that has returned to zero: anything below this is zero.
 NEGLIGIBLE = 1e-10
-# Residuals say something from the third round on.
+# Residuals are informative from the third round on.
 FIRST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a round is solved."""
+    """The terms on which a round is solved."""
 
     rho2: float
     l1: float
     scale: FloatArray
-    """what the penalties of each row are measured in, `[m]`; ones: plain numbers"""
+    """the unit of the penalties of each row, `[m]`; ones: plain numbers"""
     free: NDArray[np.bool_]
     """the entries that may differ from zero, `[m, d]`"""
     prices: FloatArray
-    """what λ is multiplied by in each row, `[m]`"""
+    """the factor of λ in each row, `[m]`"""
     acyclic: bool = False
     """whether the free entries cannot make a cycle: h is zero then, whatever W is"""
-    hold: float = 0.0
-    """the least change of an entry worth sending"""
+    send_threshold: float = 0.0
+    """the least change of an entry that is sent"""
 
     @property
     def r(self) -> FloatArray:
@@ -68,8 +170,8 @@ class Terms:
 
     @property
     def least_change(self) -> FloatArray:
-        """The least change worth sending in each row, hold·√(min scale / scale_i), `[m]`."""
-        return np.asarray(self.hold * np.sqrt(self.scale.min() / self.scale))
+        """The least change that is sent in each row, send_threshold·√(min scale / scale_i), `[m]`."""
+        return np.asarray(self.send_threshold * np.sqrt(self.scale.min() / self.scale))
 
     def norm(self, matrix: FloatArray) -> float:
         """Return the norm of a `[m, d]` matrix with its rows in their scales."""
@@ -78,7 +180,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state: nothing of it comes from one silo alone."""
+    """The server's state, which depends on the silos' sums only."""
 
     variables: tuple[str, ...]
     silos: int
@@ -99,7 +201,7 @@ class Server:
     dual: float
     """how far W moved in the last round, relative to ‖W‖"""
     prior: Prior
-    """what is known of the graph beforehand; edges that cannot be are never free"""
+    """background knowledge of the graph; impossible edges are never free"""
 
 
 State = TypeVar("State", bound=Server)
@@ -109,7 +211,7 @@ Nearest = Callable[[FloatArray, FloatArray, FloatArray, float, float, int], tupl
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's private state: its problem is made from the rows, the rest is what the rounds have come to."""
+    """A silo's private state: its problem, made from its rows, and the state of the rounds."""
 
     problem: Problem
     rounds: int
@@ -124,15 +226,15 @@ KEPT = ("rounds", "B", "beta", "W", "rho2")
 
 
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return `free` `[m, d]` with the diagonal free, too.
+    """Return `free` `[m, d]` with a free diagonal.
 
-    Only the consensus with W, where the diagonal is zero, then draws that of B_p to zero.
+    Then only the consensus with W, whose diagonal is zero, draws the diagonal of B_p to zero.
     """
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 
 
 def plain_terms(model: Model, prior: Prior, rho2: float, l1: float, *, loops: bool = False) -> Terms:
-    """Return the papers' terms: penalties in plain numbers, every edge free that may be, every change sent."""
+    """Return the papers' terms: penalties in plain numbers, every possible edge free, every change sent."""
     possible, prices = model.possible(prior.possible), model.prices(len(prior.possible))
     return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
@@ -144,9 +246,9 @@ def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, prior
 
 
 def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
-    """Return β_p updated for the consensus `W` just received, and the new B_p, in whole 2⁻³² parts.
+    """Return β_p updated for the consensus `W` just received, and the new B_p in multiples of 2⁻³².
 
-    Sums of changes of B_p are then exact, in the clear and as fixed-point numbers behind masks.
+    Sums of changes of B_p are then exact, in the clear and masked.
     """
     beta = silo.beta + (silo.rho2 * terms.scale)[:, None] * (silo.B - W)
     start = np.where(terms.free, silo.B, 0)
@@ -184,7 +286,7 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
 
 
 def change_of_w(server: Server) -> Broadcast:
-    """Return what all silos are told: the change of W since they last heard of it, and ρ₂."""
+    """Return the broadcast: the change of W since the last one, and ρ₂."""
     return Broadcast(change_between(server.W_known, server.W), server.rho2)
 
 
@@ -225,7 +327,7 @@ def duals(server: State, terms: Terms) -> State:
 
 
 def agreed(server: Server, settings: ConsensusSettings) -> bool:
-    """Return whether the silos agree on W, and W stands still, to the tolerance."""
+    """Return whether the silos agree on W and W has stopped changing, to the tolerance."""
     return server.primal < settings.tolerance and server.dual < settings.tolerance
 
 
@@ -236,7 +338,7 @@ def converged(server: Server, settings: ConsensusSettings) -> bool:
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """Return the `graph` of W `[(lags + 1)·d, d]` without the entries of at most τ; `scores` are those before it.
+    """Return the `graph` of W `[(lags + 1)·d, d]` without entries of size τ or less; `scores` are all sizes.
 
     Required edges stay, however small.
     """
@@ -249,7 +351,7 @@ def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) ->
 
 
 def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:
-    """Return what to follow: h, the relative residuals, edges above the threshold, ρ₁."""
+    """Return the measures of a round: h, the relative residuals, edges above the threshold, ρ₁."""
     d = len(server.variables)
     edges = np.abs(graph) > settings.threshold
     return {
@@ -316,5 +418,5 @@ def consensus_admm(
         summand=summand,
         measures=lambda server: measures(server, model.to_adjacency(server.W), settings),
         cost=lambda message: int(message.cost),
-        kept=KEPT,
+        persisted_state=KEPT,
     )

@@ -1,23 +1,77 @@
-"""Fed-Sparse-BNSL: consensus ADMM with the ℓ₁ term at the silos, solved by PGCD (Fassy El Fehri et al., Algorithm 1).
+"""Consensus ADMM for linear models: Fed-Sparse-BNSL, its Frank-Wolfe baseline, and NOTEARS on one table.
 
-What leaves a silo: the entries of B_p that changed. What the server needs: their sum. A round costs a silo O(d) a
-coordinate step and one product S·B; it costs the server L-BFGS on the cyclic part of the support.
+Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD. What
+leaves a silo: the entries of B_p that changed. What the server needs: their sum. A round costs a silo O(d) a coordinate
+step and one product S·B; it costs the server L-BFGS on the cyclic part of the support. The presets are the papers' loop
+without additions, with the settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. ρ₁ is per silo here: the
+papers' value over their number of silos.
+
+Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013): a baseline that
+shows why PGCD is needed. Frank-Wolfe keeps ‖B‖₁ within a ball and moves towards one vertex of it a step. It chooses the
+vertex by the raw gradient, which is largest for the variables of largest scale, so without standardisation it spends
+the ball on the wrong entries.
+
+NOTEARS on one table is the consensus loop with a single silo (Zheng et al. 2018; Ng & Zhang 2022, §6). Then B = W
+splits the loss from the acyclicity, and everything else is NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁ subject to
+h(W) = 0, with a growing penalty on h.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
+from ..core.one_silo import learn_alone
 from ..core.protocol import FederatedAlgorithm
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, Schema
 from ..errors import require
-from .algorithm import consensus_of
-from .messages import Broadcast, Reply
-from .papers import FED_SPARSE, FED_SPARSE_SACHS, papers_own
-from .pgcd import pgcd
-from .problem import Lasso, LassoSolver, MomentsOf, positive
-from .settings import RefinedSettings
+from ..graphs.structure import Structure
+from .consensus import Broadcast, Reply, consensus_admm
+from .problem import Lasso, LassoSolver, LinearModel, MomentsOf, pgcd, positive, weighted_moments
+from .settings import Additions, ConsensusSettings, RefinedSettings
+from .staged_admm import refined_admm
+
+
+def consensus_of(
+    settings: RefinedSettings,
+    solver: LassoSolver,
+    moments_of: MomentsOf | None = None,
+    *,
+    l1_at_server: bool,
+    lags: int = 0,
+    lagged_price: float = 1.0,
+    loops: bool = False,
+) -> FederatedAlgorithm[Any, Any, Any, Any]:
+    """Return the algorithm whose silos solve their lasso with `solver`.
+
+    `moments_of` computes a silo's moments: by default the weighted second moments of its rows, or of their windows with
+    `lags`, whose λ is multiplied by `lagged_price`.
+    """
+    own = partial(weighted_moments, center=settings.center, lags=lags)
+    model = LinearModel(solver, moments_of or own, lags, lagged_price)
+    if settings.any:
+        return refined_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
+    return consensus_admm(settings, model, l1_at_server=l1_at_server, loops=loops)
+
+
+Settings = TypeVar("Settings", bound=ConsensusSettings)
+
+FED_SPARSE = {"rho1": 1000 / 8, "rho2": 1.0, "l1": 0.1, "gamma": 0.5}
+"""d = 20, P = 8"""
+FED_SPARSE_SACHS = {"rho1": 10_000 / 3, "rho2": 5.0, "l1": 1.0, "gamma": 0.1, "threshold": 0.1}
+"""Sachs, P = 3"""
+NOTEARS_ADMM = {"rho1": 1000 / 8, "rho2": 1.0, "l1": 0.01, "loops": True}
+"""d = 20, P = 8"""
+NOTEARS_ADMM_SACHS = {"rho1": 100_000 / 3, "rho2": 10.0, "l1": 0.1, "loops": True, "threshold": 0.1}
+"""Sachs, P = 3"""
+
+
+def papers_own(kind: type[Settings], literals: dict[str, Any]) -> Settings:
+    """Return the settings `kind` of the papers' loop without additions, with the values `literals` of a paper."""
+    return kind(**asdict(ConsensusSettings()) | asdict(Additions()) | literals)
 
 
 @dataclass(frozen=True)
@@ -27,7 +81,7 @@ class FedSparse(RefinedSettings):
     gamma: float = 1.0
     """γ, the step of a coordinate relative to its curvature"""
     local_tolerance: float = 1e-3
-    """scores at which a silo's lasso counts as solved, in units of the smallest variable's root mean square"""
+    """scores below which a silo's lasso is solved, in units of the smallest variable's root mean square"""
     local_steps: int = 100_000
     """K, coordinate steps a silo takes a round, at most"""
 
@@ -60,5 +114,96 @@ def lasso_solver(settings: FedSparse) -> LassoSolver:
 def build(
     settings: FedSparse, moments_of: MomentsOf | None = None, lags: int = 0
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return Fed-Sparse-BNSL; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+    """Return Fed-Sparse-BNSL; `moments_of` computes a silo's moments, by default the weighted ones of its rows."""
     return consensus_of(settings, lasso_solver(settings), moments_of, l1_at_server=False, lags=lags)
+
+
+@dataclass(frozen=True)
+class FedFrankWolfe(RefinedSettings):
+    """Settings of `fed-frank-wolfe`; the defaults are the paper's, as it is the paper's baseline."""
+
+    rho1: float = 1000 / 8
+    rho1_growth: float = 1.0
+    rho2: float = 1.0
+    scaled: bool = False
+    settle: bool = False
+    send_threshold: float = 0.0
+    radius: float = 1.25
+    """largest ℓ₁ norm of B per variable (the mean size of a weight in ±[0.5, 2] times one edge a variable)"""
+    local_steps: int = 200
+    """Frank-Wolfe steps a silo takes a round"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.radius > 0, "radius", self.radius, "above 0")
+        require(self.local_steps >= 1, "local_steps", self.local_steps, "1 or more")
+
+
+def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
+    """Return B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
+
+    A step costs O(d²): S·B moves with B, and the vertex adds one column of S to one column of it.
+    """
+    B = problem.start * min(1.0, radius / max(float(np.abs(problem.start).sum()), 1e-300))
+    _walk(problem.S, B, problem.S @ B, problem.linear, problem.r, problem.allowed, radius, steps)
+    return B
+
+
+@njit(cache=True)
+def _steepest(S, B, SB, linear, r, allowed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the allowed entry with the largest gradient, that gradient, and ⟨gradient, B⟩ over all of them."""
+    d = len(S)
+    row, column, steepest, inner = 0, 0, 0.0, 0.0
+    for i in range(d):
+        for j in range(d):
+            if allowed[i, j]:
+                g = SB[i, j] - S[i, j] + linear[i, j] + r[i] * B[i, j]
+                inner += g * B[i, j]
+                if abs(g) > abs(steepest):
+                    row, column, steepest = i, j, g
+    return row, column, steepest, inner
+
+
+@njit(cache=True)
+def _walk(S, B, SB, linear, r, allowed, radius, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for _ in range(steps):
+        i, j, steepest, inner = _steepest(S, B, SB, linear, r, allowed)
+        vertex = -radius * np.sign(steepest)
+        slope = inner - steepest * vertex  # of the way down: −⟨G, vertex − B⟩
+        # ⟨D, (S + R)D⟩ for D = vertex − B: the parts of B, of the vertex and between them
+        own = S[i, i] + r[i]
+        curvature = vertex * vertex * own - 2 * vertex * (SB[i, j] + r[i] * B[i, j])
+        for k in range(len(S)):
+            curvature += (B[k] * (SB[k] + r[k] * B[k])).sum()
+        if slope <= 0 or curvature <= 0:
+            return
+        step = min(1.0, slope / curvature)
+        B *= 1 - step
+        SB *= 1 - step
+        B[i, j] += step * vertex
+        SB[:, j] += step * vertex * S[:, i]
+
+
+def build_frank_wolfe(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
+    """Return Fed-BNSL-FW."""
+
+    def solve(problem: Lasso) -> FloatArray:
+        return frank_wolfe(problem, settings.radius * len(problem.S), settings.local_steps)
+
+    return consensus_of(settings, solve, l1_at_server=False)
+
+
+@dataclass(frozen=True)
+class Notears(FedSparse):
+    """Settings of NOTEARS on one table: messages cost nothing, so steps are small and every change is sent."""
+
+    rho1_growth: float = 1.2
+    w_steps: int = 20
+    send_threshold: float = 0.0
+    rounds: int = 200
+
+
+def notears(table: NDArray[np.float64], schema: Schema, settings: Notears) -> Structure:
+    """Return the structure that NOTEARS learns from `table` `[n_rows, n_variables]`, a silo with this `schema`."""
+    return learn_alone(build(settings), schema, table)

@@ -16,11 +16,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
-from .algorithm import consensus_of
-from .messages import Broadcast, Reply
-from .model_order import least_squares
-from .order import free_entries
-from .papers import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, papers_own
+from .consensus import Broadcast, Reply
+from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, papers_own
+from .order_refinement import free_entries, least_squares
 from .problem import Lasso, MomentsOf
 from .settings import RefinedSettings
 
@@ -30,7 +28,7 @@ class NotearsAdmm(RefinedSettings):
     """Settings of `notears-admm`."""
 
     l1: float = 0.01
-    hold: float = 0.003
+    send_threshold: float = 0.003
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
 

@@ -1,14 +1,31 @@
-"""What follows once h is small: the phases in which an order of the variables is settled and improved on (ours).
+"""Order refinement: the phases in which an order of the variables is settled and improved, once h is small (ours).
 
-FREE      the papers' loop: h is driven towards zero with ρ₁ growing from a small start
-ORDERED   the order of the variables is fixed; what is left is a convex lasso over the entries that respect it, so
-edges lost on the way to acyclicity come back, and no cycle can be left
-JUDGING   the consensus stands; the silos judge moves that would turn an edge (`order_moves.py`), and a better order
-settles anew; they also say what W leaves of each variable
-FITTED    no move is worth taking; what the lasso kept is fitted without λ in the metric of the model (`fitting.py`).
-Where it kept much of what the order allows, it does not tell edges from the rest, and all that the order allows is
-fitted. The model then implies an order (`model_order.py`): a better one begins another fit of all that it allows
-RELAXED   the same for series, whose lagged variables have no model: what the lasso kept is fitted again without λ
+FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
+ORDERED   the order of the variables is fixed; the rest is a convex lasso over the entries that respect it, so edges
+          lost on the way to acyclicity return, and no cycle is possible
+JUDGING   the silos evaluate moves that would turn an edge; a better order begins ORDERED again. They also send their
+          mean squared residuals under W
+FITTED    no move is worth taking; the entries that the lasso kept are fitted without λ in the metric of the model
+          (`staged_admm.py`). If it kept many of the allowed entries, it does not select edges, and all of these are
+          fitted. The model then implies an order: a better one begins another fit of all entries that it allows
+RELAXED   for series, whose lagged variables have no model: the entries that the lasso kept are fitted without λ
+
+The first order (`settled_order`) is read off a matrix that is almost acyclic: once h is small, only the weakest edge of
+a cycle is left to remove.
+
+Moves (`proposals`, `variance_changes`) are a local search over orders that needs only sums of variances. A settled
+order may have an edge in the wrong direction, which no small step undoes. NOTEARS' own loss detects it: with each
+variable regressed on all before it, the loss of an order is ½Σ_j var(x_j | those before), which for equal error
+variances is least at a true order. For every learned edge the server proposes the two moves that would turn it, one
+variable to the other's place; each silo replies with the change of its sum of conditional variances. Moves that do not
+overlap add up, and the best are taken. A move changes only the variables between its two places. With L the Cholesky
+factor of S in the current order, their covariance given all before is the block of L times its transpose: a move of
+length k costs O(k³), not O(d³).
+
+The model of a round and its order (`reread`; ours; Chen, Drton & Wang 2019): a consensus W that respects an order, and
+the variances v of the residuals under it, define the covariance Σ = A⁻ᵀ diag(v) A⁻¹ with A = I − W. With all allowed
+entries fitted, Σ is the second moments of all rows, whatever the order. If errors have equal variances, the order can
+be read off it from the top (`statistics/count_tables.py`). The silos send only weights and residual variances.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,29 +34,140 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.knowledge import Prior
+from ..core.knowledge import Prior, reachable
 from ..core.schema import FloatArray
+from ..statistics.count_tables import top_down
 from ..statistics.moments import residual_variances
-from ..statistics.top_down import top_down
-from .consensus import FIRST_ROUNDS
-from .messages import NO_MOVES, NO_ORDER, NOTHING, Moves
-from .model_order import implied_covariance, least_squares
-from .order import free_entries, settled_order
-from .order_moves import agreeing, proposals, turned
+from .consensus import FIRST_ROUNDS, NO_MOVES, NO_ORDER, NOTHING, Moves
 from .settings import RefinedSettings
 
-# Rounds left over for an order when the search for one would use them all up.
+
+def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return the covariance `[d, d]` of variables with weights `W`, acyclic, and errors of these `variances` `[d]`."""
+    A = np.linalg.inv(np.eye(len(W)) - W)
+    return np.asarray(A.T @ np.diag(variances) @ A)
+
+
+def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+    """Return B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
+
+    S is `[m, m]` and positive definite; with `right` = S each variable is regressed on its free entries.
+    """
+    B = np.zeros_like(right)
+    for j in range(right.shape[1]):
+        rows = np.flatnonzero(free[:, j])
+        B[rows, j] = np.linalg.solve(S[np.ix_(rows, rows)], right[rows, j])
+    return B
+
+
+def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """Return each variable's place, `[n_variables]`, in an order that keeps the strongest edges forward.
+
+    Edges of `strength` `[n_variables, n_variables]` (0 where there is none) are taken strongest first, leaving out one
+    that would close a cycle (ties by position); the order is a topological one of what was taken. Variables that
+    `precedes` `[d, d]` puts before others come before them in any case.
+    """
+    import networkx as nx
+
+    d = len(strength)
+    rows, columns = np.nonzero(strength)
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(d))
+    before = np.eye(d, dtype=bool)  # before[i, j]: i comes before j already
+    if precedes is not None:
+        graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(precedes))
+        before |= reachable(precedes)
+    for k in np.argsort(-strength[rows, columns], kind="stable"):
+        i, j = int(rows[k]), int(columns[k])
+        if not before[j, i]:
+            graph.add_edge(i, j)
+            before[np.ix_(before[:, i], before[j])] = True
+    place = np.empty(d, dtype=np.int64)
+    place[list(nx.lexicographical_topological_sort(graph))] = np.arange(d)
+    return place
+
+
+def free_entries(place: NDArray[np.int64], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the entries of `support` `[m, d]` that an order allows: its first d rows forward, those of lags all."""
+    d = support.shape[1]
+    return np.vstack([forward(place, d) & support[:d], support[d:]])
+
+
+def forward(place: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
+    """Return the entries `[d, d]` an order allows, from earlier to later; without one, all but the diagonal."""
+    return ~np.eye(d, dtype=bool) if not len(place) else place[:, None] < place[None, :]
+
+
+def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:
+    """Return the moves that would turn each of `edges` `[d, d]`: (from, to) places in the order, `[n_moves, 2]`.
+
+    For i → j, i goes behind j, or j before i.
+    """
+    sources, targets = (place[nodes] for nodes in np.nonzero(edges))
+    moves = np.concatenate([np.stack([sources, targets], axis=1), np.stack([targets, sources], axis=1)])
+    return np.asarray(np.unique(moves, axis=0), dtype=np.int32)
+
+
+def agreeing(moves: Moves, place: NDArray[np.int64], precedes: NDArray[np.bool_]) -> Moves:
+    """Return those of `moves` that move no variable past one that must precede or follow it."""
+    order = np.argsort(place)
+    in_order = precedes[np.ix_(order, order)]
+    kept = [
+        not (in_order[start, start : end + 1].any() if start < end else in_order[end : start + 1, start].any())
+        for start, end in moves.tolist()
+    ]
+    return np.asarray(moves[np.array(kept, bool)])
+
+
+def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
+    """Return, per move, the change of Σ_j var(x_j | those before), `[n_moves]`, for second moments `S` `[d, d]`."""
+    order = np.argsort(place)
+    L = np.linalg.cholesky(S[np.ix_(order, order)])
+    changes = np.empty(len(moves))
+    for k, (start, end) in enumerate(moves):
+        first, last = min(start, end), max(start, end)
+        block = L[first : last + 1, first : last + 1]
+        within = _moved(last - first + 1, start - first, end - first)
+        mixed = block[within]
+        after = np.linalg.cholesky(mixed @ mixed.T)
+        changes[k] = (np.diag(after) ** 2).sum() - (np.diag(block) ** 2).sum()
+    return changes
+
+
+def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
+    """Return the places after the moves whose change is below −`least`, best first, skipping overlapping ones."""
+    order = np.argsort(place)
+    free = np.ones(len(order), dtype=bool)
+    for k in np.argsort(changes, kind="stable"):
+        start, end = (int(at) for at in moves[k])
+        span = slice(min(start, end), max(start, end) + 1)
+        if changes[k] < -least and free[span].all():
+            free[span] = False
+            order[span] = order[span][_moved(span.stop - span.start, start - span.start, end - span.start)]
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def _moved(length: int, start: int, end: int) -> NDArray[np.intp]:
+    """Return 0..length-1 with the element at `start` taken out and put in at `end`."""
+    others = np.delete(np.arange(length), start)
+    return np.insert(others, end, start)
+
+
+# Rounds reserved for an order if the search for one would use up all rounds.
 RESERVE = 15
 # From a loose start after a change of the free entries, ρ₂ tightens by this factor a round, up to what it was before.
 TIGHTEN = 1.2
 # An order settles on edges at least this fraction of the threshold strong; weaker ones are noise.
 WEAK = 1 / 3
-# A lasso that keeps more than this share of what an order allows does not tell edges from the rest: the graph is dense.
+# If a lasso keeps more than this share of what an order allows, it does not select edges: the graph is dense.
 DENSE = 1 / 2
 
 
 class Stage(StrEnum):
-    """Which phase a run is in."""
+    """The phase that a run is in."""
 
     FREE = "free"
     ORDERED = "ordered"
@@ -50,27 +178,27 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Phase:
-    """Where a run stands."""
+    """The state of a run's phase."""
 
     stage: Stage
     support: NDArray[np.bool_]
-    """entries that are not given up, `[m, d]`: all that are possible, until the lasso is relaxed"""
+    """entries not yet excluded, `[m, d]`: all possible ones, until the lasso is relaxed"""
     possible: NDArray[np.bool_]
     """entries that background knowledge allows, `[m, d]`"""
     rounds: int = 0
-    """finished since the free entries last changed"""
+    """rounds finished since the free entries last changed"""
     place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
     """each variable's place in the order, `[d]`; empty before there is one"""
     moves: Moves = field(default_factory=lambda: NO_MOVES)
-    """what the silos are judging"""
+    """the moves that the silos evaluate"""
     judged: FloatArray = field(default_factory=lambda: NOTHING)
-    """the silos' sum of variance changes under each of the moves"""
+    """the variance change under each move, summed over the silos"""
     turns: int = 0
-    """how often moves have been judged; as often as the settings allow once none was worth taking"""
+    """how often moves were evaluated; the maximum of the settings once none was worth taking"""
     variances: FloatArray = field(default_factory=lambda: NOTHING)
-    """what the W last sent leaves of each variable, `[d]`, on average over the silos; empty before it is asked for"""
+    """mean squared residuals under the W last sent, `[d]`, averaged over the silos; empty before the first request"""
     change: float = np.inf
-    """how far the last round of a fit moved W: `fitting.column_change`"""
+    """how far the last round of a fit moved W: `staged_admm.column_change`"""
     readings: int = 0
     """how often an order was read off the model"""
 
@@ -86,12 +214,12 @@ class Phase:
 
     @property
     def new_order(self) -> bool:
-        """Whether the silos have yet to hear of the order."""
+        """Whether the order is new to the silos."""
         return self.rounds == 0 and (self.stage is Stage.ORDERED or (self.stage is Stage.FITTED and self.full))
 
     @property
     def full(self) -> bool:
-        """Whether all that the order and background knowledge allow is free."""
+        """Whether every entry that the order and background knowledge allow is free."""
         return np.array_equal(self.support, self.possible)
 
     @property
@@ -114,14 +242,14 @@ def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, pr
 
 
 def dense(phase: Phase, W: FloatArray) -> bool:
-    """Say whether the lasso kept so much of what the order allows that it does not tell edges from the rest."""
+    """Return whether the lasso kept so many of the allowed entries that it does not select edges."""
     return bool((W != 0).sum() > DENSE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
 
 
 def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
-    """Return the phase with the moves taken that lower the sum of variances by more than `least`.
+    """Return the phase after the moves that lower the sum of variances by more than `least`.
 
-    If there is none, the order stands, and there is no further judgement.
+    If there are none, the order is final.
     """
     place = turned(phase.place, phase.moves, phase.judged, least)
     ended = replace(phase, stage=Stage.ORDERED, moves=NO_MOVES, judged=NOTHING)
@@ -131,28 +259,28 @@ def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
 
 
 def left_in(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
-    """Return the entries `[m, d]` that a lasso kept in `W`, and those of required edges."""
+    """Return the nonzero entries `[m, d]` of `W`, and those of required edges."""
     left: NDArray[np.bool_] = W != 0
     left[: W.shape[1]] |= prior.required
     return left
 
 
 def relaxed(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
-    """Return the phase in which what is left in `W` is fitted without λ."""
+    """Return the phase in which the nonzero entries of `W` are fitted without λ."""
     return replace(phase, stage=Stage.RELAXED, support=left_in(W, prior), rounds=0)
 
 
 def fitting(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
-    """Return the phase in which what is left in `W`, or all if that is much, is fitted in the metric of the model."""
+    """Return the phase that fits the nonzero entries of `W`, or all if they are many, in the metric of the model."""
     support = phase.possible if dense(phase, W) else left_in(W, prior)
     return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=NOTHING)
 
 
 def reread(phase: Phase, W: FloatArray, least: float, prior: Prior) -> tuple[Phase, FloatArray]:
-    """Return the phase after the model of the fit, of the `W` last sent, was asked for its order, and W in that order.
+    """Return the phase with the order that the model of the fit implies (of the `W` last sent), and W in that order.
 
-    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are as they were. All
-    that it allows is then fitted, from the model's own weights: what the lasso kept was chosen for another order.
+    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are unchanged. All
+    entries that it allows are then fitted, from the model's weights: the lasso selected entries for another order.
     """
     covariance = implied_covariance(W, phase.variances)
     place, _ = top_down(covariance, prior.precedes)
@@ -175,9 +303,9 @@ def next_phase(
     prior: Prior,
     settings: RefinedSettings,
 ) -> Phase:
-    """Return the phase that the next round is in; `last` is the one that a run ends with: FITTED, RELAXED or ORDERED.
+    """Return the phase of the next round; `last` is the phase that a run ends with: FITTED, RELAXED or ORDERED.
 
-    `rounds` have finished in all; `worth` is by how much, in all silos together, a move must lower the variances.
+    `rounds` have finished in all; `worth` is the least decrease of the variances, summed over the silos, for a move.
     """
     few_left = rounds >= settings.rounds - RESERVE
     if phase.stage is Stage.FREE:

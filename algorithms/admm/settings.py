@@ -73,20 +73,20 @@ class Additions:
     """where rows are many, fit what the lasso kept, or all that the order allows, without λ before τ is applied"""
     rho2_settled: float = 0.03
     """ρ₂ once the order is settled: what is left is convex, and a looser consensus gets there sooner"""
-    hold: float = 0.0
+    send_threshold: float = 0.0
     """changes of an entry smaller than this (times √(min m / m_i) where `scaled`) are held back, not sent"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         for name in ("rho2_settled", "settle_h"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        require(self.hold >= 0, "hold", self.hold, "0 or more")
+        require(self.send_threshold >= 0, "send_threshold", self.send_threshold, "0 or more")
         require(self.turns >= 0, "turns", self.turns, "0 or more")
 
     @property
     def any(self) -> bool:
         """Whether anything is added to the papers' loop."""
-        return self.scaled or self.settle or self.hold > 0
+        return self.scaled or self.settle or self.send_threshold > 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class RefinedSettings(Additions, ConsensusSettings):
     settle: bool = True
     turns: int = 10
     relax: bool = True
-    hold: float = 0.01
+    send_threshold: float = 0.01
     center: bool = True
 
     def __post_init__(self) -> None:

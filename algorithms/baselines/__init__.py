@@ -1,1 +1,173 @@
-"""What a federated learner is compared with: pooled, local, voting, best."""
+"""Baselines for federated learners: pooled, local, voting, best."""
+
+from typing import Any
+
+from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, always, lazy_factory
+
+MARKS = "the end marks of the silo's own graph, once; only sums are seen"
+TESTS = "for each test whether its own rows show independence, and how strong the dependence is; only sums are seen"
+OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
+OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
+
+
+def all_tests(settings: Any, variables: int) -> int:
+    """Numbers of votes on all independence tests: 5 a test, of each pair given each subset of the others."""
+    return 5 * (variables * (variables - 1) // 2) * int(2 ** (variables - 2))
+
+
+ALGORITHMS: dict[str, Entry] = {
+    "dynotears-average": Entry(
+        summary="baseline: the mean of the dynamic networks that the silos learn separately",
+        source="Chen, Ma, Yue 2025, Section 4 (Ave)",
+        disclosure=OWN_DYNAMIC,
+        maker=lazy_factory("dynamic.fdbnl:Dynotears", "baselines.local:dynotears_average"),
+        kinds=SERIES,
+        lags_before=True,
+        vote=True,
+        equal_variances=always,
+    ),
+    "dynotears-best": Entry(
+        summary="baseline: the silos' own dynamic network that is nearest to the true one",
+        source="Chen, Ma, Yue 2025, Section 4 (Best)",
+        disclosure=OWN_DYNAMIC,
+        maker=lazy_factory("dynamic.fdbnl:Dynotears", "baselines.local:dynotears_medoid"),
+        kinds=SERIES,
+        lags_before=True,
+        needs_truth=True,
+        equal_variances=always,
+    ),
+    "notears-local": Entry(
+        summary="baseline: every silo learns separately, scores are means over the silos",
+        source="Ng, Zhang 2022, Section 6",
+        disclosure=OWN_STRUCTURE,
+        maker=lazy_factory("admm.fed_sparse:Notears", "baselines.local:notears_medoid"),
+        equal_variances=always,
+    ),
+    "notears-voting": Entry(
+        summary="baseline: edges that more than half of the silos find separately",
+        source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
+        disclosure=OWN_STRUCTURE,
+        maker=lazy_factory("admm.fed_sparse:Notears", "baselines.local:notears_vote"),
+        vote=True,
+        equal_variances=always,
+    ),
+    "notears-best": Entry(
+        summary="baseline: the silos' own structure that is nearest to the true one",
+        source="Ng, Zhang 2022, Section 6",
+        disclosure=OWN_STRUCTURE,
+        maker=lazy_factory("admm.fed_sparse:Notears", "baselines.local:notears_medoid"),
+        needs_truth=True,
+        equal_variances=always,
+    ),
+    "notears-mlp": Entry(
+        summary="baseline for nonlinear data: a small neural network for every variable, all rows in one place",
+        source="Zheng et al. 2020",
+        disclosure="every row",
+        maker=lazy_factory("mlp.pooled:NotearsMlp", "baselines.local:notears_mlp_medoid"),
+        pooled=True,
+        equal_variances=always,
+        nonlinear=True,
+    ),
+    "notears-mlp-voting": Entry(
+        summary="baseline: edges that more than half of the silos find by notears-mlp",
+        source="Ng, Zhang 2022, Section 6",
+        disclosure=OWN_STRUCTURE,
+        maker=lazy_factory("mlp.pooled:NotearsMlp", "baselines.local:notears_mlp_vote"),
+        vote=True,
+        equal_variances=always,
+        nonlinear=True,
+    ),
+    "notears-mlp-best": Entry(
+        summary="baseline: the silos' own structure by notears-mlp that is nearest to the true one",
+        source="Ng, Zhang 2022, Section 6",
+        disclosure=OWN_STRUCTURE,
+        maker=lazy_factory("mlp.pooled:NotearsMlp", "baselines.local:notears_mlp_medoid"),
+        needs_truth=True,
+        equal_variances=always,
+        nonlinear=True,
+    ),
+    "pc": Entry(
+        summary="baseline: PC on all rows in one place",
+        source="Spirtes, Glymour, Scheines 2000; Colombo, Maathuis 2014",
+        disclosure="every row",
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.pooled:pc"),
+        kinds=ANY_ROWS,
+        pooled=True,
+        gaps=True,
+        directs_by_knowledge=True,
+    ),
+    "fci": Entry(
+        summary="baseline: FCI on all rows in one place",
+        source="Spirtes, Glymour, Scheines 2000; Zhang 2008",
+        disclosure="every row",
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.pooled:fci"),
+        kinds=ANY_ROWS,
+        pooled=True,
+        gaps=True,
+    ),
+    "pc-voting": Entry(
+        summary="baseline: the majority vote of the CPDAGs that PC learns in each silo",
+        source="Wang, Ma, Wang 2023, §5",
+        disclosure=MARKS,
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_graphs:pc_voting"),
+        kinds=OWN_ROWS,
+        vote=True,
+    ),
+    "fci-voting": Entry(
+        summary="baseline: the majority vote of the PAGs that FCI learns in each silo",
+        source="Wang, Ma, Wang 2023, §5",
+        disclosure=MARKS,
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_graphs:fci_voting"),
+        kinds=OWN_ROWS,
+        vote=True,
+    ),
+    "pc-cit-voting": Entry(
+        summary="baseline: PC whose every test is a vote of the silos' own tests",
+        source="Wang, Ma, Wang 2023, §5",
+        disclosure=TESTS,
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_tests:pc_cit_voting"),
+        kinds=OWN_ROWS,
+        varying_messages=True,
+        message_size=all_tests,
+    ),
+    "fci-cit-voting": Entry(
+        summary="baseline: FCI whose every test is a vote of the silos' own tests",
+        source="Wang, Ma, Wang 2023, §5",
+        disclosure=TESTS,
+        maker=lazy_factory("constraint.search:ConstraintSettings", "baselines.vote_on_tests:fci_cit_voting"),
+        kinds=OWN_ROWS,
+        varying_messages=True,
+        message_size=all_tests,
+    ),
+    "ges": Entry(
+        summary="baseline: GES on all rows in one place",
+        source="Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        disclosure="every row",
+        maker=lazy_factory("score.families:SearchSettings", "baselines.pooled:pooled_ges"),
+        kinds=ANY_ROWS,
+        pooled=True,
+        gaps=True,
+        fills=True,
+        directs_by_knowledge=True,
+    ),
+    "boss": Entry(
+        summary="baseline: best order score search on all rows in one place",
+        source="Andrews et al. 2023",
+        disclosure="every row",
+        maker=lazy_factory("score.families:SearchSettings", "baselines.pooled:pooled_boss"),
+        kinds=ANY_ROWS,
+        pooled=True,
+        gaps=True,
+        fills=True,
+        directs_by_knowledge=True,
+    ),
+    "ges-union": Entry(
+        summary="baseline: GES until convergence in every silo, then one fusion",
+        source="Torrijos, Gámez, Puerta 2024, §4.1",
+        disclosure="the arcs of the silo's own DAG, once",
+        maker=lazy_factory("baselines.pooled:GesUnion", "ges_union"),
+        kinds=OWN_ROWS,
+        vote=True,
+    ),
+}
+"""the learners of this family, by name"""

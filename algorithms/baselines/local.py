@@ -6,19 +6,24 @@ What leaves a silo: the weights of its own structure, once. `notears-local` repo
 vote keep the edges that more than half of the silos found, cycles and all; those that average threshold the mean of the
 weights, cycles and all; the best is the silo structure with the least SHD, which takes the truth to know: a mark for
 benchmarks, nothing a user can run.
+
+The baselines of `local.py` by the learner of each silo and by what is made of the silos' structures.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from ..core.one_exchange import Broadcast, once
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..admm.fed_sparse import notears
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import FloatArray, Schema
+from ..dynamic.fdbnl import dynotears
 from ..graphs.compare import compare
-from ..graphs.structure import Structure, below, stacked
+from ..graphs.structure import Structure, stacked, unstacked
+from ..mlp.pooled import notears_mlp
 
 
 class Thresholded(Protocol):
@@ -57,11 +62,11 @@ class Server:
 
 def build(
     settings: Settings, learner: Learner[Settings], choose: Choice
-) -> FederatedAlgorithm[Server, OwnStructure, Broadcast, OwnStructure]:
+) -> FederatedAlgorithm[Server, OwnStructure, OnceBroadcast, OwnStructure]:
     """Return the baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
-        return OwnStructure(*below(learner(table, alone(schema, silo), settings)))
+        return OwnStructure(*unstacked(learner(table, alone(schema, silo), settings)))
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.variables, (), np.empty(0), np.empty(0))
@@ -79,7 +84,8 @@ def build(
         return min(each, key=lambda one: sum(compare(one, other)["shd"] or 0 for other in each if other.acyclic))
 
     return replace(
-        once(open_silo, open_server, aggregate, structure, Server, OwnStructure), local_structures=local_structures
+        single_reply(open_silo, open_server, aggregate, structure, Server, OwnStructure),
+        local_structures=local_structures,
     )
 
 
@@ -107,3 +113,11 @@ def average(server: Server, threshold: float) -> Structure:
 def local_structures(server: Server) -> dict[str, Structure]:
     """Return each silo's own structure."""
     return {silo: stacked(server.variables, server.weights[k], server.scores[k]) for k, silo in enumerate(server.silos)}
+
+
+notears_medoid = partial(build, learner=notears, choose="medoid")
+notears_vote = partial(build, learner=notears, choose="vote")
+notears_mlp_medoid = partial(build, learner=notears_mlp, choose="medoid")
+notears_mlp_vote = partial(build, learner=notears_mlp, choose="vote")
+dynotears_medoid = partial(build, learner=dynotears, choose="medoid")
+dynotears_average = partial(build, learner=dynotears, choose="average")

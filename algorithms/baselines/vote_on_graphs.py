@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from ..constraint.evidence import exact
 from ..constraint.federated import federated_search
-from ..constraint.procedures import FCI, PC, ConstraintMethod
-from ..constraint.settings import ConstraintSettings
-from ..core.one_exchange import Broadcast, once
+from ..constraint.orientation import FCI, PC, ConstraintMethod
+from ..constraint.search import ConstraintSettings
 from ..core.one_silo import learn_alone
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import FloatArray, Schema
-from ..graphs.marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
+from ..graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..statistics.packing import Packing, packing
 
@@ -43,19 +42,19 @@ class Poll:
     n_silos: int
 
 
-def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
+def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
     """Return the vote on the silos' CPDAGs."""
     return _voting(settings, PC)
 
 
-def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
+def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
     """Return the vote on the silos' PAGs."""
     return _voting(settings, FCI)
 
 
 def _voting(
     settings: ConstraintSettings, method: ConstraintMethod
-) -> FederatedAlgorithm[Poll, Ballot, Broadcast, Ballot]:
+) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
     alone = federated_search(settings, method, lambda kind: exact(settings, kind))
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
@@ -72,10 +71,10 @@ def _voting(
         return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
 
     return replace(
-        once(open_silo, open_server, aggregate, lambda server: elect(server, method.kind), Poll, Ballot),
+        single_reply(open_silo, open_server, aggregate, lambda server: elect(server, method.kind), Poll, Ballot),
         summand=lambda own: ballot(len(own.tails)).pack(**vars(own)).astype(np.int64),
         whole_numbers=True,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 

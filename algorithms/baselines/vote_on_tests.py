@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from ..constraint.chi_square import chi_square
 from ..constraint.federated import Evidence, Known, Server, federated_search
 from ..constraint.fisher_z import fisher_z
-from ..constraint.procedures import FCI, PC, ConstraintMethod
-from ..constraint.results import Results
-from ..constraint.settings import ConstraintSettings
+from ..constraint.orientation import FCI, PC, ConstraintMethod
+from ..constraint.search import ConstraintSettings, Results
 from ..core.protocol import FederatedAlgorithm
 from ..statistics.count_tables import count, tables_for
-from ..statistics.moments import correlation
+from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
-from ..statistics.rounding import to_multiples
 from ..statistics.rows import Numbers, Query, Rows
 
 # Rounded to so many bits, strengths add up exactly, in any order, masked or not.

@@ -1,1 +1,29 @@
 """Constraint-based learning: federated independence tests, and PC and FCI that are built on them."""
+
+from ..core.spec import ANY_ROWS, Entry, lazy_factory
+
+TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
+SUMMED = f"{TABLES}; with an ε noisy tables, masked"
+
+ALGORITHMS: dict[str, Entry] = {
+    "fed-pc": Entry(
+        summary="PC-stable with federated independence tests (FedPC), a CPDAG",
+        source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4",
+        disclosure=SUMMED,
+        maker=lazy_factory("constraint.fed_pc:FederatedSettings", "fed_pc"),
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+        directs_by_knowledge=True,
+    ),
+    "fed-fci": Entry(
+        summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
+        source="Wang, Ma, Wang 2023, §4; Zhang 2008",
+        disclosure=SUMMED,
+        maker=lazy_factory("constraint.fed_pc:FederatedSettings", "fed_fci"),
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+    ),
+}
+"""the learners of this family, by name"""

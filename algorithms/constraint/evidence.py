@@ -9,18 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..core.schema import FloatArray
-from ..statistics.blocks import blocks_of
+from ..statistics.coding import blocks_of
 from ..statistics.count_tables import ReadTables, tables_for
 from ..statistics.moments import correlation, of_all_rows
 from ..statistics.rows import Numbers, Query, Rows, counts_of, moments_of
-from .chi_square import chi_square
+from .chi_square import chi_square, noisy_chi_square
 from .federated import Evidence, Known, Server
-from .fisher_z import fisher_z
-from .likelihood_ratio import likelihood_ratio
-from .noisy_chi_square import noisy_chi_square
+from .fisher_z import fisher_z, likelihood_ratio
 from .private_counts import PrivateRows, TablePlan, noisy
-from .results import Results
-from .settings import ConstraintSettings
+from .search import ConstraintSettings, Results
 
 
 def counts(settings: ConstraintSettings) -> Evidence:

@@ -16,16 +16,16 @@ from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
-from ..privacy.settings import PrivateSettings
-from ..privacy.shares import sure_shares
+from ..privacy.private import PrivateSettings
+from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
 from ..statistics.rows import Numbers, Query, open_rows
 from .evidence import exact, private_counts
 from .federated import Evidence, Server, federated_search
+from .orientation import FCI, PC, ConstraintMethod
 from .private_counts import PrivateRows, TablePlan, table_plan
-from .procedures import FCI, PC, ConstraintMethod
 from .projection import projected
-from .settings import ConstraintSettings
+from .search import ConstraintSettings
 
 PRIVATE_DEPTH = 2
 """the largest conditioning set of a private run, unless the depth is set"""
@@ -109,7 +109,7 @@ def bounded(settings: FederatedSettings) -> FederatedSettings:
 
 def plan_of(settings: FederatedSettings, method: ConstraintMethod, rows: Mapping[str, int]) -> TablePlan:
     """Return how the privacy budget is spent on silos with these numbers of `rows`."""
-    sure, protects = sure_shares(len(rows), settings.colluders)
+    sure, protects = guaranteed_shares(len(rows), settings.colluders)
     promise = settings.promise(Schema((), dict(rows)), protects)
     return table_plan(promise, sure, most_exchanges(bounded(settings), method))
 

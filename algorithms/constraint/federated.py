@@ -17,10 +17,8 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..statistics.coding import Coding, coding_of
 from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, entry_units, open_rows, summand
-from .procedures import ConstraintMethod
-from .results import Results
-from .search import SearchPlan, SeparatorSearch, plan, start, step
-from .settings import ConstraintSettings
+from .orientation import ConstraintMethod
+from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, plan, start, step
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,6 @@ def federated_search(
         broadcast=lambda server: choose(server.kind).question(server),
         local_solve=lambda silo, query: (silo, choose(silo.kind).answer(silo, query)),
         aggregate=aggregate,
-        dual_update=lambda server: server,
         converged=lambda server: server.search.done,
         structure=lambda server: method.graph(server.search, server.variables, settings.orientation, server.prior),
         server_type=Server,
@@ -118,7 +115,7 @@ def federated_search(
         max_rounds=settings.rounds,
         summand=summand,
         entry_units=entry_units,
-        bears_loss=True,
+        tolerates_dropout=True,
         measures=measures,
         cost=bytes_of,
     )

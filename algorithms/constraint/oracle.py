@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..graphs.dag import d_separated
 from ..statistics.count_tables import PAD
-from .results import IndependenceTests, Results
+from .search import IndependenceTests, Results
 from .subsets import Tests
 
 

@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.promise import Cost, Promise, ReplaceOne
-from ..privacy.discrete_gaussian import discrete_gaussian
-from ..privacy.noise import Bits, child
-from ..privacy.shares import share_variance
-from ..privacy.zcdp import distributed_gaussian_cost
+from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
+from ..privacy.zcdp import distributed_gaussian_cost, share_variance
 from ..statistics.rows import Rows
 
 PARTS = 64
@@ -73,5 +71,5 @@ def noisy(counts: NDArray[np.unsignedinteger], tables: int, plan: TablePlan, key
     """Return the `counts` of this many `tables` with a silo's share of the noise."""
     if not len(counts):
         return counts.astype(np.int64)
-    noise = discrete_gaussian(Bits(child(key, "count tables")), plan.variance(tables, len(counts)), len(counts))
+    noise = discrete_gaussian(Bits(child_key(key, "count tables")), plan.variance(tables, len(counts)), len(counts))
     return np.asarray(counts.astype(np.int64) + noise)

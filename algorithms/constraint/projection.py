@@ -23,10 +23,10 @@ from scipy.special import chdtrc, gamma
 
 from ..core.schema import FloatArray
 from ..statistics.count_tables import ReadTables, Tables, count, offsets, tables_for
-from ..statistics.rounding import to_multiples
+from ..statistics.moments import to_multiples
 from ..statistics.rows import Numbers, Query, Rows, counts_of
 from .federated import Evidence, Known, Server
-from .results import Results
+from .search import Results
 from .subsets import Tests
 
 # Rounded to so many bits, projections add up exactly like counts: in any order, masked or not.

@@ -11,21 +11,94 @@ pools of its two ends, and is separated by the first set that makes it independe
 Background knowledge (Meek 1995): a pair that no edge may join is never joined, and so never tested; one that a required
 arc joins is tested given nothing, for the strength of its dependence, but never separated. Where there are no latent
 variables, the parents of one end separate a pair, so variables that cannot be parents are left out of the pools.
+
+Biconnected components of a skeleton: for an edge, the variables on paths between its two ends.
+
+A set that separates two variables can be chosen from the variables on paths between them (Colombo et al. 2012, §3.3:
+FCI-path).
+
+The results of independence tests.
+
+The settings that the constraint-based algorithms share.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from ..errors import require
 from ..statistics.count_tables import PAD
-from .biconnected import biconnected
-from .results import IndependenceTests, Results
-from .settings import ConstraintSettings
 from .subsets import Draw, Tests, cells_of, next_tests, stack
+
+
+def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return the biconnected components of a symmetric graph, `[n, d]`, and which of them holds each edge, `[d, d]`."""
+    d = len(joined)
+    component_of = np.zeros((d, d), np.int64)
+    members = []
+    for number, edges in enumerate(nx.biconnected_component_edges(nx.from_numpy_array(joined))):
+        i, j = np.array(list(edges)).T
+        component_of[i, j] = component_of[j, i] = number
+        inside = np.zeros(d, np.bool_)
+        inside[i] = inside[j] = True
+        members.append(inside)
+    return np.array(members, np.bool_).reshape(-1, d), component_of
+
+
+@dataclass(frozen=True)
+class Results:
+    """Per test, `[n_tests]`: the p-value of independence, and the strength of the dependence on a common scale.
+
+    A vote or an oracle has no p-value: it gives 1 for independent and 0 for dependent.
+    """
+
+    p: FloatArray
+    strength: FloatArray
+
+
+IndependenceTests = Callable[[Tests], Results]
+
+
+Orientation = Literal["sepset", "conservative", "clear", "majority"]
+
+
+@dataclass(frozen=True)
+class ConstraintSettings:
+    """Settings of a constraint-based search; the defaults are those of Wang, Ma & Wang 2023 where they state one."""
+
+    alpha: float = 0.05
+    """α, the level of the tests: p > α is taken for independence"""
+    statistic: Literal["chi2", "g2"] = "chi2"
+    """the statistic of discrete data; continuous data are tested by Fisher's z, mixed by likelihood ratios"""
+    orientation: Orientation = "clear"
+    """how colliders are identified: by the separating set found first (sepset), or by all separating sets, in one more
+    exchange, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
+    depth: int = -1
+    """the largest conditioning set (-1: as large as the graph requires)"""
+    most_sets: int = 100
+    """how many conditioning sets of one size to try for a pair, the most promising first (0: all)"""
+    rows_per_cell: float = 1.0
+    """a test is made only if there are at least this many rows per cell of its table"""
+    cells: int = 2_000_000
+    """approximate number of table cells to ask for in one exchange"""
+    rounds: int = 10_000
+    """exchanges, at most"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(0 < self.alpha < 1, "alpha", self.alpha, "above 0 and below 1")
+        require(self.most_sets >= 0, "most_sets", self.most_sets, "0 or more")
+        require(self.depth >= -1, "depth", self.depth, "-1 or more")
+        require(self.rows_per_cell >= 0, "rows_per_cell", self.rows_per_cell, "0 or more")
+        for name in ("cells", "rounds"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+
 
 Pools = Callable[["SeparatorSearch"], NDArray[np.bool_]]
 """the search at the end of the skeleton -> the possible-d-sep set of each variable, `[d, d]` by rows"""

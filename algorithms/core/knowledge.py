@@ -58,8 +58,8 @@ class Prior:
         """
         if not self.anything:
             return np.zeros_like(self.possible)
-        ways = reaches(self.possible)
-        return reaches((ways & ~ways.T) | self.required)
+        ways = reachable(self.possible)
+        return reachable((ways & ~ways.T) | self.required)
 
 
 def no_prior(d: int) -> Prior:
@@ -82,10 +82,10 @@ class Knowledge:
         """Refuse what contradicts itself, by name."""
         both = sorted(set(self.required) & set(self.forbidden))
         if both:
-            raise BadInput(f"background knowledge: {arrow(both[0])} is both required and forbidden")
+            raise BadInput(f"background knowledge: {arc_text(both[0])} is both required and forbidden")
         for source, target in (*self.required, *self.forbidden):
             if source == target:
-                raise BadInput(f"background knowledge: {arrow((source, target))} leads from a variable to itself")
+                raise BadInput(f"background knowledge: {arc_text((source, target))} leads from a variable to itself")
         names = sorted({name for arc in self.required for name in arc})
         cycle = find_cycle(_matrix(self.required, names), names)
         if cycle:
@@ -100,7 +100,7 @@ class Knowledge:
         for arc in (*self.required, *self.forbidden):
             for name in arc:
                 if name not in variables:
-                    raise BadInput(f"background knowledge: {arrow(arc)}: {shown(name)} is not a column of the data")
+                    raise BadInput(f"background knowledge: {arc_text(arc)}: {shown(name)} is not a column of the data")
 
     def needed(self, variables: Sequence[str]) -> NDArray[np.bool_]:
         """Return where arcs are required, `[n_variables, n_variables]`."""
@@ -113,7 +113,7 @@ class Knowledge:
         one of its required ancestors.
         """
         needed = self.needed(variables)
-        behind = reaches(needed).T if self.required else needed
+        behind = reachable(needed).T if self.required else needed
         return ~(_matrix(self.forbidden, variables) | behind | np.eye(len(variables), dtype=np.bool_))
 
     def prior(self, variables: Sequence[str]) -> Prior:
@@ -125,7 +125,7 @@ class Knowledge:
         return self.prior(variables).precedes
 
 
-def reaches(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return from which variables a way of one or more `arcs` leads to which, both `[d, d]`."""
     ways = arcs.astype(np.float32)
     for _ in range(len(arcs).bit_length()):
@@ -133,7 +133,7 @@ def reaches(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return ways > 0
 
 
-def of_tiers(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
+def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
     """Return the arcs that are forbidden if no variable may be caused by one of a later tier.
 
     Raises `BadInput` for a variable that stands in two tiers.
@@ -151,12 +151,12 @@ def of_tiers(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
     )
 
 
-def without_parents(names: Iterable[str], variables: Sequence[str]) -> tuple[Arc, ...]:
+def no_parent_arcs(names: Iterable[str], variables: Sequence[str]) -> tuple[Arc, ...]:
     """Return the arcs that are forbidden if the variables called `names` have no parents."""
     return tuple((other, name) for name in names for other in variables if other != name)
 
 
-def arrow(arc: Arc) -> str:
+def arc_text(arc: Arc) -> str:
     """Return an arc for a message."""
     return f"{arc[0]} -> {arc[1]}"
 
@@ -169,4 +169,4 @@ def _matrix(arcs: Iterable[Arc], variables: Sequence[str]) -> NDArray[np.bool_]:
     return found
 
 
-NOTHING_KNOWN = Knowledge()
+NO_KNOWLEDGE = Knowledge()

@@ -95,7 +95,7 @@ class Cost(Generic[A]):
             raise TypeError(f"costs for different neighbours do not mix: {labels}")
 
 
-def nothing(adjacency: type[A]) -> Cost[A]:
+def no_cost(adjacency: type[A]) -> Cost[A]:
     """Return the cost of releasing nothing."""
     return Cost(0.0, adjacency)
 

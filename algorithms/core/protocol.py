@@ -1,18 +1,21 @@
-"""The one abstraction and the one loop: a federated algorithm, split at the privacy boundary, and its rounds.
+"""A federated algorithm, split at the privacy boundary, and the loop that runs its rounds.
 
-An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run where the rows are; everything
-else runs at the coordinator, which sees broadcasts and replies only. A `Federation` carries messages between the two:
-in this process, or over Dask under Prefect (`tasks/transport/`). All of them run `rounds`, so all give the same result.
+An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run at the silo; everything else runs
+at the coordinator, which sees only broadcasts and replies. A `Federation` carries messages between the two: in this
+process, or over Dask under Prefect (`tasks/transport/`). All of them run `rounds`, so all give the same result.
+
+Between rounds a silo keeps only the fields of its state that change (`pack_state`). `single_reply` and `sum_once` build
+algorithms of one exchange.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, no_edges
 from . import wire
 from .promise import Charge, Private
 from .schema import FloatArray, Schema
@@ -25,9 +28,9 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Replies(Generic[Reply]):
-    """What the coordinator receives in one round: each silo's reply, or only their sum where that is enough.
+    """The replies of one round as the coordinator receives them: each silo's, or only their sum if that is enough.
 
-    `silos` are those that answered, sorted; `each` is empty when only `total` is handed over.
+    `silos` are those that replied, sorted; `each` is empty if there is only a `total`.
     """
 
     silos: tuple[str, ...]
@@ -37,7 +40,7 @@ class Replies(Generic[Reply]):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one round over all silos: really serialised, and by the papers' formula.
+    """Bytes of one round over all silos: as serialised, and by the papers' formula.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -51,13 +54,13 @@ class Traffic:
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
-def nothing_said(server: Any) -> tuple[str, ...]:
-    """Return no sentence: for algorithms whose answer rests on the same assumptions whatever the data."""
+def no_basis(server: Any) -> tuple[str, ...]:
+    """Return no sentence: for algorithms whose result rests on the same assumptions whatever the data."""
     return ()
 
 
 def dense_cost(message: Any) -> int:
-    """Return what `message` costs by the formula for dense messages: 8 bytes a number.
+    """Return the cost of `message` by the formula for dense messages: 8 bytes a number.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -66,24 +69,41 @@ def dense_cost(message: Any) -> int:
 
 
 def no_measures(server: Any) -> dict[str, float]:
-    """Return nothing to plot: for algorithms whose rounds have no residual."""
+    """Return no measures: for algorithms whose rounds have no residual."""
     return {}
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """Where the summands of a round may differ from zero, by what is public: rising positions in `[length]`."""
+    """Where the summands of a round may differ from zero, from public facts: rising positions in `[length]`."""
 
     positions: NDArray[np.int64]
     length: int
 
 
 def everywhere(server: Any) -> Sparse | None:
-    """Return no positions: any entry of a summand may differ from zero."""
+    """Return None: any entry of a summand may differ from zero."""
     return None
 
 
-@dataclass(frozen=True)
+def unchanged(server: Server) -> Server:
+    """The state as it is: for algorithms without a dual update."""
+    return server
+
+
+def after_one_round(server: Any) -> bool:
+    """Converged: for algorithms of one round."""
+    return True
+
+
+def only_field(reply: Any) -> NDArray[Any]:
+    """The array of a reply that has one field, as its summand."""
+    (name,) = reply.__dataclass_fields__
+    values: NDArray[Any] = getattr(reply, name)
+    return values
+
+
+@dataclass(frozen=True, kw_only=True)
 class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """A federated algorithm as pure functions; the coordinator runs all but `open_silo` and `local_solve`.
 
@@ -92,65 +112,66 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """
 
     open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
-    """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> what it keeps to itself;
-    the table may be one that is read in passes (`statistics/chunks.py`) if the algorithm's entry says so"""
+    """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> its private state;
+    the table may be read in passes (`statistics/chunks.py`) if the algorithm's entry has `streams`"""
     open_server: Callable[[Schema], Server]
     broadcast: Callable[[Server], Broadcast]
-    """all that travels out"""
+    """everything that is sent to the silos"""
     local_solve: Callable[[Silo, Broadcast], tuple[Silo, Reply]]
-    """all that travels back is Reply"""
+    """everything that is sent back is Reply"""
     aggregate: Callable[[Server, Replies[Reply]], Server]
-    dual_update: Callable[[Server], Server]
-    converged: Callable[[Server], bool]
+    dual_update: Callable[[Server], Server] = unchanged
+    converged: Callable[[Server], bool] = after_one_round
     structure: Callable[[Server], Structure]
     server_type: type[Server]
     silo_type: type[Silo]
     broadcast_type: type[Broadcast]
     reply_type: type[Reply]
-    max_rounds: int
+    max_rounds: int = 1
     summand: Callable[[Reply], NDArray[Any]] | None = None
-    """set if the server needs no more than the sum of these over the silos; it is then given nothing else.
+    """set if the server needs only the sum of these over the silos; it then receives nothing else
+    (`only_field` for replies of one field).
 
     A vector of float64, or, with `whole_numbers`, of int64."""
     whole_numbers: bool = False
     """whether summands are int64 and their sum exact; floats travel masked as fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = everywhere
-    """where the summands of this round may differ from zero, as far as the server knows: only that is sent masked"""
+    """where the summands of this round may differ from zero, as far as the server knows: only these are sent masked"""
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
-    """(public schema with `units`, broadcast) -> about how large each entry of a float summand is, by what is public:
-    masked, summands travel in these units"""
+    """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, from public facts: masked
+    summands are sent in these units"""
     needs_secure_sum: bool = False
-    """whether a single reply reveals more than the algorithm promises: only the sum may be seen"""
-    bears_loss: bool = False
-    """whether the server can go on from the sum over those silos that answered"""
+    """whether a single reply reveals more than the algorithm promises: the server may see only the sum"""
+    tolerates_dropout: bool = False
+    """whether the server can continue with the replies of the remaining silos"""
     private: Private[Silo, Broadcast] | None = None
     """set if every reply is noisy and paid for (`privacy/private.py`)"""
     residual_variances: Callable[[Server], FloatArray] | None = None
-    """set if the server knows each variable's mean squared residual `[d]` and need not ask the silos again"""
+    """set if the server knows each variable's mean squared residual `[d]` without another exchange"""
     measures: Callable[[Server], dict[str, float]] = no_measures
-    """numbers to follow from round to round: h, residuals, edges"""
-    basis: Callable[[Server], tuple[str, ...]] = nothing_said
-    """sentences that say what was decided from the data, and what the directions of the edges then rest on"""
+    """measures of each round: h, residuals, edges"""
+    basis: Callable[[Server], tuple[str, ...]] = no_basis
+    """sentences on the decisions made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
     """bytes of a broadcast or a reply by the papers' formula"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
     """for baselines that learn one structure a silo: each of them"""
-    kept: tuple[str, ...] = ()
+    persisted_state: tuple[str, ...] = ()
     """the fields of Silo that change from round to round: a silo journals them and rebuilds the rest from its rows"""
 
 
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
-    """Raised by a federation when silos did not answer a round and cannot be waited for any longer."""
+    """Raised by a federation when silos did not reply in a round before the timeout."""
 
     def __init__(self, silos: tuple[str, ...], reason: str) -> None:
-        """Name the silos and say why they were given up."""
+        """Name the lost silos and the reason."""
         super().__init__(f"{', '.join(silos)}: {reason}")
         self.silos = silos
         self.reason = reason
 
 
 class Federation(Protocol):
-    """The silos as the coordinator sees them: a public schema, and a way to ask all of them the same thing."""
+    """The silos as the coordinator sees them: a public schema, and a way to send all of them one broadcast."""
 
     @property
     def schema(self) -> Schema:
@@ -181,9 +202,9 @@ Outcome = Literal["converged", "out of rounds", "silo lost"]
 
 @dataclass(frozen=True)
 class Round(Generic[Server]):
-    """The state after one round. `outcome` is None while the run goes on; `lost` names silos that were given up.
+    """The state after one round. `outcome` is None while the run continues; `lost` names the lost silos.
 
-    Where the algorithm bears the loss, the run goes on without them.
+    If the algorithm tolerates dropout, the run continues without them.
     """
 
     number: int
@@ -226,7 +247,7 @@ def rounds(
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
-    """Return what the coordinator may see of `replies`: their sum if the algorithm needs only that, else each.
+    """Return the part of `replies` that the coordinator may see: their sum if the algorithm needs only that, else each.
 
     Sums run over the silos in sorted order, so that every engine adds the same numbers in the same order.
     """
@@ -254,4 +275,110 @@ def traffic_of(
         up=up,
         down=len(replies) * down,
         formula=len(replies) * algorithm.cost(broadcast) + sum(algorithm.cost(reply) for reply in replies.values()),
+    )
+
+
+def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) -> bytes:
+    """Return the fields of a silo's state that change from round to round, as bytes."""
+    return wire.encode({name: wire.encode(getattr(state, name)) for name in algorithm.persisted_state})
+
+
+def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
+    """Return `opened` (fresh from `open_silo`) with the fields in `packed` put back."""
+    hints = get_type_hints(algorithm.silo_type)
+    fields: dict[str, bytes] = wire.decode(dict, packed)
+    return replace(opened, **{name: wire.decode(hints[name], value) for name, value in fields.items()})
+
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True)
+class OnceBroadcast:
+    """The only broadcast of a single exchange: a request for each silo's reply."""
+
+
+def single_reply(
+    open_silo: Callable[[Any, Schema, str, np.random.Generator], Message],
+    open_server: Callable[[Schema], Server],
+    aggregate: Callable[[Server, Replies[Message]], Server],
+    structure: Callable[[Server], Structure],
+    server_type: type[Server],
+    message_type: type[Message],
+) -> FederatedAlgorithm[Server, Message, OnceBroadcast, Message]:
+    """An algorithm of one exchange in which a silo sends its state, which is what `open_silo` computed."""
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: OnceBroadcast(),
+        local_solve=lambda silo, request: (silo, silo),
+        aggregate=aggregate,
+        structure=structure,
+        server_type=server_type,
+        silo_type=message_type,
+        broadcast_type=OnceBroadcast,
+        reply_type=message_type,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Summand:
+    """A silo's part of a sum, all that it sends."""
+
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SumServer:
+    """The sum over the silos that answered, empty before the exchange, and what is public of these silos."""
+
+    schema: Schema
+    total: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+
+
+def sum_once(
+    summand: Callable[[Any, Schema], NDArray[Any]],
+    learn: Callable[[NDArray[Any], Schema], Structure],
+    *,
+    whole_numbers: bool = False,
+    needs_secure_sum: bool = False,
+    entry_units: Callable[[Schema, OnceBroadcast], FloatArray] | None = None,
+) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
+    """An algorithm of one sum, over those silos that answer.
+
+    Parameters
+    ----------
+    summand
+        (table `[n_rows, n_variables]`, public schema) -> the vector that a silo adds: float64, or int64 with
+        `whole_numbers`. Masked, floats are fixed-point numbers below 2³¹: divide sums over rows by the number of all
+        rows (`statistics.moments.per_row`), or give `entry_units`.
+    learn
+        (the sum, schema of the silos that answered) -> the structure. Before the exchange there is no sum, and the
+        structure has no edges.
+    whole_numbers, needs_secure_sum, entry_units
+        As in `FederatedAlgorithm`.
+    """
+
+    def aggregate(server: SumServer, replies: Replies[Summand]) -> SumServer:
+        assert replies.total is not None
+        return SumServer(server.schema.of_silos(replies.silos), replies.total)
+
+    def structure(server: SumServer) -> Structure:
+        return learn(server.total, server.schema) if server.total.size else no_edges(server.schema.variables)
+
+    single = single_reply(
+        lambda table, schema, silo, rng: Summand(summand(table, schema)),
+        lambda schema: SumServer(schema.in_order()),
+        aggregate,
+        structure,
+        SumServer,
+        Summand,
+    )
+    return replace(
+        single,
+        summand=only_field,
+        whole_numbers=whole_numbers,
+        needs_secure_sum=needs_secure_sum,
+        entry_units=entry_units,
+        tolerates_dropout=True,
     )

@@ -1,4 +1,8 @@
-"""What every participant may know of the data: the columns, their levels, the silos and their numbers of rows."""
+"""The public schema of the data: the columns and their levels, the silos and their numbers of rows.
+
+With it travel the model of empty cells that all silos have estimated before a run (`ImputationModel`; public, as sums
+over them are), and the number of lags that a federation's series support.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -6,16 +10,39 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .filling import NOTHING_FILLED, Filling
-from .knowledge import NOTHING_KNOWN, Knowledge
+from ..errors import BadInput, require_number
+from .knowledge import NO_KNOWLEDGE, Knowledge
 
 FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ImputationModel:
+    """A model of the columns with which each silo models or imputes its empty cells; empty by default.
+
+    For continuous and mixed data it is a covariance, for discrete data a Bayesian network. Imputed values never leave
+    the silo.
+    """
+
+    covariance: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    """of the coded columns about the silos' own means, `[D, D]` (`statistics/em.py`)"""
+    dag: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """`[d, d]`"""
+    tables: FloatArray = field(default_factory=lambda: np.empty(0))
+    """P(variable | parents), family after family as in `parameters/tables.py`, each with the child's levels last"""
+    rows: int = 0
+    """the effective number of complete rows: the mean over all pairs of columns of the rows in which both are known"""
+
+
+NO_IMPUTATION = ImputationModel()
+
+
 Kind = Literal["continuous", "discrete", "mixed", "time-series"]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What every participant may know: the columns, and each silo's name and number of rows n_p.
+    """The public facts about the data: the columns, and each silo's name and number of rows n_p.
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
@@ -23,8 +50,8 @@ class Schema:
     `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
     table: between stretches lies a gap, or another series begins. Of continuous rows pooled from several silos they are
     the numbers of rows of those; otherwise empty.
-    `units` are about how large each column's deviations from its means are, powers of two: in them, numbers fit the
-    fixed-point arithmetic of secure sums (`statistics/units.py`); empty where nobody has asked.
+    `units` are about each column's standard deviation, as powers of two: in them, numbers fit the fixed-point
+    arithmetic of secure sums (`statistics/moments.py`); empty before that exchange.
     """
 
     variables: tuple[str, ...]
@@ -34,17 +61,17 @@ class Schema:
     stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
     units: tuple[float, ...] = ()
     empty: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """by silo, how many cells of each column are empty; nothing at all where no silo has any"""
+    """by silo, the number of empty cells of each column; empty if no silo has any"""
     complete_rows: bool = False
-    """whether silos leave out their rows with an empty cell: `rows` are those that remain"""
+    """whether silos leave out rows with an empty cell: `rows` are the remaining ones"""
     streamed: tuple[str, ...] = ()
-    """silos that read their rows in passes, as they are more than their memory is to hold"""
+    """silos that read their rows in passes, as these exceed their memory limit"""
     aside: dict[str, str] = field(default_factory=dict)
-    """columns that are in the silos' tables and not among the variables, with why"""
-    filling: Filling = field(default=NOTHING_FILLED, compare=False)
-    """what is known of the empty cells, once the silos have been asked"""
-    knowledge: Knowledge = NOTHING_KNOWN
-    """what is known of the graph beforehand"""
+    """excluded columns of the silos' tables, with the reason"""
+    imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
+    """the model of the empty cells, after the exchange that estimates it"""
+    knowledge: Knowledge = NO_KNOWLEDGE
+    """background knowledge of the graph"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -74,6 +101,15 @@ class Schema:
             total += n * (apart if d > 1 else share[0])
         return round(total)
 
+    def of_silos(self, silos: tuple[str, ...]) -> "Schema":
+        """The same of these `silos` alone."""
+        return replace(
+            self,
+            rows={silo: self.rows[silo] for silo in silos},
+            stretches={silo: lengths for silo, lengths in self.stretches.items() if silo in silos},
+            empty={silo: counts for silo, counts in self.empty.items() if silo in silos},
+        )
+
     def in_order(self) -> "Schema":
         """Return the same schema with its silos in sorted order, as a server keeps it."""
         return replace(
@@ -84,7 +120,51 @@ class Schema:
         )
 
     def windows(self, lags: int) -> dict[str, int]:
-        """Return, by silo, how many rows have `lags` rows of the same stretch before them; with 0 lags all rows."""
+        """Return, by silo, the number of rows with `lags` earlier rows in the same stretch; with 0 lags all rows."""
         if not lags:
             return dict(self.rows)
         return {silo: sum(max(length - lags, 0) for length in self.stretches[silo]) for silo in self.rows}
+
+
+Lags = int | Literal["auto"]
+AUTO: Literal["auto"] = "auto"
+
+
+def require_lags(lags: Lags) -> None:
+    """Raise `BadInput` for a lag order that is neither 1 or more nor auto."""
+    require_number(lags == AUTO or lags >= 1, "parameter lags", lags, "1 or more, or auto")
+
+
+def check_lags(schema: Schema, lags: int) -> None:
+    """Raise `BadInput`, naming the silo, unless each has a stretch of `lags` + 2 rows, so of two windows, at least."""
+    for silo in schema.silos:
+        longest = max(schema.stretches[silo], default=0)
+        if longest < lags + 2:
+            raise BadInput(
+                f"silo {silo}: fewer rows than lags + 2: its longest unbroken series has {longest} rows, "
+                f"lags = {lags} need at least {lags + 2}"
+            )
+
+
+def longest_reach(schema: Schema, most: int) -> int:
+    """Return the number of lags, up to `most`, that all series support. Raises `BadInput` if a silo's support none."""
+    check_lags(schema, 1)
+    return min(most, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
+
+
+def summed_lags(schema: Schema, lags: Lags, most: int) -> int:
+    """Return the number of lags in the sum: `lags`, or `longest_reach` if they are yet to be chosen.
+
+    Raises `BadInput` naming a silo whose series are too short.
+    """
+    if lags == AUTO:
+        return longest_reach(schema, most)
+    check_lags(schema, lags)
+    return lags
+
+
+def require_fixed_lags(lags: Lags) -> int:
+    """Return a lag order that is a number. Raises `BadInput` for one that has yet to be chosen."""
+    if lags == AUTO:
+        raise BadInput("parameter lags is auto, but no exchange chose the lags before the rounds")
+    return lags

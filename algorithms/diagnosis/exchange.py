@@ -6,25 +6,39 @@ others: how far its means are from theirs, how much better its own regressions o
 theirs do, how many of its cells lie far out, and whether residuals bend with what is predicted. It answers with these
 four figures and the columns in which they are greatest. They travel in the sum, each silo's in a place of its own: to
 name the silo that disagrees, the coordinator must see them.
+
+Figures of each silo in a sum: each has a place of its own, and leaves those of the others at zero.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.filling import NOTHING_FILLED
-from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import FloatArray, Schema
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import NO_IMPUTATION, FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
-from ..statistics.chunks import Table, summed, thinned
+from ..statistics.chunks import Table, sum_over_chunks, thin_rows
 from ..statistics.coding import coded_names, coded_units, coding_of
-from ..statistics.columns import columns_of
-from ..statistics.expectation import about_own_means
+from ..statistics.em import about_own_means
+from ..statistics.moments import column_summaries, moment_units
 from ..statistics.packing import Block, Packing, packing
-from ..statistics.units import of_moments
-from .places import by_silo, places
+
+
+def places(silos: int, figures: int) -> FloatArray:
+    """Return room for so many figures of so many silos, each a value and the number of its column."""
+    return np.zeros((silos, figures, 2))
+
+
+def by_silo(replies: Replies[Any], schema: Schema) -> FloatArray:
+    """Return what the sum holds of each silo, in sorted order, `[silos, figures, 2]`; NaN for one that is lost."""
+    assert replies.total is not None
+    found = replies.total.reshape(len(schema.silos), -1, 2).copy()
+    found[[place for place, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
+    return found
+
 
 FAR_OUT = 6.0
 """from the median, in standard deviations by the median absolute deviation: beyond that a cell is an outlier"""
@@ -112,7 +126,7 @@ def start(schema: Schema, structure: Structure) -> Server:
     """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
     figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
-    coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, filling=NOTHING_FILLED)
+    coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, imputation_model=NO_IMPUTATION)
     joined = structure.adjacency[np.ix_(owners, owners)]
     return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures)
 
@@ -130,7 +144,6 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
         local_solve=lambda silo, asked: (silo, answer(silo, asked)),
         aggregate=aggregate,
-        dual_update=lambda server: server,
         converged=lambda server: len(server.figures) > 0,
         structure=lambda server: no_edges(server.schema.variables),
         server_type=Server,
@@ -138,15 +151,15 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=2,
-        summand=lambda reply: reply.values,
+        summand=only_field,
         entry_units=_units,
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 
 def _units(schema: Schema, asked: Broadcast) -> FloatArray:
-    return np.ones(1) if asked.rows else of_moments(coded_units(schema))
+    return np.ones(1) if asked.rows else moment_units(coded_units(schema))
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -154,7 +167,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     own = about_own_means(table, schema)
     coding, place = coding_of(schema), schema.silos.index(silo)
     coded = coding.coded(table)
-    there = columns_of(coded).known > 0 if schema.gaps else np.ones(coding.size, np.bool_)
+    there = column_summaries(coded).known > 0 if schema.gaps else np.ones(coding.size, np.bool_)
     return Silo(
         table=coded,
         there=there,
@@ -235,9 +248,9 @@ def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bo
 
     found = np.zeros(len(S))
     if fits:
-        total = summed(table, sums)
+        total = sum_over_chunks(table, sums)
         enough, middle = total[:, 0] >= LEAST_ROWS, total[:, 1:] / np.maximum(total[:, :1], 1)
-        left, bent, both = summed(table, products_of).T
+        left, bent, both = sum_over_chunks(table, products_of).T
         share = np.divide(both**2, left * bent, out=np.zeros(len(fits)), where=enough & (left * bent > 0))
         # What chance explains is judged by all rows, and explains more of the fewer that have the cells.
         lacking = 1 / np.maximum(total[:, 0], 1) - 1 / table.shape[0]
@@ -266,10 +279,10 @@ def _predictions(
 
 def _outlying(table: Table) -> tuple[float, float]:
     """Return the share of all cells that lie far out, and the column with most of them."""
-    looked_at = thinned(table, LOOKED_AT)
+    looked_at = thin_rows(table, LOOKED_AT)
     centre = _medians(looked_at)
     spread = MAD * _medians(np.abs(looked_at - centre))
-    far = summed(table, lambda rows: ((np.abs(rows - centre) > FAR_OUT * spread) & (spread > 0)).sum(axis=0))
+    far = sum_over_chunks(table, lambda rows: ((np.abs(rows - centre) > FAR_OUT * spread) & (spread > 0)).sum(axis=0))
     return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
 
 

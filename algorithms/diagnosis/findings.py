@@ -1,10 +1,13 @@
-"""What a run should tell its user of the data and of its own limits, in plain words, each with what to do (ours).
+"""Findings: what a run's data can and cannot support, each as a sentence with advice (ours).
 
-A finding is a value: reports, terminal, `metrics.json` and MLflow show the same ones.
+A finding is a value: reports, terminal, `metrics.json` and MLflow show the same ones. Silos with numbers send the
+figures of `exchange.py`, silos with labels those of `tables.py`; a `Rule` decides from each figure which silos
+disagree.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -13,28 +16,33 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
+from ..parameters.tables import dag_extension
+from ..statistics.count_tables import one_to_one
 from ..statistics.moments import residual_variances
+from ..statistics.rows import cardinalities_of
 from .exchange import SURE, Server
+from .tables import Server as TableServer
+from .tables import tables_of
 
 NEARLY = 1.05
-"""variances whose largest is no more than this many times the smallest are equal by construction"""
+"""ratio of the largest to the smallest variance below which columns have been standardised"""
 UNITS = 100.0
 """standard deviations that differ by this factor or more are in different units"""
 FAR_MEAN = 3.0
-"""standard deviations from zero at which a mean is far"""
+"""standard deviations from zero beyond which a mean is reported"""
 UNEQUAL = 0.05
-"""spread of residual variances (ln of the mean less the mean of the ln) that equal ones do not have"""
+"""spread of residual variances (ln of the mean less the mean of the ln) above which they are unequal"""
 SAME = 1 - 1e-6
-"""a correlation beyond this one makes two columns one"""
+"""correlation above which two columns count as one"""
 ROWS_PER_PARAMETER = 5.0
-"""rows a weight or a variance should have behind it"""
+"""rows needed for each weight or variance"""
 STANDS_OUT = 1.5
-"""by how much a silo's figure exceeds the next one's if it is the one that disagrees"""
+"""ratio of the largest figure to the second largest above which one silo alone disagrees"""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know: a name for programs, a sentence for people, what to do, and the silos it is about."""
+    """A finding: a name for programs, a sentence and advice for people, and the silos that it concerns."""
 
     name: str
     said: str
@@ -42,14 +50,14 @@ class Finding:
     silos: tuple[str, ...] = ()
 
 
-def of_scales(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
-    """Return what the columns' means and variances say to a learner that leans on them."""
+def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
+    """Return findings on the columns' means and variances, for a learner that relies on them."""
     names, total = server.schema.variables, np.maximum(np.diag(server.within), 1e-300)
     sd, found = np.sqrt(total), list[Finding]()
     small, large = int(np.argmin(sd)), int(np.argmax(sd))
     if equal_variances and total[large] < NEARLY * total[small]:
-        said = "All columns have nearly the same variance, as after standardising: it can tell no direction."
-        found.append(Finding("standardised", said, f"{OTHERWISE} Or give the columns as they were measured."))
+        said = "All columns have nearly the same variance, as after standardising: variances cannot direct edges."
+        found.append(Finding("standardised", said, f"{OTHERWISE} Or supply the columns as they were measured."))
     elif equal_variances and sd[large] > UNITS * sd[small]:
         ratio = sd[large] / sd[small]
         said = f"The standard deviation of {names[large]} is {ratio:,.0f} times that of {names[small]}: units differ."
@@ -57,22 +65,22 @@ def of_scales(server: Server, *, equal_variances: bool, centred: bool) -> list[F
     far = np.abs(server.means) / sd
     most = int(np.argmax(far))
     if not centred and far[most] > FAR_MEAN:
-        said = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0, and stayed in."
+        said = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0 and was not subtracted."
         found.append(
             Finding(
                 "means",
                 said,
-                "Have each silo's means subtracted (parameter center or center_series): else they pass for effects.",
+                "Subtract each silo's means (parameter center or center_series): otherwise they look like effects.",
             )
         )
     return found
 
 
-OTHERWISE = "Take --algorithm auto, or secure-linear: they rely on variances only where the data bear them out."
+OTHERWISE = "Use --algorithm auto or secure-linear: they rely on variances only where the data support it."
 
 
-def of_fit(server: Server, structure: Structure, *, equal_variances: bool) -> list[Finding]:
-    """Return what the learned structure looks like beside the second moments it is held against."""
+def fit_findings(server: Server, structure: Structure, *, equal_variances: bool) -> list[Finding]:
+    """Return findings from the comparison of the learned structure with the second moments."""
     S, rows, names = server.within, server.rows - len(server.schema.silos), server.schema.variables
     found = same_columns(S, names)
     if structure.kind == "pag" or rows < 2:
@@ -80,8 +88,8 @@ def of_fit(server: Server, structure: Structure, *, equal_variances: bool) -> li
     joined = structure.adjacency
     parameters = len(S) + (edge_count(structure) if len(S) == len(joined) else int(np.triu(server.parents).sum()))
     if rows < ROWS_PER_PARAMETER * parameters:
-        said = f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be chance."
-        found.append(Finding("few rows", said, "Trust the strengths of --bootstrap 100, or bring more rows."))
+        said = f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be due to chance."
+        found.append(Finding("few rows", said, "Rely on the strengths of --bootstrap 100, or add rows."))
     if structure.kind != "dag" or not structure.acyclic or len(S) != len(joined):
         return found
     variances = residual_variances(S, refit(S, joined))
@@ -90,18 +98,18 @@ def of_fit(server: Server, structure: Structure, *, equal_variances: bool) -> li
         low, high = int(np.argmin(variances)), int(np.argmax(variances))
         said = (
             f"The edges leave {names[high]} {variances[high] / variances[low]:.3g} times the variance that they leave "
-            f"{names[low]}: errors are not equally large, and the directions rest on that."
+            f"{names[low]}: error variances are unequal, but the directions rest on equal ones."
         )
         found.append(Finding("unequal errors", said, OTHERWISE))
     gain = 0.5 * rows * float(np.log(np.diag(S) / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
     if joined.any() and gain <= 0:
         said = f"By BIC the structure is no better than a graph without edges ({gain:.3g})."
-        found.append(Finding("no better than empty", said, "Do not read these edges as effects."))
+        found.append(Finding("no better than empty", said, "Do not interpret these edges as effects."))
     return found
 
 
-def of_caps(structure: Structure, most_parents: int | None) -> list[Finding]:
-    """Return whether variables have as many parents as the settings allow, and perhaps more in truth."""
+def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[Finding]:
+    """Return a finding if variables have as many parents as the settings allow: the true number may be larger."""
     if most_parents is None or structure.kind != "dag":
         return []
     full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= most_parents)]
@@ -112,7 +120,7 @@ def of_caps(structure: Structure, most_parents: int | None) -> list[Finding]:
 
 
 def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
-    """Return the pairs of columns that are one and the same but for their scale."""
+    """Return a finding if columns differ only in scale."""
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > SAME, k=1))
     if not len(same):
@@ -121,15 +129,15 @@ def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
 
 
 def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
-    """Return what to know of `pairs` of columns that determine each other."""
+    """Return the finding on `pairs` of columns that determine each other."""
     said = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
     said = f"Each of {said}{more} determines the other: nothing in the data can tell A → B from B → A."
-    return Finding("one-to-one", said, "Leave one of each pair out, or say which comes first by --knowledge.")
+    return Finding("one-to-one", said, "Leave out one of each pair, or state which comes first with --knowledge.")
 
 
 class Compared(Protocol):
-    """What is known once each silo has compared itself with the others."""
+    """The result of the exchange in which each silo compares itself with the others."""
 
     @property
     def schema(self) -> Schema:
@@ -144,18 +152,18 @@ class Compared(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """When a figure says that a silo disagrees, and in which words."""
+    """When a figure shows that a silo disagrees, and the finding that reports it."""
 
     least: float
-    """below it a silo does not disagree, whatever the others say"""
+    """a silo with a smaller figure does not disagree, whatever the other figures"""
     chance: Callable[[FloatArray, int], FloatArray]
     """(rows by silo, number of columns) -> about how large the figure is by chance"""
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
-    """(silos, column, greatest value, whether it is one silo alone, number of all silos) -> the finding"""
+    """(silos, column, largest value, whether one silo alone disagrees, number of all silos) -> the finding"""
 
 
-def of_silos(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
-    """Return which silos disagree with the others, and in what: `rules` are those of the figures, in their order."""
+def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
+    """Return findings on silos that disagree with the others; `rules` are those of the figures, in their order."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
     for place, rule in enumerate(rules.values()):
@@ -172,7 +180,7 @@ def of_silos(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
-    """Return the findings without weights that differ everywhere because of the outliers of one silo."""
+    """Return the findings without "weights differ" if the outliers of one silo explain it."""
     alone = any(one.name == "outliers" and len(one.silos) == 1 for one in found)
     return [one for one in found if not (alone and one.name == "weights differ")]
 
@@ -195,18 +203,18 @@ def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
     return Finding(
         "site means",
         said,
-        "Nothing, where each silo's own means are subtracted, as they are by default: they are then no effects.",
+        "Nothing to do if each silo's own means are subtracted, the default: they then affect no edge.",
         who,
     )
 
 
 def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    advice = "Learn with and without, and compare: one structure need not have one set of weights."
+    advice = "Learn with and without, and compare: silos may share a structure and differ in its weights."
     left = 100 * (1 - float(np.exp(-value)))
     if alone:
         said = (
-            f"{who[0]} has other weights: a regression on its own rows leaves {left:.0f} % less of {column} "
-            "unexplained than one on those of the others."
+            f"{who[0]} has different weights: a regression on its own rows leaves {left:.0f} % less of {column} "
+            "unexplained than one on the rows of the others."
         )
         return Finding("silo of other weights", said, advice, who)
     said = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
@@ -215,8 +223,8 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
 
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
-    said = f"{at}: {100 * value:.2g} % of the cells lie far out, most of them in {column}."
-    advice = "Look for wrong units and codes for missing values; squares give such cells all the weight."
+    said = f"{at}: {100 * value:.2g} % of the cells are outliers, most of them in {column}."
+    advice = "Look for wrong units and codes for missing values; such cells dominate sums of squares."
     return Finding("outliers", said, advice, who)
 
 
@@ -225,7 +233,7 @@ def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: i
     said = (
         f"{at}: the square of what the edges predict explains {100 * value:.2g} % of what they leave of {column}: not"
     )
-    advice = "Take logarithms of skewed columns, or notears-mlp-admm; where the model is wrong, edges may be, too."
+    advice = "Take logarithms of skewed columns, or use notears-mlp-admm; under a wrong model, edges may be wrong."
     return Finding("not linear", f"{said} all effects are linear.", advice, who)
 
 
@@ -235,4 +243,66 @@ RULES = {
     "outliers": Rule(0.002, lambda rows, d: np.zeros(len(rows)), _outliers),
     "bend": Rule(0.02, chance_of_fit, _bend),
 }
-"""those of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
+"""the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
+
+
+def table_fit_findings(server: TableServer, structure: Structure) -> list[Finding]:
+    """Return findings from the comparison of the learned structure with the counts of its pairs."""
+    names, levels = server.schema.variables, cardinalities_of(server.schema)
+    d, counted = len(names), tables_of(server.counts, server.sets, levels)
+    rows = int(counted[0].sum())
+    pairs = zip(server.sets[d:], counted[d:], strict=True)
+    same = [(names[i], names[j]) for (i, j), table in pairs if one_to_one(table.astype(np.int64))]
+    found = [one_to_one_pairs(same)] if same else []
+    dag = dag_extension(structure).dag
+    if dag is None:
+        return found
+    free = sum((int(levels[v]) - 1) * prod(int(levels[p]) for p in np.flatnonzero(dag[:, v])) for v in range(d))
+    if rows < ROWS_PER_PARAMETER * free:
+        said = (
+            f"The structure's tables have {free:,} free parameters, learned from {rows:,} rows: many are estimated "
+            "from few rows."
+        )
+        advice = "Rely on the strengths of --bootstrap 100 and not on single probabilities, or add rows."
+        found.append(Finding("few rows", said, advice))
+    return found
+
+
+def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
+    """Return about how far the greatest of d margins is from that of the others by chance, if each has two levels."""
+    return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 4)
+
+
+def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    if alone:
+        said = (
+            f"{who[0]} is shifted: {100 * value:.2g} % of its rows would need another level of {column} "
+            "for the shares to equal those of the others."
+        )
+        return Finding(
+            "shifted silo", said, f"Ask its owner how {column} is coded there, and where its rows come from.", who
+        )
+    said = (
+        f"Shares of levels differ between the silos, most those of {column}, by {100 * value:.2g} % of a silo's rows."
+    )
+    return Finding(
+        "site shares", said, "Site differences can look like effects: learn without some of the silos, too.", who
+    )
+
+
+def _table_weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    advice = "Learn with and without, and compare: silos may share a structure and differ in its tables."
+    if alone:
+        said = (
+            f"{who[0]} has different dependences: {column} depends differently on a neighbour ({value:.2g} nats a row)."
+        )
+        return Finding("silo of other weights", said, advice, who)
+    said = f"{len(who)} of {silos} silos have dependences of their own, most for {column} ({', '.join(who[:5])})."
+    return Finding("weights differ", said, advice, who)
+
+
+TABLE_RULES = {
+    "shift": Rule(0.05, _table_chance_of_shift, _table_shift),
+    "weights": Rule(0.01, chance_of_fit, _table_weights),
+}
+"""the rules of the figures that silos with labels send, in the order of `tables.FIGURES`"""

@@ -1,9 +1,9 @@
-"""Whether cells are empty by chance: how other columns differ where a column is empty (ours; Little 1988).
+"""Whether values are missing completely at random: how other columns differ where one is empty (ours; Little 1988).
 
 Each silo adds, for each column with empty cells and every other (coded) column, how far the mean of the other one, in
 the rows in which the first is empty, is from its mean in all rows, times their number, and what variance that would
 have by chance. Where the sum over the silos is many standard errors from zero, the gaps of one column depend on the
-other: rows without gaps are then no fair sample, and what is learned rests on such dependence being seen.
+other: complete rows are then a biased sample, and results are valid only if values are missing at random.
 """
 
 from dataclasses import dataclass, replace
@@ -11,21 +11,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.one_exchange import Broadcast, once
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import no_edges
-from ..statistics.chunks import Table, summed
+from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import coded_names, coding_of
-from ..statistics.columns import columns_of
+from ..statistics.moments import column_summaries
 from .findings import Finding
 
 SURE = 5.0
-"""standard errors from which a difference is no chance"""
+"""standard errors above which a difference is not chance"""
 MATTERS = 0.1
-"""standard deviations from which a difference of means matters"""
+"""standard deviations above which a difference of means matters"""
 TOLD = 3
-"""dependences that are told"""
+"""number of dependences that a finding names"""
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,16 @@ class Differences:
 
 @dataclass(frozen=True)
 class Server:
-    """What is public, and the sums `[3, d, D]`; empty before they have come."""
+    """The public schema, and the sums `[3, d, D]`; empty before the exchange."""
 
     schema: Schema
     sums: FloatArray
 
 
-def build(settings: Missingness) -> FederatedAlgorithm[Server, Differences, Broadcast, Differences]:
+def build(settings: Missingness) -> FederatedAlgorithm[Server, Differences, OnceBroadcast, Differences]:
     """Return the one exchange."""
     return replace(
-        once(
+        single_reply(
             open_silo,
             lambda schema: Server(schema.in_order(), np.empty(0)),
             aggregate,
@@ -62,17 +61,17 @@ def build(settings: Missingness) -> FederatedAlgorithm[Server, Differences, Broa
             Server,
             Differences,
         ),
-        summand=lambda sent: sent.values,
+        summand=only_field,
         entry_units=lambda schema, asked: np.ones(1),
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Differences:
     """Return what the rows of `table` `[n_rows, d]` add, in standard deviations of their own columns."""
     coding = coding_of(schema)
-    columns = columns_of(coding.coded(table))
+    columns = column_summaries(coding.coded(table))
     spread = np.sqrt(columns.variances)
 
     def of(rows: NDArray[np.float64]) -> FloatArray:
@@ -81,7 +80,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         scaled = np.divide(coded, spread, out=np.zeros_like(coded), where=known)
         return np.stack([empty.T.astype(np.float64) @ scaled, empty.T.astype(np.float64) @ known])
 
-    differences, rows = summed(table, of)
+    differences, rows = sum_over_chunks(table, of)
     chance = rows * (1 - rows / np.maximum(columns.known, 1))
     return Differences(np.stack([differences, chance, rows]).ravel() / sum(schema.rows.values()))
 
@@ -110,11 +109,10 @@ def findings(server: Server) -> list[Finding]:
         f"{names[i]} where {other[strongest[i]]} is {'high' if means[i, strongest[i]] > 0 else 'low'}"
         for i in told[:TOLD]
     ]
-    said = f"Cells are not empty by chance: more often those of {'; '.join(some)}"
+    said = f"Values are not missing completely at random: more often those of {'; '.join(some)}"
     more = f", and {len(told) - TOLD} more columns" if len(told) > TOLD else ""
     advice = (
-        "Estimates allow for this as far as what is there tells which cells are empty. Where that depends on the "
-        "missing value itself, nothing in the data shows it, and edges of such columns may be wrong: ask how they "
-        "came to be empty."
+        "Estimates are valid if values are missing at random, given the known cells. If that depends on the missing "
+        "value itself, nothing in the data shows it, and edges of such columns may be wrong: ask why cells are empty."
     )
     return [Finding("gaps depend", f"{said}{more}.", advice)]

@@ -18,7 +18,7 @@ from ..graphs.structure import Structure, no_edges
 from ..statistics.chunks import Table
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .places import by_silo, places
+from .exchange import by_silo, places
 
 FIGURES = ("shift", "weights")
 """what a silo says of itself: each with the number of its column"""
@@ -88,7 +88,6 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
         broadcast=lambda server: Broadcast(server.sets, server.counts),
         local_solve=lambda silo, asked: (silo, answer(silo, asked)),
         aggregate=aggregate,
-        dual_update=lambda server: server,
         converged=lambda server: len(server.figures) > 0,
         structure=lambda server: no_edges(server.schema.variables),
         server_type=Server,
@@ -98,7 +97,7 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
         max_rounds=2,
         summand=lambda reply: reply.values.astype(np.float64),
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 

@@ -1,1 +1,15 @@
 """DP-Fed-Sparse-BNSL: private greedy coordinate descent in every silo, each with a privacy budget of its own."""
+
+from ..core.spec import Entry, always, lazy_factory
+
+ALGORITHMS: dict[str, Entry] = {
+    "dp-fed-sparse": Entry(
+        summary="consensus by private greedy coordinate steps, with an ε for each silo (DP-Fed-Sparse-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 5; the order from equal error variances is ours",
+        disclosure="noisy bucket counts once; the weights that its noisy steps changed and d noisy residual "
+        "sizes a round",
+        maker=lazy_factory("dp_fed_sparse.algorithm:DpFedSparse"),
+        equal_variances=always,
+    ),
+}
+"""the learners of this family, by name"""

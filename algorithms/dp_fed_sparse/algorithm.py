@@ -3,7 +3,7 @@
 Source: Fassy El Fehri et al., §5.
 
 What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights that K private steps
-(`private_pgcd.py`) have changed and, if an order keeps cycles out, d noisy numbers on how far the residuals spread.
+(`silo.py`) have changed and, if an order keeps cycles out, d noisy numbers on how far the residuals spread.
 Nobody needs to be trusted. What the server needs: their sum. The guarantee is for the replacement of one record of one
 silo; n_p is public.
 
@@ -37,7 +37,6 @@ def _with_order(settings: DpFedSparse) -> FederatedAlgorithm[order_server.Server
         broadcast=order_server.broadcast,
         local_solve=lambda silo, message: silo_side.local_solve(silo, message, settings),
         aggregate=lambda server, replies: order_server.aggregate(server, replies, settings),
-        dual_update=lambda server: server,
         converged=lambda server: server.number >= settings.exchanges,
         structure=lambda server: order_server.structure(server, settings),
         server_type=order_server.Server,
@@ -47,7 +46,7 @@ def _with_order(settings: DpFedSparse) -> FederatedAlgorithm[order_server.Server
         max_rounds=settings.exchanges,
         summand=lambda reply: silo_side.summand(reply, settings),
         sparse=lambda server: order_server.sparse(server, settings),
-        bears_loss=True,
+        tolerates_dropout=True,
         private=private(settings),
         measures=lambda server: order_server.measures(server, settings),
         cost=lambda message: int(message.cost),
@@ -73,7 +72,7 @@ def _with_notears(settings: DpFedSparse) -> FederatedAlgorithm[notears_server.Se
         private=private(settings),
         measures=lambda server: notears_server.measures(server, settings),
         cost=lambda message: int(message.cost),
-        kept=silo_side.KEPT,
+        persisted_state=silo_side.KEPT,
     )
 
 

@@ -17,17 +17,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..admm.consensus_step import soft_threshold
-from ..admm.messages import change_between
-from ..admm.model_order import implied_covariance
-from ..admm.order import forward
+from ..admm.consensus import change_between
+from ..admm.order_refinement import forward, implied_covariance
+from ..admm.problem import soft_threshold
 from ..core.protocol import Replies, Sparse
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..moments.equal_variance import equal_variance
 from .settings import DpFedSparse, plan
 from .silo import CAP, Broadcast, Reply, clip_of, first_scales, found_scales, steps_packing
-from .spread import deviations
+from .step_noise import deviations
 
 # The order is kept in the last rounds, so that edges turned last are still fitted.
 SETTLED = 2

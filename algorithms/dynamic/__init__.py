@@ -1,1 +1,57 @@
-"""Learning from time series: structures within one time, and from earlier times."""
+"""Learning from time series: edges within one time, and from earlier times."""
+
+from ..core.spec import SERIES, Entry, always, lazy_factory
+
+ALGORITHMS: dict[str, Entry] = {
+    "fdbnl": Entry(
+        summary="dynamic networks of time series by consensus ADMM (FDBNL)",
+        source="Chen, Ma, Yue 2025: Federated Learning of Dynamic Bayesian Network, Alg. 1",
+        disclosure="changed entries of its (p + 1)d x d weights a round, their mean squares once; sums of variances",
+        maker=lazy_factory("dynamic.fdbnl:Fdbnl"),
+        kinds=SERIES,
+        lags_before=True,
+        equal_variances=always,
+        varying_messages=True,
+    ),
+    "pfdbnl": Entry(
+        summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
+        source="Chen, Ma, Yue 2025, Alg. 2; the last step, which weights the other silos, is ours",
+        disclosure="(p + 1)d x d weights and its h, each round it takes part in; its own structure once, at the end",
+        maker=lazy_factory("dynamic.pfdbnl:Pfdbnl"),
+        kinds=SERIES,
+        lags_before=True,
+        equal_variances=always,
+    ),
+    "dynotears": Entry(
+        summary="baseline: dynamic networks from all series in one place",
+        source="Pamfil et al. 2020: DYNOTEARS",
+        disclosure="every row",
+        maker=lazy_factory("dynamic.fdbnl:Dynotears", "dynamic.fdbnl:build"),
+        kinds=SERIES,
+        lags_before=True,
+        pooled=True,
+        equal_variances=always,
+        varying_messages=True,
+    ),
+    "var": Entry(
+        summary="baseline: a ridge vector autoregression, lagged edges only, from one sum",
+        source="Lütkepohl 2005; Hoerl, Kennard 1970",
+        disclosure="its part of the means and second moments of all windows of lags + 1 rows, once; masked with "
+        "--secure",
+        maker=lazy_factory("dynamic.var:Var"),
+        kinds=SERIES,
+        subtracts_means=True,
+    ),
+}
+"""the learners of this family, by name"""
+
+STEPS: dict[str, Entry] = {
+    "lag-order": Entry(
+        summary="before a run on time series with lags=auto: the lag order of least BIC",
+        source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
+        disclosure="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
+        maker=lazy_factory("dynamic.lag_order:LagOrder"),
+        kinds=SERIES,
+    ),
+}
+"""exchanges that belong to a run without being an algorithm one would choose"""

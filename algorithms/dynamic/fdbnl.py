@@ -7,21 +7,28 @@ add to that loop, and the ℓ₁ term at the silos; the preset `paper` is the pa
 at the server, ρ₁ growing 1.6 and ρ₂ 1.1 times a round.
 
 What leaves a silo: the entries of its W_k and A_k that changed. What the server needs: their sum.
+
+DYNOTEARS on one table of time series, for the baselines: FDBNL's loop with a single silo (Pamfil et al. 2020).
+
+With one silo, what the consensus splits is DYNOTEARS' own problem: ½/n ‖X − XW − YA‖² + λ_W‖W‖₁ + λ_A‖A‖₁ subject to
+h(W) = 0, with the penalty on h growing from a small start.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..admm.algorithm import consensus_of
-from ..admm.fed_sparse import FedSparse, lasso_solver
-from ..admm.messages import Broadcast, Reply
+import numpy as np
+from numpy.typing import NDArray
+
+from ..admm.consensus import Broadcast, Reply
+from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, papers_own
 from ..admm.notears_admm import closed_form
-from ..admm.papers import papers_own
-from ..core.lags import AUTO, Lags, check_lags, fixed, require_lags
+from ..core.one_silo import learn_alone
 from ..core.protocol import FederatedAlgorithm
-from ..core.schema import Schema
+from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags, require_lags
 from ..errors import require
+from ..graphs.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Fdbnl(FedSparse):
     lagged_price: float = 1.0
     """λ_A over λ_W"""
     threshold: float = 0.15
-    hold: float = 0.001
+    send_threshold: float = 0.001
     settle_h: float = 0.03
     center: bool = True
     """subtract each silo's own levels: the means of its columns that are beyond chance"""
@@ -66,7 +73,21 @@ def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     )
 
     def open_server(schema: Schema) -> Any:
-        check_lags(schema, fixed(settings.lags))
+        check_lags(schema, require_fixed_lags(settings.lags))
         return algorithm.open_server(schema)
 
     return replace(algorithm, open_server=open_server)
+
+
+@dataclass(frozen=True)
+class Dynotears(Fdbnl):
+    """Settings of DYNOTEARS on one table: no message is paid for, so steps are small and nothing is held back."""
+
+    rho1_growth: float = 1.2
+    send_threshold: float = 0.0
+    rounds: int = 200
+
+
+def dynotears(table: NDArray[np.float64], schema: Schema, settings: Dynotears) -> Structure:
+    """Return what DYNOTEARS learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
+    return learn_alone(build(settings), schema, table)

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from ..core.lags import longest_reach
-from ..core.one_exchange import Broadcast
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast
+from ..core.schema import longest_reach
 from ..errors import require
 from ..graphs.structure import Structure, no_edges
-from ..moments.lag_order import information_criteria, least_bic
-from .summed_windows import Moments, Server, summed_windows
+from ..moments.pooled import information_criteria, least_bic
+from .var import Moments, Server, summed_windows
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class LagOrder:
         require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
 
 
-def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
+def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
     """Return the algorithm of one sum; its server is what `chosen` reads."""
 
     def structure(server: Server) -> Structure:
@@ -37,6 +36,6 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, Broadcast, 
 
 
 def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
-    """Return the lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/lag_order.py`)."""
+    """Return the lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
     found = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
     return least_bic(found), tuple(map(float, found))

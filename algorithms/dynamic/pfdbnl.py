@@ -2,36 +2,155 @@
 
 With B = [W; A₁; A₂; ...] (`fdbnl.py`), in every round the silos that take part
 
-    B_k ← argmin ℓ_k(B) + μ‖B − B̃_k‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁       (Eq. 10, `personal_problem.py`)
+    B_k ← argmin ℓ_k(B) + μ‖B − B̃_k‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁       (Eq. 10)
     B̃_k ← (2μB_k + ρ₂B − β_k) / (2μ + ρ₂)                                (Eq. 14, with the brackets it needs)
 
 and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12); then β_k ← β_k + ρ₂(B̃_k − B), α ← α + ρ₁·mean h(W_k), and
 ρ₁, ρ₂ grow. The server draws who takes part. What it needs is sums alone: those who do not take part add nothing.
 
 After the rounds every silo is asked once for its own structure: B_k of the last round, or, by default, what
-`personal_structure.py` makes of its rows and the consensus. That is what a personalised run is for, so in this last
+`personal_structure` makes of its rows and the consensus. That is what a personalised run is for, so in this last
 exchange, masked or not, the coordinator comes to know each; with `collect` off they stay where they are.
+
+The silo's own problem of PFDBNL: a dynamic network of its own, near the one that all silos agree on.
+
+argmin ℓ(B) + μ‖B − B̃‖² + αh(W) + ρ₁/2 h(W)² + Σ λ_i|B_ij|,  B = [W; A₁; A₂; ...]  (Chen, Ma & Yue 2025, Eq. 10),
+by L-BFGS-B on B = B⁺ − B⁻ with both parts nonnegative, as NOTEARS does. ℓ is half the mean squared residual, from the
+second moments of the silo's windows.
+
+A silo's own dynamic structure, with as much weight on what all silos agree on as its own rows bear out (ours).
+
+The silo learns an order and selects parents (`moments/equal_variance.py`) from its own second moments plus κ times
+those that the consensus implies: pseudo-rows of its model. κ = 0 is learning alone, a large κ is taking over the
+consensus with the silo's own lagged moments. κ, and the price of an edge within one time, which is low where networks
+are dense, are those whose models predict the silo's own windows best when a fifth of them is left out in turn.
+
+Nothing leaves the silo but the structure.
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
-from ..admm.acyclicity import acyclicity
-from ..core.lags import Lags, check_lags, fixed, require_lags
+from ..admm.problem import acyclicity
 from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import FloatArray, Schema
+from ..core.schema import FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
 from ..errors import BadInput, require
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
-from ..secure.ring import FRACTION_BITS
+from ..moments.equal_variance import equal_variance
+from ..moments.pooled import lagged_price
+from ..secure.masks import FRACTION_BITS
 from ..statistics.lagged import silo_windows
-from ..statistics.moments import products
+from ..statistics.moments import products, to_multiples
 from ..statistics.packing import Packing, packing
-from ..statistics.rounding import to_multiples
-from .personal_problem import Acyclic, solve
-from .personal_structure import personal_structure
+
+
+@dataclass(frozen=True)
+class Acyclic:
+    """The price of cycles: αh + ρ₁/2 h²."""
+
+    alpha: float
+    rho1: float
+
+    def value_and_gradient(self, W: FloatArray) -> tuple[float, FloatArray]:
+        """Return the price of `W` `[d, d]`, and its gradient."""
+        h, gradient = acyclicity(W)
+        return self.alpha * h + 0.5 * self.rho1 * h * h, (self.alpha + self.rho1 * h) * gradient
+
+
+def solve(
+    S: FloatArray, near: FloatArray, start: FloatArray, mu: float, l1: FloatArray, acyclic: Acyclic, steps: int
+) -> FloatArray:
+    """Return B `[m, d]`, from `start`, by at most so many L-BFGS-B steps.
+
+    `S` `[m, m]` are second moments of windows, `near` B̃ `[m, d]`, `l1` λ in each row `[m]`.
+    """
+    m, d = near.shape
+    rows, columns = np.nonzero(~np.eye(m, d, dtype=bool))
+    price = l1[rows]
+
+    def objective(z: FloatArray) -> tuple[float, FloatArray]:
+        B = np.zeros((m, d))
+        B[rows, columns] = z[: len(rows)] - z[len(rows) :]
+        apart = B - near
+        fitted = S @ B
+        cyclic, slope = acyclic.value_and_gradient(B[:d])
+        value = 0.5 * np.vdot(B, fitted) - np.vdot(B, S[:, :d]) + mu * np.vdot(apart, apart) + cyclic
+        gradient = fitted - S[:, :d] + 2 * mu * apart
+        gradient[:d] += slope
+        flat = gradient[rows, columns]
+        return float(value + price @ z[: len(rows)] + price @ z[len(rows) :]), np.concatenate(
+            [flat + price, price - flat]
+        )
+
+    flat = start[rows, columns]
+    found = minimize(
+        objective,
+        np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * (2 * len(rows)),
+        options={"maxiter": steps, "maxfun": 2 * steps},
+    )
+    B = np.zeros((m, d))
+    B[rows, columns] = found.x[: len(rows)] - found.x[len(rows) :]
+    return B
+
+
+TRUST = (0.0, 0.5, 2.0, 8.0)
+"""the κ that are tried"""
+PRICES = (0.1, 0.25, 0.5, 1.0)
+"""the prices within one time that are tried, in units of `lagged_price`, which lagged edges cost"""
+FOLDS = 5
+PASSES = 5
+"""of moves that improve the order; one while κ and the price are tried"""
+FLOOR = 1e-6
+"""this share of their diagonal is added to moments, which are singular if windows are few"""
+
+
+def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray:
+    """Return the silo's own weights `[m, d]` for its `windows` `[n_windows, m]` and the `consensus` `[m, d]`."""
+    d, n = consensus.shape[1], len(windows)
+    products = windows.T @ windows
+    noise = float(((windows[:, :d] - windows @ consensus) ** 2).mean())
+    folds = np.array_split(np.arange(n), min(FOLDS, n))
+    reachable = np.linalg.cond(np.eye(d) - consensus[:d]) < 1 / FLOOR
+    tried = list(product(TRUST if reachable else TRUST[:1], PRICES))
+    losses = np.zeros(len(tried))
+    for left_out in folds:
+        rest = windows[left_out]
+        S, rows = (products - rest.T @ rest) / max(n - len(rest), 1), max(n - len(rest), 2)
+        implied = implied_moments(S, consensus, noise) if reachable else S
+        for k, (trust, price) in enumerate(tried):
+            weights = fitted((S + trust * implied) / (1 + trust), rows * (1 + trust), d, price, 1)
+            losses[k] += ((rest[:, :d] - rest @ weights) ** 2).sum()
+    trust, price = tried[int(np.argmin(losses))]
+    S = products / n
+    mixed = (S + trust * implied_moments(S, consensus, noise)) / (1 + trust) if trust else S
+    return fitted(mixed, n * (1 + trust), d, price, PASSES)
+
+
+def implied_moments(S: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
+    """Return the second moments `[m, m]` of windows whose past is that of `S` and whose present follows `weights`.
+
+    x_t = (y_t A + u)(I − W)⁻¹ for the lagged y_t, with errors u of variance `noise`.
+    """
+    d = weights.shape[1]
+    total = np.linalg.inv(np.eye(d) - weights[:d])
+    past, effect = S[d:, d:], weights[d:] @ total
+    crossed = past @ effect
+    return np.block([[effect.T @ crossed + noise * total.T @ total, crossed.T], [crossed, past]])
+
+
+def fitted(S: FloatArray, rows: float, d: int, price: float, passes: int) -> FloatArray:
+    """Return the weights `[m, d]` learned from second moments `S` `[m, m]` worth so many `rows`."""
+    m = len(S)
+    prices = lagged_price(m, rows) * np.repeat([price, 1.0], [d, m - d])
+    return equal_variance(S + FLOOR * np.diag(np.diag(S)), prices, m, passes, d).weights
 
 
 @dataclass(frozen=True)
@@ -179,20 +298,20 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
         summand=summand,
         measures=measures,
         local_structures=lambda server: local_structures(server, settings),
-        kept=KEPT,
+        persisted_state=KEPT,
     )
 
 
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """Return a silo's state before round 1."""
-    X = silo_windows(table, schema, silo, fixed(settings.lags), center=settings.center)
+    X = silo_windows(table, schema, silo, require_fixed_lags(settings.lags), center=settings.center)
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, products(X) / len(X), zero, zero, zero, 0.0)
 
 
 def open_server(schema: Schema, settings: Pfdbnl) -> Server:
     """Return the server's state before round 1."""
-    lags, silos, d = fixed(settings.lags), schema.silos, len(schema.variables)
+    lags, silos, d = require_fixed_lags(settings.lags), schema.silos, len(schema.variables)
     check_lags(schema, lags)
     if settings.participants > len(silos):
         raise BadInput(f"parameter participants is {settings.participants}: there are {len(silos)} silos")

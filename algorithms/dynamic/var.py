@@ -6,22 +6,83 @@ variable's own shadows in its correlates are held back. The factor 1 + r takes t
 
 On few, short series, such as those of gene expression, this is hard to beat at telling who drives whom. What helps
 there is a common mean (not one a series, which takes the levels away), standard deviations as units, and a large r.
+
+One sum of the moments of all silos' windows, and something that is read off it: a structure, or a lag order.
+
+What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all windows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from ..core.lags import AUTO, Lags, reach, require_lags
-from ..core.one_exchange import Broadcast
-from ..core.protocol import FederatedAlgorithm
-from ..core.schema import FloatArray
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
+from ..core.schema import AUTO, FloatArray, Lags, Schema, require_lags, summed_lags
 from ..errors import require
 from ..graphs.structure import Structure
-from ..moments.lag_order import of_least_bic
-from ..statistics.moments import in_own_units
-from .summed_windows import Moments, Server, summed_windows
+from ..moments.pooled import moments_of_least_bic
+from ..statistics.lagged import silo_windows, windowed
+from ..statistics.moments import (
+    column_units,
+    covariance,
+    in_own_units,
+    moment_units,
+    of_all_rows,
+    per_row,
+    pooled_moments,
+)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A silo's moments, all it keeps and all it sends: rows, sums and sums of products of its windows."""
+
+    moments: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """What is public, and the covariance of all windows `[m, m]`; empty before the sum."""
+
+    schema: Schema
+    reach: int
+    """how many lags the windows have"""
+    rows: int
+    covariance: FloatArray
+
+
+def summed_windows(
+    reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
+) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
+    """Return the algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema.
+
+    With `center` each silo subtracts its own levels first; what is left of means is subtracted from the sum.
+    """
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
+        reach = reach_of(schema)
+        all_rows = sum(schema.windows(reach).values())
+        rows = silo_windows(table, schema, silo, reach, center=center)
+        return Moments(per_row(pooled_moments(rows), all_rows))
+
+    def open_server(schema: Schema) -> Server:
+        return Server(schema.in_order(), reach_of(schema), 0, np.empty((0, 0)))
+
+    def aggregate(server: Server, replies: Replies[Moments]) -> Server:
+        assert replies.total is not None
+        columns = windowed(server.schema, server.reach)
+        moments = of_all_rows(replies.total, sum(columns.rows.values()))
+        rows, found = covariance(moments, len(columns.variables))
+        return replace(server, rows=rows, covariance=found)
+
+    return replace(
+        single_reply(open_silo, open_server, aggregate, structure, Server, Moments),
+        summand=only_field,
+        entry_units=lambda schema, asked: moment_units(column_units(schema, reach_of(schema))),
+        tolerates_dropout=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -49,10 +110,10 @@ class Var:
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
 
 
-def build(settings: Var) -> FederatedAlgorithm[Server, Moments, Broadcast, Moments]:
+def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
     """Return the algorithm of one sum."""
     return summed_windows(
-        lambda schema: reach(schema, settings.lags, settings.most_lags),
+        lambda schema: summed_lags(schema, settings.lags, settings.most_lags),
         partial(structure, settings),
         center=settings.center,
     )
@@ -66,7 +127,7 @@ def structure(settings: Var, server: Server) -> Structure:
         return Structure(names, np.zeros((d, d)), lagged=np.zeros((server.reach, d, d)))
     S = server.covariance
     if settings.lags == AUTO:
-        S = of_least_bic(S, server.rows, d, MOST_PARENTS)
+        S = moments_of_least_bic(S, server.rows, d, MOST_PARENTS)
     effects = ridge_effects(in_own_units(S), d, settings.ridge)
     strengths = np.abs(effects)
     if settings.hubs:

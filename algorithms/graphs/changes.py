@@ -7,8 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from .edge_classes import Category, Edge, classify
-from .lagged_edges import LaggedEdge, classify_lagged
+from .edges import Category, Edge, LaggedEdge, classify, classify_lagged
 from .structure import Structure
 
 Fate = Literal["gained", "lost", "turned", "marked otherwise", "kept"]
@@ -66,7 +65,7 @@ class StructureChanges:
         return sum(counted[fate] for fate in fates)
 
 
-def changes_of(before: Structure, after: Structure) -> StructureChanges:
+def structure_changes(before: Structure, after: Structure) -> StructureChanges:
     """Return what has changed from `before` to `after`, over the variables that both have."""
     shared = [name for name in after.variables if name in set(before.variables)]
     joined = tuple(name for name in after.variables if name not in set(shared))
@@ -87,7 +86,7 @@ def restricted(structure: Structure, variables: Sequence[str]) -> Structure:
     return Structure(tuple(variables), structure.weights[block], structure.kind, lagged=lagged)
 
 
-def texts(changes: Collection[EdgeChange], fate: Fate) -> list[str]:
+def change_texts(changes: Collection[EdgeChange], fate: Fate) -> list[str]:
     """Return the edges of this fate, each in one line."""
     return [one.edge.text for one in changes if one.fate == fate]
 

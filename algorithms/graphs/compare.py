@@ -3,20 +3,190 @@
 Sources: SHD and its reversals, Tsamardinos, Brown & Aliferis 2006 (MMHC); TPR and FDR, Zheng et al. 2018 (NOTEARS), as
 used in Fassy El Fehri et al., §6, Ng & Zhang 2022, §6 and Chen, Ma & Yue, §7; the lenient SHD, Wang, Ma & Wang 2023,
 §7; SMHD, Torrijos et al. 2024, §4.2.
+
+Distances, counts and rates of learned edges against true ones, from the classes of the edges.
+
+How well edge strengths rank the true edges above the others, at all thresholds at once: AUROC and AUPR.
+
+How far the lagged edges of a dynamic structure are from the true ones: A of Chen, Ma & Yue (2025, §7), apart from W.
+
+An entry of A is an edge or none, and time gives its direction: there is nothing to reverse.
+
+The summary graph of a dynamic structure: who drives whom, at whatever lag.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BadInput
-from .compare_lagged import compare_lagged
-from .edge_classes import differing_pairs
-from .edge_counts import Metrics, counts, distances
-from .edges import edges_of
-from .ranking import auroc, average_precision
-from .same_kind import as_cpdag, of_same_kind
-from .skeleton import moral_graph, v_structures
-from .structure import Structure
-from .summary import summary
+from .dag import moral_graph, v_structures
+from .edges import (
+    Edges,
+    as_cpdag,
+    differing_pairs,
+    edge_classes,
+    edges_of,
+    padded,
+    padded_lagged_weights,
+    pairs,
+    to_same_kind,
+)
+from .structure import Structure, lagged_name
+
+Metrics = dict[str, float | None]
+
+
+def distances(learned: Edges, truth: Edges) -> Metrics:
+    """Return the structural Hamming distance: strict, lenient, and of the skeletons (see `compare`)."""
+    half_directed = pairs(learned[edge_classes(learned, truth)["half-directed"]])
+    differing = differing_pairs(learned, truth)
+    return {
+        "shd": differing,
+        "shd_lenient": differing - len(np.unique(half_directed)),
+        "shd_skeleton": len(np.setxor1d(pairs(learned), pairs(truth))),
+    }
+
+
+def counts(learned: Edges, truth: Edges) -> Metrics:
+    """Return how many edges are correct, reversed, extra, missing or half directed, and the rates made of them.
+
+    Half-directed edges are counted by pairs of variables, since a learned cycle of two may stand against one line.
+    """
+    classes = edge_classes(learned, truth)
+    correct, reversed_, extra = (int(classes[category].sum()) for category in ("right", "reversed", "extra"))
+    return {
+        "edges": len(learned),
+        "true_edges": len(truth),
+        "correct": correct,
+        "reversed": reversed_,
+        "extra": extra,
+        "missing": int(classes["missing"].sum()),
+        "half_directed": len(np.unique(pairs(learned[classes["half-directed"]]))),
+        "correct_skeleton": len(np.intersect1d(pairs(learned), pairs(truth))),
+        **rates(correct, reversed_ + extra, len(learned), len(truth)),
+    }
+
+
+def rates(correct: int, false: int, learned: int, true: int) -> Metrics:
+    """Return TPR, FDR, precision and F1 of these numbers of edges; None where one is not defined."""
+    return {
+        "tpr": correct / true if true else None,
+        "fdr": false / learned if learned else 0.0,
+        "precision": correct / learned if learned else None,
+        "f1": 2 * correct / (learned + true) if learned + true else None,
+    }
+
+
+def auroc(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
+    """Return the area under the ROC curve, both `[n_pairs]`: the chance that a positive outranks a negative, ties half.
+
+    None if there is no positive or no negative.
+    """
+    found, taken = _by_threshold(strengths, positive)
+    n_positive = int(positive.sum())
+    n_negative = positive.size - n_positive
+    if n_positive == 0 or n_negative == 0:
+        return None
+    tpr = np.concatenate([[0.0], found / n_positive])
+    fpr = np.concatenate([[0.0], (taken - found) / n_negative])
+    return float(np.trapezoid(tpr, fpr))
+
+
+def average_precision(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
+    """Return Σ_n (R_n − R_{n−1}) P_n over the distinct strengths, from the greatest down: AUPR without interpolation.
+
+    Equal strengths form one step, as in scikit-learn's `average_precision_score`. None if there is no positive.
+    """
+    found, taken = _by_threshold(strengths, positive)
+    n_positive = int(positive.sum())
+    if n_positive == 0:
+        return None
+    return float(np.sum(np.diff(found, prepend=0.0) / n_positive * found / taken))
+
+
+def _by_threshold(
+    strengths: NDArray[np.float64], positive: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how many positives, and how many of all, have at least each distinct strength, the greatest first."""
+    distinct, level = np.unique(strengths, return_inverse=True)
+    found = np.bincount(level, weights=positive, minlength=len(distinct))[::-1].cumsum()
+    taken = np.bincount(level, minlength=len(distinct))[::-1].cumsum().astype(np.float64)
+    return found, taken
+
+
+PREFIX = "lagged_"
+
+
+def compare_lagged(learned: Structure, truth: Structure, *, own_lags: bool = False) -> Metrics:
+    """Return how the lagged edges of `learned` differ from those of `truth`, over the same variables in one order.
+
+    Lags that only one of the two has count as empty in the other.
+
+    - `lagged_shd`: entries of A `[lags, d, d]` that are an edge in only one of the two. `lagged_edges`,
+      `lagged_true_edges`, of which `lagged_correct`, `lagged_extra`, `lagged_missing`; `lagged_tpr`, `lagged_fdr`,
+      `lagged_precision` and `lagged_f1` made of these. All of them count the edges from a variable's own past.
+    - `lagged_auroc`, `lagged_aupr`: of |lagged_scores|, or |lagged| where there are no scores, over all entries but the
+      own lags. With `own_lags` these are ranked, too. Nearly every variable depends on its own past: on the fMRI data
+      of Chen, Ma & Yue the identity matrix alone, which has learned nothing, then has an AUROC of .73.
+
+    Raises BadInput if a score is NaN.
+    """
+    lags = max(learned.lags, truth.lags)
+    found, true = padded_lagged_weights(learned, lags) != 0, padded_lagged_weights(truth, lags) != 0
+    correct, n_learned, n_true = int((found & true).sum()), int(found.sum()), int(true.sum())
+    figures: Metrics = {
+        "shd": n_learned + n_true - 2 * correct,
+        "edges": n_learned,
+        "true_edges": n_true,
+        "correct": correct,
+        "extra": n_learned - correct,
+        "missing": n_true - correct,
+        **rates(correct, n_learned - correct, n_learned, n_true),
+    }
+    ranked = np.full(true.shape, True) if own_lags else np.broadcast_to(~np.eye(true.shape[1], dtype=bool), true.shape)
+    strengths = _strengths(learned, lags)
+    figures |= {
+        "auroc": auroc(strengths[ranked], true[ranked]),
+        "aupr": average_precision(strengths[ranked], true[ranked]),
+    }
+    return {PREFIX + name: value for name, value in figures.items()}
+
+
+def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
+    """Return how strong each lagged edge is, `[lags, d, d]`; raise BadInput where that is NaN."""
+    scores = learned.lagged_scores
+    strengths = np.abs(padded_lagged_weights(learned, lags) if scores is None else padded(scores, lags))
+    if np.isnan(strengths).any():
+        k, i, j = np.argwhere(np.isnan(strengths))[0]
+        names = learned.variables
+        raise BadInput(f"the learned strength of {lagged_name(names[i], k + 1)} -> {names[j]} is NaN")
+    return strengths
+
+
+def summary(structure: Structure) -> Structure:
+    """Return the structure with i → j where i drives j within one time or at any lag, `[n_variables, n_variables]`.
+
+    The weight of i → j is the one of greatest magnitude among W and all A_k, and so is its score; a variable's own past
+    is left out. The summary of an acyclic dynamic structure may have cycles, also of two variables, so its kind is
+    "dag" in any case, and its edges are all directed. A structure without lags is its own summary.
+    """
+    if structure.lagged is None:
+        return structure
+    scores = None
+    if structure.scores is not None or structure.lagged_scores is not None:
+        within = structure.weights if structure.scores is None else structure.scores
+        across = structure.lagged if structure.lagged_scores is None else structure.lagged_scores
+        scores = _greatest(within, across)
+    return Structure(structure.variables, _greatest(structure.weights, structure.lagged), "dag", scores)
+
+
+def _greatest(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the entry of greatest magnitude of `within` `[d, d]` and `lagged` `[lags, d, d]`, 0 on the diagonal."""
+    slices = np.concatenate([within[None], lagged])
+    strongest = np.abs(slices).argmax(axis=0)
+    chosen: NDArray[np.float64] = np.take_along_axis(slices, strongest[None], axis=0)[0]
+    return chosen * ~np.eye(len(within), dtype=np.bool_)
+
 
 NOT_DEFINED = ("shd_cpdag", "smhd", "v_structures", "v_structures_true", "v_structures_correct", "auroc", "aupr")
 """the figures that PAGs do not have"""
@@ -71,7 +241,7 @@ def _compare_within(learned: Structure, truth: Structure, allow_cyclic_truth: bo
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])
         raise BadInput(f"truth has the cycle {path}: SHD needs a DAG (ask for it with allow_cyclic_truth)")
-    one, other = of_same_kind(learned, truth)
+    one, other = to_same_kind(learned, truth)
     if "pag" in (learned.kind, truth.kind):
         return _compare_pags(one, other)
     edges, true_edges = edges_of(one), edges_of(other)

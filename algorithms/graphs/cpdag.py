@@ -3,16 +3,28 @@
 A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: `[i, j]` alone is i → j, `[i, j]` and
 `[j, i]` are i — j. Sources: Meek 1995, "Causal inference and causal explanation with background knowledge"; Dor & Tarsi
 1992, "A simple algorithm to construct a consistent extension of a partially oriented graph".
+
+Background knowledge imposed on a graph: what any learner finds, made to agree with what is known beforehand.
+
+Learners that know of it while they search find better graphs; this makes sure of the rest: votes, fusions, and
+directions that a class left open (Meek 1995: background knowledge, and then rules R1 to R4).
+
+Causal feature selection: the variables that make all others irrelevant for predicting a target.
+
+Source: Wang, Ma & Wang 2023, §7.5.
 """
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dag import is_acyclic
-from .skeleton import directed_part, skeleton, v_structures
+from ..errors import BadInput
+from .dag import directed_part, edges_on_cycles, is_acyclic, skeleton, v_structures
+from .pag import ARROW, TAIL
+from .structure import GraphKind, Structure
 
 Rule = Callable[[NDArray[np.bool_], int, int], bool]
 """(partially directed graph, i, j), where i — j -> whether the rule orients it i → j"""
@@ -126,3 +138,109 @@ def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
     undirected = np.flatnonzero(pdag[v])
     apart = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
     return int(apart.sum()) == len(undirected)  # a neighbour is not adjacent to itself, but must be to all others
+
+
+Bools = NDArray[np.bool_]
+
+
+def impose_knowledge(structure: Structure, needed: Bools, possible: Bools) -> Structure:
+    """Return `structure` with all arcs that are `needed` and none that are not `possible`, both `[d, d]`.
+
+    A needed arc that was not learned has the weight 1. Where needed arcs close a cycle of a DAG, the weakest other edge
+    of it goes. Lagged edges stay as they are.
+    """
+    if not needed.any() and possible[~np.eye(len(possible), dtype=np.bool_)].all():
+        return structure
+    if structure.kind == "pag":
+        return replace(structure, weights=_pag(structure.weights, needed, possible))
+    if structure.kind == "cpdag":
+        return replace(structure, weights=pdag_with_knowledge(structure.adjacency, needed, possible).astype(np.float64))
+    return replace(structure, weights=_dag(structure.weights, needed, possible))
+
+
+def known_truth(truth: Structure, kind: GraphKind, needed: Bools, possible: Bools) -> Structure:
+    """Return what a structure of this `kind`, learned with what is known, is compared with.
+
+    A class learned with background knowledge has directions that the CPDAG of the `truth` leaves open. So a DAG is
+    replaced by its CPDAG with the directions that follow, if what is known is true of it; all else stays as it is.
+    """
+    edges = truth.adjacency
+    agrees = not (needed & ~edges).any() and not (edges & ~possible).any()
+    if kind != "cpdag" or truth.kind != "dag" or not truth.acyclic or truth.lagged is not None or not agrees:
+        return truth
+    directed = pdag_with_knowledge(cpdag(edges), needed, possible)
+    return replace(truth, weights=np.where(directed, truth.weights + truth.weights.T, 0.0), kind="cpdag")
+
+
+def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
+    found = np.where(needed & (weights == 0), 1.0, np.where(possible | needed, weights, 0.0))
+    if not needed.any():
+        return found
+    while (on_cycle := edges_on_cycles(found != 0) & ~needed).any() and (found[on_cycle] != 0).any():
+        strengths = np.where(on_cycle, np.abs(found), np.inf)
+        found[np.unravel_index(int(np.argmin(strengths)), found.shape)] = 0.0
+    return found
+
+
+def pdag_with_knowledge(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
+    """Return a partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure.
+
+    A graph that has all of that and none of those already stays as it is.
+    """
+    directed = pdag & ~pdag.T
+    turned = directed & ~possible & possible.T
+    kept = ((pdag & possible) | turned.T | needed) & ~needed.T
+    if np.array_equal(kept, pdag):
+        return pdag
+    return meek_closure(kept)
+
+
+def _pag(marks: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
+    found = marks.copy()
+    joined = (found != 0) & (possible | possible.T | needed | needed.T)
+    found[~joined] = 0.0
+    for i, j in np.argwhere(needed):
+        found[i, j], found[j, i] = ARROW, TAIL
+    for i, j in np.argwhere((found != 0) & ~possible & ~needed & ~needed.T & possible.T):
+        # i is no cause of j: the edge has an arrow at i.
+        found[j, i] = ARROW
+    return found
+
+
+@dataclass(frozen=True)
+class MarkovBlanket:
+    """The Markov blanket of a variable, by names; in a CPDAG a neighbour may be parent or child."""
+
+    parents: tuple[str, ...]
+    children: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    spouses: tuple[str, ...]
+    """other parents of the children"""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every variable of the blanket once, sorted by name."""
+        return tuple(sorted({*self.parents, *self.children, *self.neighbours, *self.spouses}))
+
+
+def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
+    """Return parents, children, undirected neighbours and spouses of `target` in a DAG or a CPDAG.
+
+    All DAGs of a CPDAG's class have this blanket: parents that share a child are joined, or form a v-structure, which
+    the CPDAG directs. Raises BadInput if there is no such variable, or for a PAG.
+    """
+    if target not in structure.variables:
+        raise BadInput(f"target is '{target}': the variables are {', '.join(structure.variables)}")
+    if structure.kind == "pag":
+        raise BadInput("a PAG tells no parents from spouses: choose features by a DAG or a CPDAG")
+    t = structure.variables.index(target)
+    edges = structure.adjacency
+    directed = directed_part(edges)
+    children = directed[t]
+    spouses = directed[:, children].any(axis=1) & ~edges[t] & ~edges[:, t]
+    spouses[t] = False
+
+    def names(chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(structure.variables[v] for v in np.flatnonzero(chosen))
+
+    return MarkovBlanket(names(directed[:, t]), names(children), names(edges[t] & edges[:, t]), names(spouses))

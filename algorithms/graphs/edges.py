@@ -1,10 +1,31 @@
-"""The edges of a structure as a list: DAG, CPDAG and PAG alike."""
+"""The edges of a structure as a list: DAG, CPDAG and PAG alike.
+
+How edges are written: with symbols for people, and with the types that files of graphs use.
+
+In files an edge of a CPDAG is `directed` or `undirected`; an edge of a PAG is both of its marks, such as `o->`.
+
+Structures made comparable: a DAG replaced by the CPDAG or the PAG of its Markov equivalence class.
+
+Every edge of a learned structure compared with the truth: right, extra, missing, reversed or half-directed.
+
+This is the one place that decides which edges are right: figures, pictures and lists come from it.
+
+The lagged edges of a dynamic structure as a list, each compared with the truth: right, extra or missing.
+
+Time gives every lagged edge its direction, so none is reversed: an edge is right if the truth has it at the same lag.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .marks import ARROW, TAIL
-from .structure import Structure
+from .cpdag import cpdag, extend
+from .pag import ARROW, CIRCLE, TAIL, pag_of
+from .structure import Structure, lagged_name
 
 Edges = NDArray[np.int64]
 """`[n_edges, 4]`: source, target, the mark at the source, the mark at the target"""
@@ -46,3 +67,230 @@ def _pag_edges(structure: Structure) -> Edges:
     points_back = (found[:, 2] == ARROW) & (found[:, 3] != ARROW)
     found[points_back] = found[points_back][:, [1, 0, 3, 2]]
     return found
+
+
+SYMBOLS = {
+    (TAIL, ARROW): "→",
+    (TAIL, TAIL): "—",
+    (ARROW, ARROW): "↔",
+    (CIRCLE, ARROW): "o→",
+    (CIRCLE, CIRCLE): "o—o",
+    (CIRCLE, TAIL): "o—",
+    (TAIL, CIRCLE): "—o",
+}
+"""marks at source and target of an edge -> how it is shown to people"""
+
+AT_SOURCE = {"-": TAIL, "<": ARROW, "o": CIRCLE}
+AT_TARGET = {"-": TAIL, ">": ARROW, "o": CIRCLE}
+PAG_TYPES = {f"{left}-{right}": (one, other) for left, one in AT_SOURCE.items() for right, other in AT_TARGET.items()}
+"""type of an edge in a file of a PAG -> its marks at source and target"""
+CPDAG_TYPES = {"directed": (TAIL, ARROW), "undirected": (TAIL, TAIL)}
+"""type of an edge in a file of a CPDAG -> its marks at source and target"""
+
+
+def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
+    """Yield source, target and type of every edge: of a PAG both marks, else `directed` or `undirected`."""
+    types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
+    type_of = {marks: type_ for type_, marks in types.items()}
+    for source, target, *marks in edges_of(structure).tolist():
+        yield source, target, type_of[marks[0], marks[1]]
+
+
+def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
+    """Return both, each replaced by its CPDAG or PAG if the other is one; a graph that has none stays as it is."""
+    if "pag" in (one.kind, other.kind):
+        return as_pag(one) or one, as_pag(other) or other
+    if one.kind == other.kind:
+        return one, other
+    return as_cpdag(one) or one, as_cpdag(other) or other
+
+
+def as_cpdag(structure: Structure) -> Structure | None:
+    """Return a CPDAG as it is and a DAG as its CPDAG, an edge with its weight; None for a "dag" with a cycle."""
+    if structure.kind == "cpdag":
+        return structure
+    if not structure.acyclic:
+        return None
+    weights: NDArray[np.float64] = structure.weights + structure.weights.T
+    return Structure(structure.variables, np.where(cpdag(structure.adjacency), weights, 0.0), "cpdag")
+
+
+def as_pag(structure: Structure) -> Structure | None:
+    """Return a PAG as it is, a DAG or a CPDAG as the PAG of its class; None where there is no such class."""
+    if structure.kind == "pag":
+        return structure
+    dag = structure.adjacency if structure.kind == "dag" else extend(structure.adjacency)
+    if dag is None or not structure.acyclic:
+        return None
+    return Structure(structure.variables, pag_of(dag).astype(np.float64), "pag")
+
+
+Category = Literal["learned", "right", "extra", "missing", "reversed", "half-directed"]
+CATEGORIES: tuple[Category, ...] = ("learned", "right", "extra", "missing", "reversed", "half-directed")
+
+
+def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool_]]:
+    """Return which edges are in each category: masks over `learned`, and over `truth` for the category "missing".
+
+    A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
+    reversed if the truth has its marks exchanged, and half-directed otherwise: directed in one and undirected in the
+    other, or any other difference of two PAGs. A true edge is missing if no learned edge joins its variables.
+    """
+    exchanged = learned[:, [0, 1, 3, 2]]
+    right = np.isin(_codes(learned), _codes(truth))
+    extra = ~np.isin(pairs(learned), pairs(truth))
+    reversed_ = np.isin(_codes(exchanged), _codes(truth)) & ~right
+    return {
+        "right": right,
+        "extra": extra,
+        "missing": ~np.isin(pairs(truth), pairs(learned)),
+        "reversed": reversed_,
+        "half-directed": ~(right | extra | reversed_),
+    }
+
+
+def pairs(edges: Edges) -> NDArray[np.int64]:
+    """Return a number for the two variables that each edge joins, `[n_edges]`, whatever their order."""
+    first, second = edges[:, :2].min(axis=1), edges[:, :2].max(axis=1)
+    return np.asarray(first << 32 | second)
+
+
+def differing_pairs(one: Edges, other: Edges) -> int:
+    """Return how many pairs of variables are joined differently: the structural Hamming distance, a metric."""
+    return len(np.unique(np.setxor1d(_codes(one), _codes(other)) >> 4))
+
+
+def _codes(edges: Edges) -> NDArray[np.int64]:
+    """Return a number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and at the second."""
+    source, target, at_source, at_target = edges.T
+    at_first, at_second = np.where(source < target, (at_source, at_target), (at_target, at_source))
+    return np.asarray(pairs(edges) << 4 | at_first << 2 | at_second)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One edge of the structure, the truth or both.
+
+    A missing edge is written as in the truth and has no `weight`; every other edge is written as it was learned.
+    `true_weight` is the weight of the edge in the truth between the same two variables, None where it has none. An
+    edge with a single arrow head points from source to target; otherwise the order of the variables decides.
+    """
+
+    source: str
+    target: str
+    weight: float | None
+    true_weight: float | None
+    at_source: int
+    """its mark there: a tail, an arrow or a circle"""
+    at_target: int
+    category: Category
+
+    @property
+    def directed(self) -> bool:
+        """Whether it says which of the two is the cause."""
+        return (self.at_source, self.at_target) == (TAIL, ARROW)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether it has an arrow at the target alone."""
+        return self.at_target == ARROW != self.at_source
+
+    @property
+    def cause(self) -> str:
+        """What its source is called in lists."""
+        return self.source
+
+    @property
+    def text(self) -> str:
+        """The edge in one line."""
+        return f"{self.cause} {SYMBOLS[self.at_source, self.at_target]} {self.target}"
+
+
+def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
+    """Return the edges of `structure`, and those of `truth` that it misses, in the order of the variables.
+
+    Categories are those of `edge_classes`, after both structures are made `of_same_kind`. Without a truth every edge is
+    just "learned". Raises `ValueError` if the truth is over other variables.
+    """
+    if truth is None:
+        return tuple(_edge(structure, None, edge, "learned") for edge in edges_of(structure).tolist())
+    structure, truth = to_same_kind(structure, truth.reordered(structure.variables))
+    learned, true = edges_of(structure), edges_of(truth)
+    found: list[tuple[list[int], Category]] = [
+        (edge, category)
+        for category, chosen in edge_classes(learned, true).items()
+        for edge in (true if category == "missing" else learned)[chosen].tolist()
+    ]
+    found.sort(key=lambda one: (sorted(one[0][:2]), one[0][0]))
+    return tuple(_edge(structure, truth, edge, category) for edge, category in found)
+
+
+def count(edges: Iterable[Edge]) -> dict[Category, int]:
+    """Return how many edges each category has, in the order of `CATEGORIES`, those without any included."""
+    counted = Counter(edge.category for edge in edges)
+    return {category: counted[category] for category in CATEGORIES}
+
+
+def _edge(structure: Structure, truth: Structure | None, edge: list[int], category: Category) -> Edge:
+    i, j, at_i, at_j = edge
+    true = 0.0 if truth is None or truth.kind == "pag" else float(truth.weights[i, j] or truth.weights[j, i])
+    known = category != "missing" and structure.kind != "pag"
+    weight = float(structure.weights[i, j]) if known else None
+    return Edge(structure.variables[i], structure.variables[j], weight, true or None, at_i, at_j, category)
+
+
+@dataclass(frozen=True)
+class LaggedEdge(Edge):
+    """The edge from `source` at time t − `lag` to `target` at time t."""
+
+    lag: int
+
+    @property
+    def own(self) -> bool:
+        """Whether a variable depends on its own past."""
+        return self.source == self.target
+
+    @property
+    def cause(self) -> str:
+        """What its source is called at that time."""
+        return lagged_name(self.source, self.lag)
+
+
+def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
+    """Return the lagged edges of `structure`, and those of `truth` that it misses, by lag, source and target.
+
+    Without a truth, or with one that has no lagged edges to compare with, every edge is just "learned". Raises
+    `ValueError` if the truth is over other variables.
+    """
+    true = None if truth is None else truth.reordered(structure.variables).lagged
+    if true is None:
+        learned = padded_lagged_weights(structure, structure.lags)
+        return tuple(_lagged_edge(structure, learned, None, at) for at in np.argwhere(learned).tolist())
+    lags = max(structure.lags, len(true))
+    learned, true = padded_lagged_weights(structure, lags), padded(true, lags)
+    return tuple(
+        _lagged_edge(structure, learned, true, at) for at in np.argwhere((learned != 0) | (true != 0)).tolist()
+    )
+
+
+def padded_lagged_weights(structure: Structure, lags: int) -> NDArray[np.float64]:
+    """Return the lagged weights of `structure`, `[lags, d, d]`, those of lags that it does not have empty."""
+    d = len(structure.variables)
+    return padded(np.zeros((0, d, d)) if structure.lagged is None else structure.lagged, lags)
+
+
+def padded(lagged: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
+    """Return `lagged` with empty lags added up to `lags`, which must not be fewer than it has."""
+    return np.concatenate([lagged, np.zeros((lags - len(lagged), *lagged.shape[1:]))])
+
+
+def _lagged_edge(
+    structure: Structure, learned: NDArray[np.float64], true: NDArray[np.float64] | None, at: list[int]
+) -> LaggedEdge:
+    k, i, j = at
+    weight, true_weight = float(learned[k, i, j]), 0.0 if true is None else float(true[k, i, j])
+    category: Category = "learned"
+    if true is not None:
+        category = "missing" if not weight else "right" if true_weight else "extra"
+    source, target = structure.variables[i], structure.variables[j]
+    return LaggedEdge(source, target, weight or None, true_weight or None, TAIL, ARROW, category, k + 1)

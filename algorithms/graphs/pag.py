@@ -1,20 +1,209 @@
 """Ancestral graphs as matrices of end marks: what a PAG says, the MAG of a DAG with latent variables, and its PAG.
 
-The matrices are described in `marks.py`. Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang
+The matrices are `Structure.marks`. Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang
 2008, "On the completeness of orientation rules ..." (partial ancestral graphs, PAG). A PAG shows a tail or an arrow
 where all MAGs that are Markov equivalent have it, and a circle elsewhere.
+
+The marks at the two ends of an edge.
+
+A matrix of marks is int8, `[n_variables, n_variables]`: `[i, j]` is the mark at j of the edge between i and j, so that
+i → j is `[i, j] = ARROW`, `[j, i] = TAIL`.
+
+Zhang's orientation rules R1 to R10 for partial ancestral graphs (Zhang 2008, §3.2 and §4), applied all at once.
+
+Letters are the paper's: a, b, c, t for α, β, γ, θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a
+true PAG without it never matches their patterns.
+
+Unshielded triples of a skeleton: independences decide which of them are colliders.
 """
 
 from collections.abc import Collection, Mapping
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dag import d_separated, is_acyclic, reachable
-from .marks import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
-from .pag_rules import requests
-from .skeleton import VStructure
-from .unshielded import unshielded_triples
+from .dag import VStructure, d_separated, is_acyclic, reachable
+
+Marks = NDArray[np.int8]
+NO_EDGE, TAIL, ARROW, CIRCLE = 0, 1, 2, 3
+
+
+Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+"""(where a tail is asked for, where an arrow), each `[n_variables, n_variables]` like `marks`"""
+
+
+def requests(
+    marks: Marks, separators: Mapping[tuple[int, int], Collection[int]], unclear: set[tuple[int, int, int]]
+) -> Request:
+    """Return the tails and arrows that the rules ask for, given `marks`; only circles are to be replaced.
+
+    `separators` holds a separating set for each pair (i, j), i < j, that is not joined; triples in `unclear`, given
+    both ways round, count neither as colliders nor as non-colliders.
+    """
+    tails, arrows = np.zeros(marks.shape, np.bool_), np.zeros(marks.shape, np.bool_)
+    for a, c in np.argwhere(marks == CIRCLE).tolist():  # a *-o c
+        if rule_2(marks, a, c) or rule_3(marks, a, c, unclear):
+            arrows[a, c] = True
+        if rule_1(marks, c, a, unclear):
+            tails[a, c] = arrows[c, a] = True
+        if rule_6(marks, c) or rule_7(marks, c, a, unclear):
+            tails[a, c] = True
+        discriminating(marks, c, a, separators, tails, arrows)
+        if marks[c, a] == CIRCLE and rule_5(marks, a, c):
+            tails[a, c] = tails[c, a] = True
+        if marks[c, a] == ARROW and (rule_8(marks, c, a) or rule_9(marks, c, a) or rule_10(marks, c, a)):
+            tails[a, c] = True
+    return tails, arrows
+
+
+def rule_1(marks: Marks, b: int, c: int, unclear: set[tuple[int, int, int]]) -> bool:
+    """R1: a *→ b o-* c, a and c not joined: b → c, or b would be a collider."""
+    into_b = (marks[:, b] == ARROW) & (marks[:, c] == NO_EDGE)
+    into_b[c] = False
+    return any((a, b, c) not in unclear for a in np.flatnonzero(into_b).tolist())
+
+
+def rule_2(marks: Marks, a: int, c: int) -> bool:
+    """R2: a → b *→ c or a *→ b → c, and a *-o c: a *→ c, or there would be an (almost) directed cycle."""
+    path = (marks[a] == ARROW) & (marks[:, c] == ARROW)
+    return bool((path & ((marks[:, a] == TAIL) | (marks[c] == TAIL))).any())
+
+
+def rule_3(marks: Marks, t: int, b: int, unclear: set[tuple[int, int, int]]) -> bool:
+    """R3: a *→ b ←* c, a *-o t o-* c, a and c not joined, t *-o b: t *→ b."""
+    between = np.flatnonzero((marks[:, b] == ARROW) & (marks[:, t] == CIRCLE))
+    return any(marks[a, c] == NO_EDGE and (a, t, c) not in unclear for a, c in combinations(between.tolist(), 2))
+
+
+def discriminating(
+    marks: Marks,
+    b: int,
+    c: int,
+    separators: Mapping[tuple[int, int], Collection[int]],
+    tails: NDArray[np.bool_],
+    arrows: NDArray[np.bool_],
+) -> None:
+    """R4: (t, ..., a, b, c) discriminates for b o-* c: b → c if b separates t from c, else a ↔ b ↔ c.
+
+    Every variable between t and b is a collider on the path and a parent of c, and t is not joined to c. What is asked
+    for is written into `tails` and `arrows`.
+    """
+    parents = (marks[:, c] == ARROW) & (marks[c] == TAIL)
+    parents[b] = False
+    for a in np.flatnonzero(parents & (marks[b] == ARROW)):
+        for t in _path_starts(marks, int(a), b, c, parents):
+            separator = separators.get((min(t, c), max(t, c)))
+            if separator is None:
+                continue
+            arrows[b, c] = True
+            if b in separator:
+                tails[c, b] = True
+            else:
+                arrows[c, b] = arrows[a, b] = True
+
+
+def _path_starts(marks: Marks, a: int, b: int, c: int, parents: NDArray[np.bool_]) -> list[int]:
+    """Return every t where a discriminating path (t, ..., a, b, c) starts."""
+    found, seen, waiting = set(), {a}, [a]
+    while waiting:
+        here = waiting.pop()
+        for before in np.flatnonzero(marks[:, here] == ARROW).tolist():
+            if before in (b, c) or before in seen:
+                continue
+            if marks[before, c] == NO_EDGE:
+                found.add(before)
+            elif parents[before] and marks[here, before] == ARROW:
+                seen.add(before)
+                waiting.append(before)
+    return sorted(found)
+
+
+def rule_5(marks: Marks, a: int, b: int) -> bool:
+    """R5: a o-o b on a cycle of o-o edges no two of which, next to each other, have their outer ends joined: a - b."""
+    circles = (marks == CIRCLE) & (marks.T == CIRCLE)
+    last = np.flatnonzero(circles[b] & (marks[a] == NO_EDGE))
+    return any(
+        c != b and marks[b, c] == NO_EDGE and _walks(marks, circles, a, int(c))[last, b].any()
+        for c in np.flatnonzero(circles[a])
+    )
+
+
+def rule_6(marks: Marks, b: int) -> bool:
+    """R6: a - b o-* c: b -* c."""
+    return bool(((marks[:, b] == TAIL) & (marks[b] == TAIL)).any())
+
+
+def rule_7(marks: Marks, b: int, c: int, unclear: set[tuple[int, int, int]]) -> bool:
+    """R7: a -o b o-* c, a and c not joined: b -* c."""
+    onto_b = (marks[:, b] == CIRCLE) & (marks[b] == TAIL) & (marks[:, c] == NO_EDGE)
+    onto_b[c] = False
+    return any((a, b, c) not in unclear for a in np.flatnonzero(onto_b).tolist())
+
+
+def rule_8(marks: Marks, a: int, c: int) -> bool:
+    """R8: a → b → c or a -o b → c, and a o→ c: a → c."""
+    out_of_a = (marks[:, a] == TAIL) & ((marks[a] == ARROW) | (marks[a] == CIRCLE))
+    return bool((out_of_a & (marks[:, c] == ARROW) & (marks[c] == TAIL)).any())
+
+
+def rule_9(marks: Marks, a: int, c: int) -> bool:
+    """R9: a o→ c, and an uncovered potentially directed path (a, b, ..., c) with b, c not joined: a → c."""
+    steps = potentially_directed(marks)
+    return any(
+        b != c and marks[b, c] == NO_EDGE and _walks(marks, steps, a, int(b))[:, c].any()
+        for b in np.flatnonzero(steps[a])
+    )
+
+
+def rule_10(marks: Marks, a: int, c: int) -> bool:
+    """R10: a o→ c, b → c ← t, uncovered potentially directed paths from a to b and to t: a → c.
+
+    If the paths leave a by different variables that are not joined.
+    """
+    parents = np.flatnonzero((marks[:, c] == ARROW) & (marks[c] == TAIL))
+    if len(parents) < 2:
+        return False
+    steps = potentially_directed(marks)
+    by_first = {
+        int(m): set(parents[_walks(marks, steps, a, int(m))[:, parents].any(axis=0)].tolist())
+        for m in np.flatnonzero(steps[a])
+        if m != c
+    }
+    return any(
+        marks[m, w] == NO_EDGE and by_first[m] and by_first[w] and len(by_first[m] | by_first[w]) > 1
+        for m, w in combinations(by_first, 2)
+    )
+
+
+def potentially_directed(marks: Marks) -> NDArray[np.bool_]:
+    """Return the edges along which i may be a cause of j: no arrow at i, no tail at j."""
+    return np.asarray(((marks == ARROW) | (marks == CIRCLE)) & (marks.T != ARROW))
+
+
+def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np.bool_]:
+    """Return the last edges (i, j) of the uncovered paths along `steps` that start with a, b: `[d, d]`.
+
+    Uncovered: of three variables in a row the outer two are not joined. A path does not come back to a.
+    """
+    reached = np.zeros_like(steps)
+    reached[a, b] = True
+    waiting = [(a, b)]
+    while waiting:
+        before, here = waiting.pop()
+        onward = steps[here] & (marks[before] == NO_EDGE) & ~reached[here]
+        onward[[before, a]] = False
+        for after in np.flatnonzero(onward).tolist():
+            reached[here, after] = True
+            waiting.append((here, after))
+    return reached
+
+
+def unshielded_triples(joined: NDArray[np.bool_]) -> list[VStructure]:
+    """Return all (i, k, j), i < j, with k joined to i and to j and these two not joined; `joined` is symmetric."""
+    neighbours = [np.flatnonzero(row).tolist() for row in joined]
+    return [(i, k, j) for k, around in enumerate(neighbours) for i, j in combinations(around, 2) if not joined[i, j]]
+
 
 Separators = Mapping[tuple[int, int], Collection[int]]
 """for each pair (i, j), i < j, that is not joined: a set that separates it"""

@@ -1,4 +1,7 @@
-"""A learned structure: named variables and a weighted or marked adjacency matrix."""
+"""A learned structure: named variables and a weighted or marked adjacency matrix.
+
+Names of variables at earlier times.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +10,22 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .dag import find_cycle, is_acyclic
-from .lagged import lagged_name
-from .marks import Marks
-from .pag import directed_edges
-from .skeleton import directed_part
+from .dag import directed_part, find_cycle, is_acyclic
+from .pag import Marks, directed_edges
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+def lagged_name(name: str, lag: int) -> str:
+    """Return what variable `name` is called `lag` steps before t: with lag 0 as it is, with lag 1 "name[t-1]"."""
+    return f"{name}[t-{lag}]" if lag else name
+
+
+def unrolled_names(variables: Sequence[str], lags: int) -> tuple[str, ...]:
+    """Return the names of the variables at t, t − 1, ..., t − lags, `[(lags + 1)·d]`."""
+    return tuple(lagged_name(name, lag) for lag in range(lags + 1) for name in variables)
+
 
 GraphKind = Literal["dag", "cpdag", "pag"]
 
@@ -24,7 +35,7 @@ class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
     In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, and `weights[i, j]` is its mark
-    at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`marks.py`). `kind` says how to read the matrix, not that the
+    at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to read the matrix, not that the
     graph is acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before
     thresholding, where there are such, for AUROC and AUPR.
 
@@ -139,7 +150,7 @@ def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDAr
     return Structure(names, weights[:d], "dag", scores[:d], lagged, lagged_scores)
 
 
-def below(structure: Structure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def unstacked(structure: Structure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return weights and strengths of `structure` as `stacked` takes them, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
     d = len(structure.variables)
     lagged = np.zeros((0, d, d)) if structure.lagged is None else structure.lagged

@@ -15,8 +15,8 @@ from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import break_cycles, topological_order
 from ..graphs.structure import Structure
+from .admm import MlpSettings
 from .network import WeightLayout, acyclicity, in_one_order, ridged_loss
-from .settings import MlpSettings
 
 
 @dataclass(frozen=True)

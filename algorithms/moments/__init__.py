@@ -1,1 +1,44 @@
-"""Learning from second moments alone: one pooled, and perhaps private, covariance."""
+"""Learning from second moments alone: one pooled covariance, exact or private."""
+
+from ..core.spec import SERIES, Entry, lazy_factory
+
+ALGORITHMS: dict[str, Entry] = {
+    "secure-sum": Entry(
+        summary="one secure sum of second moments, exact or private, then any learner from a covariance",
+        source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
+        disclosure="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket "
+        "counts, and noise",
+        maker=lazy_factory("moments.secure_sum:SecureSum"),
+        kinds=("continuous", "mixed", *SERIES),
+        equal_variances=lambda settings: not settings.class_only,
+        streams=True,
+    ),
+    "secure-linear": Entry(
+        summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
+        source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
+        disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
+        maker=lazy_factory("moments.secure_linear:SecureLinear"),
+        gaps=True,
+        streams=True,
+    ),
+    "secure-lingam": Entry(
+        summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
+        source="ours; Shimizu et al. 2011: DirectLiNGAM; Hyvärinen, Smith 2013 for the contrast",
+        disclosure="masked: its part of the second moments, once; of 2m² means for m remaining variables, in d − 1 "
+        "exchanges",
+        maker=lazy_factory("moments.secure_lingam:SecureLingam"),
+        streams=True,
+        message_size=lambda settings, d: 2 * d**2,
+    ),
+    "dp-covariance": Entry(
+        summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
+        source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
+        disclosure="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of "
+        "its own",
+        maker=lazy_factory("moments.secure_sum:DpCovariance", "build_dp_covariance"),
+        kinds=("continuous", "mixed", *SERIES),
+        equal_variances=lambda settings: not settings.class_only,
+        streams=True,
+    ),
+}
+"""the learners of this family, by name"""

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from ..score.families import SearchSettings
 from ..score.procedures import BOSS, search_blocks
-from ..score.settings import SearchSettings
-from ..statistics.blocks import FEW, blocks_of_covariance
-from ..statistics.coding import coded_names, coding_of
+from ..statistics.coding import FEW, blocks_of_covariance, coded_names, coding_of
 from ..statistics.moments import ROUNDING
 from ..statistics.rows import require_codes
 
@@ -47,7 +46,7 @@ def summed_columns(schema: Schema, how: Summed) -> Schema:
     return Schema((*names, CONSTANT) if how == "means" else names, rows)
 
 
-def measured(schema: Schema, how: Summed) -> NDArray[np.bool_]:
+def unknown_scales(schema: Schema, how: Summed) -> NDArray[np.bool_]:
     """Return which of the summed columns have a scale that is to be found privately: those of numbers."""
     coding = coding_of(schema)
     numbers = ~np.array(coding.discrete)[coding.owners]
@@ -56,7 +55,7 @@ def measured(schema: Schema, how: Summed) -> NDArray[np.bool_]:
 
 def all_scales(schema: Schema, how: Summed, found: FloatArray | float) -> FloatArray:
     """Return the scales of all summed columns from those `found` for numbers."""
-    numbers = measured(schema, how)
+    numbers = unknown_scales(schema, how)
     scales = np.full(len(numbers), INDICATOR)
     scales[numbers] = found
     if how == "means":

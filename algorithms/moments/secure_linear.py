@@ -1,13 +1,17 @@
-"""A linear SEM from one masked sum, with directions where the data give any (ours): what `auto` runs on numbers.
+"""A linear SEM from one masked sum, directed as far as the data allow (ours): the default for numbers (`auto`).
 
-Exchange 1: the silos' second moments, each about the silo's own means, in one masked sum. From it two fits: the DAG of
-equal error variances (`equal_errors.py`), and, unless those variances are plainly equal, the Markov equivalence class
-of least BIC (`score/gaussian_order.py`); `choice.py` says which the data bear out.
+Exchange 1: the silos' second moments, each about the silo's own means, in one masked sum. Two fits follow: the DAG of
+equal error variances, and, unless those variances are plainly equal, the Markov equivalence class of least BIC
+(`score/gaussian_order.py`). `equal_variance.py` decides which of them the data support.
 
-Exchange 2, only for a class with undirected edges: eight masked sums an edge, which tell its direction if the errors
-are not Gaussian (`non_gaussian.py`). Silos are asked about edges, so the class found is known to them.
+Exchange 2, only for a class with undirected edges: eight masked sums an edge, which direct it if the errors are not
+Gaussian. The request lists these edges, so the silos know the class. For two variables joined in either direction,
+Hyvärinen & Smith 2013 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause and residual in both
+directions: R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised u is approximated
+from two means (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j are residuals
+given their compelled parents, so that these do not confound the pair. With Gaussian errors R is 0 up to sampling.
 
-Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server where the variances are equal, else a search.
+Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
 
 import math
@@ -17,29 +21,115 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
-from ..graphs.imposed import within_knowledge
+from ..graphs.cpdag import meek_closure, pdag_with_knowledge
+from ..graphs.dag import directed_part
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
 from ..score.equivalence import class_of
+from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss
-from ..score.settings import OrderSettings
-from ..statistics.chunks import Table, summed
-from ..statistics.expectation import about_own_means
-from ..statistics.moments import in_own_units
-from ..statistics.symmetric import from_triangle, triangle
-from ..statistics.units import of_columns, of_products
-from .choice import VarianceEvidence, compared, near_equal
-from .equal_errors import LinearFit, equal_errors
-from .non_gaussian import contrasts, correlations, directed, standardising, sums, undirected
+from ..statistics.chunks import Table, sum_over_chunks
+from ..statistics.em import about_own_means
+from ..statistics.moments import column_units, in_own_units, product_units
+from ..statistics.packing import from_triangle, triangle
+from .equal_variance import (
+    LinearFit,
+    VarianceEvidence,
+    best_equal_variance_fit,
+    variance_evidence,
+    variances_near_equal,
+)
+
+K1, K2, GAMMA = 79.047, 7.4129, 0.37457
+"""of Hyvärinen 1998"""
+NUMBERS = 8
+"""an edge"""
+
+
+def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the edges (i, j), i < j, of `cpdag` `[d, d]` that have no direction, `[n_edges, 2]`."""
+    return np.argwhere(np.triu(cpdag & cpdag.T)).astype(np.int32).reshape(-1, 2)
+
+
+def standardising(S: FloatArray, cpdag: NDArray[np.bool_]) -> FloatArray:
+    """Return the matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
+    left = np.eye(len(S)) - refit(S, directed_part(cpdag))
+    variances = np.einsum("ij,ik,kj->j", left, S, left, optimize=True)
+    return np.asarray(left / np.sqrt(np.maximum(variances, 1e-300)))
+
+
+def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) -> FloatArray:
+    """Return the correlation of the standardised ends of each edge, `[n_edges]`, below 1."""
+    both = np.einsum("ie,ik,ke->e", standard[:, edges[:, 0]], S, standard[:, edges[:, 1]], optimize=True)
+    return np.asarray(np.clip(both, -1 + 1e-9, 1 - 1e-9))
+
+
+def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
+    """Return the sums over centred rows of `table` `[n_rows, d]` for the eight means of each edge, `[n_edges, 8]`.
+
+    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows with an empty cell (NaN) that an edge
+    needs count as the mean of the others, or, if there are no others, as Gaussian ones.
+    """
+    found = np.tile([GAMMA * len(table), 0.0], (len(edges), NUMBERS // 2))
+    rows = _standardised(table, standard)
+    for e, (i, j) in enumerate(edges):
+        there = ~np.isnan(rows[:, i] + rows[:, j])
+        if not there.any():
+            continue
+        u, v, rest = rows[there, i], rows[there, j], np.sqrt(1 - rho[e] ** 2)
+        share = len(u) / len(rows)
+        for place, one in enumerate((u, (v - rho[e] * u) / rest, v, (u - rho[e] * v) / rest)):
+            found[e, 2 * place] = (np.logaddexp(one, -one).sum() - len(one) * np.log(2)) / share
+            found[e, 2 * place + 1] = one @ np.exp(-0.5 * one * one) / share
+    return found
+
+
+def _standardised(table: FloatArray, standard: FloatArray) -> FloatArray:
+    """Return `table @ standard`, NaN only where an empty cell has a weight."""
+    empty = np.isnan(table)
+    if not empty.any():
+        return np.asarray(table @ standard)
+    lacking = empty.astype(np.float64) @ (standard != 0) > 0
+    return np.where(lacking, np.nan, np.where(empty, 0.0, table) @ standard)
+
+
+def contrasts(means: FloatArray) -> FloatArray:
+    """Return R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
+    found = negentropies(means.reshape(len(means), -1, 2))
+    return np.asarray(found[:, 0] + found[:, 1] - found[:, 2] - found[:, 3])
+
+
+def negentropies(means: FloatArray) -> FloatArray:
+    """Return the negentropies H(N) − H(u) `[...]` of standardised u with these two means, `[..., 2]`; 0 if Gaussian."""
+    return np.asarray(K1 * (means[..., 0] - GAMMA) ** 2 + K2 * means[..., 1] ** 2)
+
+
+def direct_edges(
+    cpdag: NDArray[np.bool_], edges: NDArray[np.int32], R: FloatArray, rows: int, evidence: float
+) -> tuple[NDArray[np.bool_], int]:
+    """Return the graph with the edges directed for which rows·|R| exceeds `evidence`, and how many it directed.
+
+    The strongest edge is first; after each edge Meek's rules direct the implied ones.
+    """
+    graph, count = cpdag.copy(), 0
+    for e in np.argsort(-np.abs(R), kind="stable"):
+        i, j = edges[e] if R[e] > 0 else edges[e][::-1]
+        if rows * abs(R[e]) <= evidence:
+            break
+        if graph[i, j] and graph[j, i]:
+            graph[j, i] = False
+            graph, count = meek_closure(graph), count + 1
+    return graph, count
+
 
 ONE = np.ones(1)
 FLOOR = 1e-9
-"""this share of their diagonal is added to second moments that are singular, as where rows are fewer than variables"""
+"""share of their diagonal added to singular second moments, such as those of fewer rows than variables"""
 SINGULAR = 1e-7
-"""correlations with an eigenvalue below this one are singular, but for what rounding and masks left"""
+"""eigenvalue below which correlations are singular, up to the rounding of masks"""
 
 
 @dataclass(frozen=True)
@@ -48,13 +138,13 @@ class SecureLinear(OrderSettings):
 
     error_variances: Literal["auto", "equal", "free"] = "auto"
     """equal: assume that all errors have one variance, so that there is one DAG; free: do not, and learn a class; auto:
-    as the data bear out"""
+    decide from the data"""
     threshold: float = 0.3
-    """equal variances: τ; weights not above it are no edges"""
+    """equal variances: τ; edges with smaller absolute weight are dropped"""
     non_gaussian: bool = True
-    """a class: ask the silos what gives an undirected edge its direction if the errors are not Gaussian"""
+    """a class: ask the silos for the sums that direct undirected edges if the errors are not Gaussian"""
     evidence: float = 10.0
-    """how far, in log-likelihood, that evidence must go before an edge is given a direction"""
+    """log-likelihood ratio that this evidence must exceed to direct an edge"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -77,12 +167,12 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Nothing, for the second moments; or the edges asked about, and how their ends are standardised."""
+    """Empty, for the second moments; or the undirected edges, and how their ends are standardised."""
 
     edges: NDArray[np.int32]
     """`[n_edges, 2]`"""
     standard: FloatArray
-    """`[d, d]`: rows times this are what compelled parents leave of each variable, with variance 1"""
+    """`[d, d]`: rows times this are residuals given compelled parents, with variance 1"""
     correlations: FloatArray
     """of the ends of each edge, `[n_edges]`"""
 
@@ -96,20 +186,20 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """What the sums have told so far."""
+    """The sums so far, and what was learned from them."""
 
     schema: Schema
     S: FloatArray
     """covariance within the silos `[d, d]`; empty before the first sum"""
     rows: int
-    """degrees of freedom of S: rows less one for each silo, as many as they are worth"""
+    """degrees of freedom of S: effective rows less one for each silo"""
     fit: LinearFit
     """with equal error variances"""
     graph: NDArray[np.bool_]
-    """the class, once it is found and was chosen"""
+    """the class, once it was learned and chosen"""
     evidence: VarianceEvidence
     directed: int
-    """how many undirected edges errors that are not Gaussian gave a direction, Meek's rules aside"""
+    """number of edges directed by non-Gaussian errors, without those that Meek's rules add"""
     done: bool
 
 
@@ -118,10 +208,9 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=question,
-        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        broadcast=broadcast,
+        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
         aggregate=lambda server, replies: aggregate(server, replies, settings),
-        dual_update=lambda server: server,
         converged=lambda server: server.done,
         structure=lambda server: structure(server, settings),
         server_type=Server,
@@ -129,10 +218,10 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=2,
-        summand=lambda reply: reply.values,
-        entry_units=lambda schema, asked: of_products(of_columns(schema)) if not len(asked.standard) else ONE,
+        summand=only_field,
+        entry_units=lambda schema, asked: product_units(column_units(schema)) if not len(asked.standard) else ONE,
         needs_secure_sum=True,
-        bears_loss=True,
+        tolerates_dropout=True,
         measures=measures,
         basis=basis,
     )
@@ -141,7 +230,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """Return the silo with the rows of `table` `[n_rows, d]`.
 
-    All is about its own means: where a site stands says nothing.
+    Everything is about its own means: site offsets carry no causal information.
     """
     own = about_own_means(table, schema)
     return Silo(table, own.mean, own.products, sum(schema.rows.values()))
@@ -155,56 +244,58 @@ def open_server(schema: Schema) -> Server:
     return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, done=False)
 
 
-def question(server: Server) -> Broadcast:
-    """Return what the silos are asked: second moments, then about the edges that have no direction."""
+def broadcast(server: Server) -> Broadcast:
+    """Return the request: for second moments, then for the sums of the undirected edges."""
     if not len(server.S):
         return Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
-    edges, standard = undirected(server.graph), standardising(server.S, server.graph)
+    edges, standard = undirected_edges(server.graph), standardising(server.S, server.graph)
     return Broadcast(edges, standard, correlations(server.S, standard, edges))
 
 
-def answer(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of what is asked for, as a part of means over all rows."""
+def local_solve(silo: Silo, asked: Broadcast) -> Reply:
+    """Return the silo's part of the requested sums, divided by the number of all rows."""
     if not len(asked.standard):
         return Reply(triangle(silo.products / silo.all_rows))
 
     def of(rows: FloatArray) -> FloatArray:
-        return sums(rows - silo.means, asked.standard, asked.edges, asked.correlations)
+        return contrast_sums(rows - silo.means, asked.standard, asked.edges, asked.correlations)
 
-    return Reply(summed(silo.table, of).ravel() / silo.all_rows)
+    return Reply(sum_over_chunks(silo.table, of).ravel() / silo.all_rows)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
-    """Return the state with what the sum says: the fits and the choice between them, or directions."""
+    """Return the state with the sum: the fits and the choice between them, or directions."""
     assert replies.total is not None
     schema = server.schema
     counted = sum(schema.rows[silo] for silo in replies.silos)
     of_counted = replies.total * (sum(schema.rows.values()) / counted)
     if len(server.S):
-        edges = undirected(server.graph)
-        graph, count = directed(
+        edges = undirected_edges(server.graph)
+        graph, count = direct_edges(
             server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), server.rows, settings.evidence
         )
         return replace(server, graph=graph, directed=count, done=True)
-    rows = freedom(schema, replies)
+    rows = degrees_of_freedom(schema, replies)
     S = from_triangle(of_counted) * (counted / rows)
-    return chosen(replace(server, S=positive(S, schema), rows=worth(schema, rows)), settings)
+    return select_fit(
+        replace(server, S=require_positive_definite(S, schema), rows=effective_rows(schema, rows)), settings
+    )
 
 
-def freedom(schema: Schema, replies: Replies[Any]) -> int:
+def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
     """Return the rows of the silos that answered less one for each; raises `BadInput` if none are left."""
     rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
     if rows < 1:
-        raise BadInput("every silo has one row, so nothing is left of the rows when each silo's means are taken away")
+        raise BadInput("every silo has one row, so subtracting each silo's means leaves nothing to learn from")
     return rows
 
 
-def worth(schema: Schema, rows: int) -> int:
-    """Return to how many complete rows so many `rows` amount: where cells are empty, to fewer."""
-    return max(1, round(rows * schema.filling.rows / sum(schema.rows.values()))) if schema.gaps else rows
+def effective_rows(schema: Schema, rows: int) -> int:
+    """Return the number of complete rows that `rows` are worth: fewer if cells are empty."""
+    return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
 
 
-def positive(S: FloatArray, schema: Schema) -> FloatArray:
+def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
     """Return second moments `[d, d]` that are positive definite; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
@@ -213,20 +304,20 @@ def positive(S: FloatArray, schema: Schema) -> FloatArray:
     return S + FLOOR * np.diag(np.diag(S)) if singular else S
 
 
-def chosen(server: Server, settings: SecureLinear) -> Server:
-    """Return the state with the fits to its second moments, and the one that they bear out."""
+def select_fit(server: Server, settings: SecureLinear) -> Server:
+    """Return the state with the fits to its second moments, and the one that the data support."""
     S, rows, d = server.S, server.rows, len(server.S)
     known = server.schema.knowledge.prior(server.schema.variables)
-    fit = equal_errors(S, rows, known)
-    evidence = near_equal(S, fit)
+    fit = best_equal_variance_fit(S, rows, known)
+    evidence = variances_near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
     found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, known)
-    evidence = compared(evidence, fit, found, rows)
+    evidence = variance_evidence(evidence, fit, found, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    graph = within_knowledge(class_of(found.dag), known.required, known.possible)
-    done = not settings.non_gaussian or not len(undirected(graph))
+    graph = pdag_with_knowledge(class_of(found.dag), known.required, known.possible)
+    done = not settings.non_gaussian or not len(undirected_edges(graph))
     return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, done=done)
 
 
@@ -237,36 +328,36 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
         strengths = np.abs(server.fit.weights)
         kept = (strengths > settings.threshold) | server.schema.knowledge.needed(names)
         return Structure(names, np.where(kept, server.fit.weights, 0.0), scores=strengths)
-    if len(undirected(server.graph)) or not len(server.S):
+    if len(undirected_edges(server.graph)) or not len(server.S):
         return Structure(names, server.graph.astype(np.float64), "cpdag")
     return Structure(names, refit(server.S, server.graph))
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Return the rows behind the answer, and the evidence for equal error variances."""
+    """Return the rows behind the result, and the evidence for equal error variances."""
     told = {"spread": server.evidence.spread, "marginal_spread": server.evidence.marginal, "gain": server.evidence.gain}
     return {"rows": float(server.rows), **{name: float(value) for name, value in told.items() if math.isfinite(value)}}
 
 
 def basis(server: Server) -> tuple[str, ...]:
-    """Return what was decided, on what evidence, and what the directions rest on."""
+    """Return the decision, its evidence, and the assumptions behind the directions."""
     e = server.evidence
     spread = f"their spread is {e.spread:.3g}, that of the variables' own variances {e.marginal:.3g}"
     if e.equal:
-        better = f"; one variance fits better by {e.gain:.3g}, prices included" if e.gain > 0 else ""
+        better = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
         return (
-            f"The data bear out errors of equal variance ({spread}{better}).",
-            "All directions rest on that: in other units of measurement some might turn.",
+            f"The data support errors of equal variance ({spread}{better}).",
+            "All directions rest on that: in other units of measurement some might be reversed.",
         )
-    worse = f"; a variance for each fits better by {-e.gain:.3g}, prices included" if e.gain <= 0 else ""
-    open_edges, class_edges = len(undirected(server.graph)), int(np.triu(server.graph | server.graph.T).sum())
+    worse = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
+    open_edges, class_edges = len(undirected_edges(server.graph)), int(np.triu(server.graph | server.graph.T).sum())
     told: tuple[str, ...] = (
-        f"The data do not bear out errors of equal variance ({spread}{worse}): nothing rests on units of measurement.",
+        f"The data do not support errors of equal variance ({spread}{worse}): nothing rests on units of measurement.",
         f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and what follows "
         "from them, rest on conditional independences.",
     )
     if server.directed:
         told += (f"{server.directed} further edges were directed by errors that are not Gaussian.",)
     if open_edges:
-        told += (f"{open_edges} edges have none: these data cannot tell one of their directions from the other.",)
+        told += (f"{open_edges} edges have no direction: these data do not determine it.",)
     return told

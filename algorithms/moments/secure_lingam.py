@@ -1,7 +1,7 @@
 """DirectLiNGAM over silos (ours; Shimizu et al. 2011): an order from errors that are not Gaussian, by masked sums.
 
 Of the variables that are left, the next in the order is the one that no other seems to cause: with the pairwise
-contrast R of `non_gaussian.py` for every pair, the one with the least Σ_j min(0, R_ij)² (Hyvärinen & Smith 2013, as in
+contrast R of `secure_linear.py` for every pair, the one with the least Σ_j min(0, R_ij)² (Hyvärinen & Smith 2013, as in
 the measure "pwling" of the published program). It is then regressed out of the others, and so on.
 
 What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
@@ -17,17 +17,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.structure import Structure, no_edges
-from ..statistics.chunks import summed
-from ..statistics.moments import in_own_units
-from ..statistics.symmetric import from_triangle, triangle
-from ..statistics.units import of_columns, of_products
-from .elimination import eliminated
-from .non_gaussian import bent
-from .secure_linear import Silo, freedom, open_silo, positive
+from ..statistics.chunks import sum_over_chunks
+from ..statistics.moments import column_units, in_own_units, product_units
+from ..statistics.packing import from_triangle, triangle
+from .equal_variance import backward_elimination
+from .secure_linear import Silo, degrees_of_freedom, negentropies, open_silo, require_positive_definite
 
 FIGURES = 2
 """means of ln cosh u and of u·e^(−u²/2), of each residual"""
@@ -85,10 +83,9 @@ def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast,
         open_server=lambda schema: Server(
             schema.in_order(), np.empty((0, 0)), 0, np.empty(0, np.int64), np.empty(0, np.float64)
         ),
-        broadcast=question,
-        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        broadcast=broadcast,
+        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
         aggregate=aggregate,
-        dual_update=lambda server: server,
         converged=lambda server: len(server.order) == len(server.schema.variables),
         structure=lambda server: structure(server, settings),
         server_type=Server,
@@ -96,20 +93,22 @@ def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=100_000,
-        summand=lambda reply: reply.values,
-        entry_units=lambda schema, asked: of_products(of_columns(schema)) if not len(asked.standard) else np.ones(1),
+        summand=only_field,
+        entry_units=lambda schema, asked: (
+            product_units(column_units(schema)) if not len(asked.standard) else np.ones(1)
+        ),
         needs_secure_sum=True,
-        bears_loss=True,
+        tolerates_dropout=True,
         measures=lambda server: {"ordered": float(len(server.order))},
         basis=basis,
     )
 
 
-def question(server: Server) -> Broadcast:
+def broadcast(server: Server) -> Broadcast:
     """Return what the silos are asked: second moments, then about the residuals of the variables left."""
     if not len(server.S):
         return Broadcast(np.empty((0, 0)), np.empty((0, 0)))
-    left, S = rest(server), server.S
+    left, S = unordered_variables(server), server.S
     standard = np.zeros((len(S), len(left)))
     standard[left, np.arange(len(left))] = 1.0
     if len(server.order):
@@ -119,12 +118,12 @@ def question(server: Server) -> Broadcast:
     return Broadcast(standard / np.sqrt(np.diag(C)), in_own_units(C))
 
 
-def rest(server: Server) -> NDArray[np.int64]:
+def unordered_variables(server: Server) -> NDArray[np.int64]:
     """Return the variables that are not in the order yet, ascending."""
     return np.setdiff1d(np.arange(len(server.schema.variables)), server.order)
 
 
-def answer(silo: Silo, asked: Broadcast) -> Reply:
+def local_solve(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of what is asked for, as a part of means over all rows."""
     if not len(asked.standard):
         return Reply(triangle(silo.products / silo.all_rows))
@@ -133,7 +132,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         residuals = np.ascontiguousarray(((rows - silo.means) @ asked.standard).T)
         return np.asarray(_sums(residuals, asked.correlations))
 
-    return Reply(summed(silo.table, of).ravel() / silo.all_rows)
+    return Reply(sum_over_chunks(silo.table, of).ravel() / silo.all_rows)
 
 
 @njit(cache=True)
@@ -162,13 +161,13 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     counted = sum(schema.rows[silo] for silo in replies.silos)
     of_counted = replies.total * (sum(schema.rows.values()) / counted)
     if not len(server.S):
-        rows = freedom(schema, replies)
+        rows = degrees_of_freedom(schema, replies)
         if rows <= len(schema.variables):
             told = f"{rows} rows, less one a silo, for {len(schema.variables)} variables"
             raise BadInput(f"secure-lingam regresses each variable on all before it, so it needs more rows: {told}")
-        return replace(server, S=positive(from_triangle(of_counted), schema), rows=rows)
-    left = rest(server)
-    negentropy = bent(of_counted.reshape(len(left), len(left), FIGURES))
+        return replace(server, S=require_positive_definite(from_triangle(of_counted), schema), rows=rows)
+    left = unordered_variables(server)
+    negentropy = negentropies(of_counted.reshape(len(left), len(left), FIGURES))
     own = np.diag(negentropy)
     against = (np.minimum(pairwise(negentropy), 0.0) ** 2).sum(axis=1)
     waits = schema.knowledge.precedes(schema.variables)[np.ix_(left, left)].any(axis=0)
@@ -202,7 +201,7 @@ def structure(server: Server, settings: SecureLingam) -> Structure:
     if len(server.order) < d:
         return no_edges(names)
     price = math.log(server.rows) + 2 * math.log(d)
-    weights = eliminated(server.S, server.order, server.rows, price, server.schema.knowledge.prior(names))
+    weights = backward_elimination(server.S, server.order, server.rows, price, server.schema.knowledge.prior(names))
     return Structure(names, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights))
 
 

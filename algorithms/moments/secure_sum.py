@@ -4,6 +4,15 @@ What leaves a silo: its part of the sum, masked; nobody sees it except within th
 of the pooled rows. With noise "shares" every silo adds a share of noise, such that the shares of the silos that are
 certain to be in the sum, minus those of the `colluders`, who know their own, suffice for (ε, δ): P silos together hide
 one record with about the noise of one release, where silos that each hide their own add P times as much variance.
+
+DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing.
+
+Source: Fassy El Fehri et al., §6.3; Wang 2018.
+
+What leaves a silo: bucket counts and second moments, each private by itself; nobody needs to be trusted. After that,
+the paper's further rounds of notears-admm would tell the server nothing new: the objective Σ_p L(B; S_p) depends on the
+S_p only through their mean, so the server minimises it alone, with the same settings and without further messages. The
+noise of the mean of P private covariances is √P times that of `secure-sum`, where the silos share the noise of one.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +21,10 @@ from typing import Literal
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
-from ..privacy.shares import Shares, sure_shares
-from .parts import Broadcast, Reply, Silo
-from .summed import Server, summed_moments
-from .summed_settings import SummedMoments
+from ..privacy.private import require_private
+from ..privacy.zcdp import Shares, guaranteed_shares
+from .pooled import Learner
+from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)
@@ -44,12 +53,36 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
     if settings.noise == "shares" and settings.epsilon == 0:
         raise BadInput("parameter noise is shares: give the epsilon that they are to keep")
     return replace(
-        summed_moments(settings, (lambda schema: plan(settings, schema)) if settings.epsilon else None),
+        summed_moments(settings, (lambda schema: secure_sum_plan(settings, schema)) if settings.epsilon else None),
         needs_secure_sum=True,
     )
 
 
-def plan(settings: SecureSum, schema: Schema) -> Shares:
+def secure_sum_plan(settings: SecureSum, schema: Schema) -> Shares:
     """Return every silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
-    sure, protects = sure_shares(len(schema.rows), settings.colluders)
+    sure, protects = guaranteed_shares(len(schema.rows), settings.colluders)
     return settings.shares(schema, sure, protects)
+
+
+@dataclass(frozen=True)
+class DpCovariance(SummedMoments):
+    """Settings of `dp-covariance`."""
+
+    learner: Learner = "notears-admm"
+    l1: float = 0.1
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require_private(self)
+
+
+def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return the algorithm: two exchanges, one with a known scale."""
+    return summed_moments(settings, lambda schema: dp_covariance_plan(settings, schema))
+
+
+def dp_covariance_plan(settings: DpCovariance, schema: Schema) -> Shares:
+    """Return the noise that makes a silo's release private by itself."""
+    return settings.shares(schema, 1, "from everyone but the silo that holds the record")

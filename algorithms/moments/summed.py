@@ -1,40 +1,209 @@
-"""The second moments of all silos in one sum, exact or private, and what is learned from them (ours).
+"""Learning from the summed second moments of all silos, exact or private (ours).
 
-A silo answers at most two questions. Without noise there is one: the upper triangle of its second moments. With noise,
-the first asks how large each variable is (`privacy/scales.py`; skipped if the scale is known), the second for integer
-second moments in which every row's contribution is clipped (`privacy/gram.py`); both answers carry noise. The server
-adds them up and learns; everything it does with a private sum is post-processing and costs no privacy. Neighbouring
+Without noise there is one exchange: a silo sends its part of the upper triangle of the second moments. With noise there
+are two: the first measures the scale of each variable (skipped if the scale is known), the second adds up integer
+second moments in which every row's contribution is clipped (`privacy/gram.py`); both replies carry noise. The server
+adds them up and learns: everything it does with a private sum is post-processing and costs no privacy. Neighbouring
 tables differ by the replacement of one record; n_p is public.
 
-The algorithm decides whose noise hides a record: each silo's own (`dp_covariance.py`), or that of all silos together,
-behind masks (`secure_sum.py`).
+The algorithm decides whose noise hides a record: each silo's own, or that of all silos together, behind masks (both in
+`secure_sum.py`).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..core.lags import AUTO
 from ..core.promise import Private, Release
-from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import FloatArray, Schema
-from ..errors import BadInput
-from ..graphs.structure import Structure, below, stacked
-from ..privacy import gram, scales
-from ..privacy.shares import Shares
-from ..statistics.chunks import Table
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import AUTO, FloatArray, Schema, summed_lags
+from ..errors import BadInput, require
+from ..graphs.structure import Structure, stacked, unstacked
+from ..privacy import gram
+from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
+from ..privacy.private import PrivateSettings
+from ..privacy.zcdp import Accounting, Shares, noise_shares
+from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import coded_units
-from ..statistics.lagged import silo_windows
-from ..statistics.moments import residual_variances
-from ..statistics.symmetric import from_triangle
-from ..statistics.units import of_columns, of_products
+from ..statistics.lagged import silo_windows, windowed
+from ..statistics.moments import column_units, product_units, products, residual_variances
+from ..statistics.packing import from_triangle, triangle
 from . import mixed
-from .lag_order import lagged_price, of_least_bic
-from .parts import Broadcast, Reply, Silo, ball, part_of
-from .pooled import exact_price, learn_from_moments
-from .summed_settings import SummedMoments, noise_level
+from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments, moments_of_least_bic
+
+
+@dataclass(frozen=True)
+class Silo:
+    """A silo's rows, which never change; `centred` about their own means if it is set."""
+
+    table: Table
+    all_rows: int
+    plan: Shares | None
+    measured: NDArray[np.bool_]
+    """the columns whose scales are estimated privately; the others have public scales"""
+    clip: float
+    """the clipping of rows if there is noise"""
+    mixed: bool = False
+    """whether the columns are those of a coded table (`mixed.py`)"""
+    centred: bool = False
+    key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The request for a sum: of bucket counts (no scales yet), or of second moments in units of these scales."""
+
+    scales: FloatArray
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A silo's summand: float second moments, or noisy integers."""
+
+    values: NDArray[np.float64] | NDArray[np.int64]
+
+
+def local_part(silo: Silo, message: Broadcast) -> Reply:
+    """Return the silo's part of the sum that `message` requests."""
+    return Reply(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message))
+
+
+def exact_part(silo: Silo) -> FloatArray:
+    """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
+    return triangle(products(silo.table, center=silo.centred) / silo.all_rows)
+
+
+def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64]:
+    """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
+    bits = Bits(child_key(silo.key, "second moments" if len(message.scales) else "bucket counts"))
+    if not len(message.scales):
+        counts = sum_over_chunks(silo.table, lambda rows: gram.bucket_counts(rows[:, silo.measured])).ravel()
+        return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
+    d = len(message.scales)
+    within = clipping_ball(message.scales, silo.clip, mixed=silo.mixed)
+    parts = sum_over_chunks(silo.table, lambda rows: gram.integer_gram(rows, *within, plan.bits))
+    for entries, variance in gram.noise_variances(d, plan.gram_variance):
+        parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
+    return parts
+
+
+def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[FloatArray, float]:
+    """Return the units of the columns, and the norm to which rows are clipped in them."""
+    return gram.correlation_units(scales, clip) if mixed else (gram.units(scales), gram.radius(scales, clip))
+
+
+# Clipping of rows, tuned on graphs of 10 to 200 variables.
+CLIP, CLIP_OF_TESTS = 0.6, 3.0
+# The loosest clipping of mixed data, and the noise, in sampling errors, up to which it is loosened: tuned on 10 and
+# 20 variables, ε from 0.5 to 50.
+MOST_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
+
+Unit = Literal["window", "row", "stretch"]
+SAID: dict[Unit, str] = {
+    "window": "one record is one window of lags + 1 rows of a series; a row is in as many windows, and protected less",
+    "row": "one record is one row of a series, with all windows it is in; a series of many rows is protected less",
+    "stretch": "one record is one unbroken stretch of a series, whole",
+}
+"""what ε protects, as a run reports it"""
+
+
+@dataclass(frozen=True)
+class SummedMoments(PrivateSettings, PooledLearner):
+    """Settings of the learners from summed, perhaps private, second moments."""
+
+    clip: float = 0.0
+    """rows are clipped to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: chosen for the learner"""
+    scale_share: float = 0.1
+    """share of the privacy budget spent on the scales"""
+    known_scale: float = 0.0
+    """the root mean square of every variable, if it is public; 0: estimated privately"""
+    accounting: Accounting = "zcdp"
+    """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
+    protect: Unit = "window"
+    """time series: what ε protects: one window of lags + 1 rows; one row, which is in lags + 1 windows; a whole
+    unbroken stretch with all its windows, which multiplies the noise by its number of windows"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        PooledLearner.__post_init__(self)
+        PrivateSettings.__post_init__(self)
+        require(self.clip >= 0, "clip", self.clip, "0 or more")
+        require(0 < self.scale_share < 1, "scale_share", self.scale_share, "between 0 and 1")
+        require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
+
+    @property
+    def clipping(self) -> float:
+        """The clipping of rows: as set, or as suits the learner (clipping distorts the tests of pc)."""
+        return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
+
+    def clip_for(self, schema: Schema, shares: Shares | None) -> float:
+        """Return the clipping of rows if the silos add these `shares` of noise.
+
+        Mixed data are clipped less if there is little noise, as long as that stays small beside the sampling error.
+        """
+        if schema.kind != "mixed" or self.clip or shares is None:
+            return self.clipping
+        columns = self.columns(schema)
+        rows = sum(columns.rows.values())
+        noise = noise_level(shares, len(columns.variables), len(columns.rows), rows, 1.0) * math.sqrt(rows)
+        return max(CLIP, min(NOISE_TO_SAMPLING / noise, MOST_CLIP))
+
+    def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
+        """Return the noise of these settings if the shares of `sure` silos are certain to be in the published sum."""
+        counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
+        said = f"{SAID[self.protect]}; {protects}" if schema.kind == "time-series" else protects
+        promise = self.promise(schema if schema.kind == "mixed" else rows, said, self.accounting)
+        numbers = int((~schema.discrete).sum()) if schema.kind == "mixed" else None
+        return noise_shares(rows, promise, counting, sure, self.group(schema), numbers)
+
+    def reach(self, schema: Schema) -> int:
+        """Return the number of lags of the summed windows, 0 unless the data are time series.
+
+        Raises `BadInput` naming a silo whose series are too short.
+        """
+        return summed_lags(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
+
+    def columns(self, schema: Schema) -> Schema:
+        """Return the public schema of what is summed: the rows, windows of time series, or coded mixed rows."""
+        if schema.kind == "mixed":
+            return mixed.summed_columns(schema, self.summed)
+        reach = self.reach(schema)
+        return windowed(schema, reach) if reach else schema
+
+    def freedom(self, schema: Schema, silos: tuple[str, ...]) -> int:
+        """Return the degrees of freedom of the sum over `silos`: rows, less one for each whose means are subtracted."""
+        columns, centred = self.columns(schema), self.centred(schema)
+        return sum(columns.rows[silo] - centred for silo in silos)
+
+    @property
+    def summed(self) -> mixed.Summed:
+        """The kind of sum over mixed data."""
+        return "means" if not self.center else "pairs" if self.epsilon else "centred"
+
+    def centred(self, schema: Schema) -> bool:
+        """Return whether each silo's own means are subtracted."""
+        return self.center and not self.reach(schema) and not self.epsilon
+
+    def group(self, schema: Schema) -> int:
+        """Return the number of summed rows in one protected unit."""
+        reach = self.reach(schema)
+        if not reach or self.protect == "window":
+            return 1
+        most = max(length - reach for stretches in schema.stretches.values() for length in stretches)
+        return min(reach + 1, most) if self.protect == "row" else most
+
+
+def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> float:
+    """Return the standard deviation of the noise of `silos` silos in a covariance over `rows` rows in all.
+
+    For variables of mean square 1, off the diagonal.
+    """
+    return math.sqrt(silos * shares.gram_variance / 2) * clip * d / 4.0**shares.bits / rows
+
 
 # Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
 LEAST_EIGENVALUE = 1e-3
@@ -59,7 +228,7 @@ class Server:
     counted: int
     """rows behind S"""
     weights: FloatArray
-    """what was learned from S, `[m, d]`"""
+    """learned from S, `[m, d]`"""
     scores: FloatArray
 
 
@@ -70,14 +239,13 @@ SharesOf = Callable[[Schema], Shares]
 def summed_moments(
     settings: SummedMoments, plan: SharesOf | None
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm whose silos add the noise that `plan` says, none if there is no plan."""
+    """Return the algorithm whose silos add the noise of `plan`, or none without a plan."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings, plan),
         open_server=lambda schema: open_server(schema, settings, plan),
         broadcast=lambda server: Broadcast(server.scales),
-        local_solve=lambda silo, message: (silo, part_of(silo, message)),
+        local_solve=lambda silo, message: (silo, local_part(silo, message)),
         aggregate=lambda server, replies: aggregate(server, replies, settings, plan),
-        dual_update=lambda server: server,
         converged=lambda server: len(server.S) > 0,
         structure=lambda server: structure(server, settings),
         server_type=Server,
@@ -85,25 +253,27 @@ def summed_moments(
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=1 if plan is None or settings.known_scale else 2,
-        summand=lambda part: part.values,
-        entry_units=None if plan else lambda schema, asked: of_products(units_of(schema, settings)),
+        summand=only_field,
+        entry_units=None if plan else lambda schema, asked: product_units(units_of(schema, settings)),
         whole_numbers=plan is not None,
         measures=lambda server: {"rows": float(server.counted)},
-        bears_loss=True,
+        tolerates_dropout=True,
         private=private(plan, settings.insecure_seed) if plan else None,
         residual_variances=None if settings.class_only else lambda server: residual_variances(server.S, server.weights),
     )
 
 
 def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
-    """Return the silo with what is to be summed: its rows `[n_rows, d]`, its coded ones, or of time series windows."""
+    """Return the silo with the rows to sum: its own `[n_rows, d]`, its coded rows, or the windows of time series."""
     reach, columns = settings.reach(schema), settings.columns(schema)
     measured = np.ones(len(columns.variables), np.bool_)
     if schema.kind == "mixed":
         if not isinstance(table, np.ndarray):
-            raise BadInput(f"silo {silo}: secure-sum holds mixed rows in memory, these are too many: try secure-boss")
+            raise BadInput(
+                f"silo {silo}: too many mixed rows for secure-sum, which holds them in memory: try secure-boss"
+            )
         table = mixed.coded_rows(table, schema, silo, settings.summed)
-        measured = mixed.measured(schema, settings.summed)
+        measured = mixed.unknown_scales(schema, settings.summed)
     elif reach and isinstance(table, np.ndarray):
         table = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
     shares = plan(schema) if plan else None
@@ -117,9 +287,9 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
     columns = settings.columns(schema)
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
-        scales.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
+        gram.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
     if schema.kind == "mixed" and settings.learner != type(settings).learner:
-        raise BadInput(f"parameter learner is {settings.learner}: mixed data have one learner, leave it out")
+        raise BadInput(f"parameter learner is {settings.learner}: mixed data have a learner of their own, leave it out")
     d, m = len(schema.variables), len(columns.variables)
     known = all_scales(schema, settings, settings.known_scale) if settings.known_scale else np.empty(0)
     nothing = np.zeros((d if schema.kind == "mixed" else m, d))
@@ -129,7 +299,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
 def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
     """Return the units in which the summed columns travel behind masks."""
     if schema.kind != "mixed":
-        return of_columns(schema, settings.reach(schema))
+        return column_units(schema, settings.reach(schema))
     units = coded_units(schema)
     return np.append(units, 1.0) if len(units) and settings.summed == "means" else units
 
@@ -142,7 +312,7 @@ def all_scales(schema: Schema, settings: SummedMoments, found: FloatArray | floa
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """Return the state with what the sum says: the scales, or the second moments and what is learned from them."""
+    """Return the state with the sum: the scales, or the second moments and the structure learned from them."""
     assert replies.total is not None
     schema, columns = server.schema, settings.columns(server.schema)
     is_mixed, m = schema.kind == "mixed", len(columns.variables)
@@ -150,23 +320,23 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
     if plan is None:
         free = settings.freedom(schema, replies.silos)
         S = from_triangle(replies.total) * (sum(columns.rows.values()) / free)
-        return learned(server, S if is_mixed else S + FLOOR * np.diag(np.diag(S)), free, 0.0, settings)
+        return learn(server, S if is_mixed else S + FLOOR * np.diag(np.diag(S)), free, 0.0, settings)
     if not len(server.scales):
         names = columns.variables
         if is_mixed:
             names = tuple(name for name in schema.variables if name not in schema.levels)
         counts = replies.total.reshape(len(names), -1)
-        return replace(server, scales=all_scales(schema, settings, scales.scales(counts, names)))
+        return replace(server, scales=all_scales(schema, settings, gram.scales(counts, names)))
     shares, bits = plan(schema), gram.bits_for(max(columns.rows.values()))
     clip = settings.clip_for(schema, shares)
-    unit, R = ball(server.scales, clip, mixed=is_mixed)
+    unit, R = clipping_ball(server.scales, clip, mixed=is_mixed)
     S = gram.covariance(replies.total, unit, R, bits, counted)
     noise = noise_level(shares, m, len(columns.rows), counted, clip)
-    return learned(server, gram.positive(S, server.scales, LEAST_EIGENVALUE), counted, noise, settings)
+    return learn(server, gram.positive_definite(S, server.scales, LEAST_EIGENVALUE), counted, noise, settings)
 
 
-def learned(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
-    """Return the state with what the learner makes of second moments `S` of `counted` rows, with this `noise`."""
+def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
+    """Return the state with the structure learned from second moments `S` of `counted` rows with this `noise`."""
     schema, d = server.schema, len(server.schema.variables)
     if schema.kind == "mixed":
         edges = mixed.mixed_class(S, counted, schema, noise, server.scales).astype(np.float64)
@@ -176,14 +346,14 @@ def learned(server: Server, S: FloatArray, counted: int, noise: float, settings:
         exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
         how = replace(settings, price=max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise)))
     if len(S) > d and settings.lags == AUTO:
-        S = of_least_bic(S, counted, d, settings.most_parents)
+        S = moments_of_least_bic(S, counted, d, settings.most_parents)
     found = learn_from_moments(S, counted, schema.variables, how, noise, schema.knowledge.prior(schema.variables))
-    weights, scores = below(found)
+    weights, scores = unstacked(found)
     return replace(server, S=S, counted=counted, weights=weights, scores=scores)
 
 
 def structure(server: Server, settings: SummedMoments) -> Structure:
-    """Return what was learned: weights, or the CPDAG of a learner that finds no more."""
+    """Return the learned structure: weights, or the CPDAG of a learner of classes."""
     names = server.schema.variables
     found = stacked(names, server.weights, server.scores if len(server.scores) else np.zeros_like(server.weights))
     only_class = settings.class_only or server.schema.kind == "mixed"
@@ -191,7 +361,7 @@ def structure(server: Server, settings: SummedMoments) -> Structure:
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
-    """Return the promise, and what each of the two sums costs."""
+    """Return the privacy promise, and the cost of each of the two sums."""
 
     def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
         assert silo.plan is not None

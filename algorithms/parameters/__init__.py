@@ -1,1 +1,51 @@
 """The parameters of a learned structure, from sums over the silos: probability tables, or weights and variances."""
+
+from ..core.spec import Entry, lazy_factory
+
+STEPS: dict[str, Entry] = {
+    "refit": Entry(
+        summary="after a run: each silo refits the weights of the learned structure on its own rows",
+        source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
+        disclosure="where the truth is known and nothing is masked, two errors; its weights stay",
+        maker=lazy_factory("parameters.refit:Refit"),
+        streams=True,
+    ),
+    "family-tables": Entry(
+        summary="after a run on discrete data: the probability tables of the learned structure",
+        source="ours; Heckerman, Geiger, Chickering 1995 for the prior",
+        disclosure="count tables of each variable with its parents, once; masked with --secure",
+        maker=lazy_factory("parameters.tables:FamilyTables"),
+        kinds=("discrete",),
+        gaps=True,
+        streams=True,
+    ),
+    "regressions": Entry(
+        summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
+        source="ours",
+        disclosure="means, and second moments of the pairs that share a family, once; masked with --secure",
+        maker=lazy_factory("parameters.regressions:Regressions"),
+        gaps=True,
+        streams=True,
+    ),
+    "mixed-families": Entry(
+        summary="after a run on mixed data: regressions, tables and logistic regressions of the learned graph",
+        source="ours",
+        disclosure="means, second moments, count tables of families, once; sums for logistic regressions, some "
+        "five times; "
+        "masked if the run is",
+        maker=lazy_factory("parameters.mixed_families:MixedFamilies"),
+        kinds=("mixed",),
+        gaps=True,
+        streams=True,
+    ),
+    "lagged-regressions": Entry(
+        summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
+        source="ours; Lütkepohl 2005 for the reduced form",
+        disclosure="means, and lagged second moments of the pairs that share a family or the error of one "
+        "forecast, once; "
+        "masked with --secure",
+        maker=lazy_factory("parameters.lagged_regressions:LaggedRegressions"),
+        kinds=("time-series",),
+    ),
+}
+"""exchanges that belong to a run without being an algorithm one would choose"""

@@ -16,18 +16,14 @@ from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.dag import reachable
-from ..graphs.lagged import unrolled_names
-from ..graphs.lagged_edges import lagged_of
-from ..graphs.structure import Structure
+from ..graphs.edges import padded_lagged_weights
+from ..graphs.structure import Structure, unrolled_names
 from ..statistics.lagged import windows
-from ..statistics.moments import residual_variances
-from ..statistics.units import of_columns
+from ..statistics.moments import column_units, residual_variances
 from . import regressions
-from .networks import DynamicGaussianNetwork
-from .reduced_form import reduced_form
+from .networks import DynamicGaussianNetwork, unrolled_weights
 from .refit import refit
 from .regressions import Broadcast, Regressions, Reply, Server, Silo
-from .unrolled import unrolled_weights
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Forecasts:
 
 def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Server:
     """Return the server's state before the exchange, for `dag` `[d, d]` and the lagged edges of `structure`."""
-    lagged = lagged_of(structure, structure.lags)
+    lagged = padded_lagged_weights(structure, structure.lags)
     names = unrolled_names(schema.variables, structure.lags)
     rows = sum(schema.windows(structure.lags).values())
     return Server(names, rows, unrolled_weights(dag.astype(np.float64), lagged) != 0, np.empty(0))
@@ -79,7 +75,7 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
-        entry_units=lambda schema, asked: regressions.units_of_pairs(of_columns(schema, settings.lags), asked.pairs),
+        entry_units=lambda schema, asked: regressions.units_of_pairs(column_units(schema, settings.lags), asked.pairs),
     )
 
 
@@ -117,7 +113,7 @@ def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussia
         means=means[:d],
         spreads=np.diag(covariance)[:d].copy(),
     )
-    _, reduced = reduced_form(found)
+    _, reduced = found.reduced_form()
     return found, Forecasts(
         model=_mean_squares(covariance, reduced.reshape(lags * d, d)),
         persistence=_mean_squares(covariance, np.eye(lags * d, d)) + (means[:d] - means[d : 2 * d]) ** 2,

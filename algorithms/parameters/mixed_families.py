@@ -9,6 +9,12 @@ the sums that make log-likelihood, gradient and Hessian, O(n·p²·k²) at a sil
 Gaussian prior on the weights of standardised columns, as heavy as `ess` rows, keeps them finite where a level is told
 apart perfectly. Where cells are empty, products are those expected, and tables and logistic regressions leave out rows
 without a cell they need.
+
+Multinomial logistic regressions by Newton's method, whose sums over rows are added up over silos.
+
+Of a discrete variable with coded parents: weights are `[levels − 1, 1 + coded columns of the parents]`, the first
+column for the intercept; the first level has none. A Gaussian prior of mean 0 on the others, for standardised columns,
+keeps them finite.
 """
 
 from collections.abc import Mapping
@@ -18,18 +24,79 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
-from ..statistics.chunks import Table, summed
+from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import Coding, coded_units, coding_of
-from ..statistics.expectation import about_own_means
-from ..statistics.moments import pooled_packing
-from ..statistics.units import of_moments
-from .logistic import TINY, Family, newton_step, packed_size, unscaled
-from .mixed_network import Linear, Local, MixedNetwork, Tabular
+from ..statistics.em import about_own_means
+from ..statistics.moments import moment_units, pooled_packing
+from ..statistics.packing import from_triangle, triangle
+from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
 from .tables import smoothed
+
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A discrete variable, its parents, how these are standardised, and the weights of its regression so far."""
+
+    child: int
+    parents: NDArray[np.intp]
+    coding: Coding
+    shifts: FloatArray
+    scales: FloatArray
+    weights: FloatArray
+
+    def fit(self, rows: FloatArray) -> FloatArray:
+        """Return what those of `rows` add that have all cells of the family."""
+        there = rows[~np.isnan(rows[:, [self.child, *self.parents]]).any(axis=1)]
+        columns = (self.coding.rows(there[:, self.parents]) - self.shifts) / self.scales
+        design = np.column_stack([np.ones(len(there)), columns])
+        return sums_of(design, there[:, self.child].astype(np.int64), self.weights)
+
+
+def sums_of(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+    """Return the log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
+    levels, p = weights.shape
+    chances = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
+    likelihood = np.log(np.maximum(chances[np.arange(len(codes)), codes], 1e-300)).sum()
+    residuals = (codes[:, None] == np.arange(1, levels + 1)) - chances[:, 1:]
+    curvature = np.empty((levels, p, levels, p))
+    for a in range(levels):
+        for b in range(levels):
+            spread = chances[:, a + 1] * ((a == b) - chances[:, b + 1])
+            curvature[a, :, b, :] = (columns * spread[:, None]).T @ columns
+    gradient = residuals.T @ columns
+    return np.concatenate([[likelihood], gradient.ravel(), triangle(curvature.reshape(levels * p, levels * p))])
+
+
+def packed_size(weights: int) -> int:
+    """Return how many numbers a regression of so many weights sends: log-likelihood, gradient, half of its Hessian."""
+    return 1 + weights + weights * (weights + 1) // 2
+
+
+def newton_step(packed: FloatArray, weights: FloatArray, prior: float) -> tuple[float, FloatArray]:
+    """Return the penalised log-likelihood of `weights`, and the step to its greatest value if it were quadratic.
+
+    `packed` are the sums `[packed_size]` of all rows, over their number; `prior` is its precision, over it, too.
+    """
+    q, free = weights.size, np.array([0.0] + [1.0] * (weights.shape[1] - 1))
+    penalised = weights * free
+    gradient = packed[1 : 1 + q] - prior * penalised.ravel()
+    curvature = from_triangle(packed[1 + q :]) + np.diag(prior * np.tile(free, len(weights)) + TINY)
+    likelihood = float(packed[0]) - 0.5 * prior * float((penalised**2).sum())
+    return likelihood, np.asarray(np.linalg.solve(curvature, gradient))
+
+
+def unscaled(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
+    """Return the regression on coded columns as they are, from `weights` on standardised ones."""
+    slopes = weights[:, 1:] / scales
+    intercepts = weights[:, 0] - slopes @ shifts
+    return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
+
 
 MOST_CELLS = 1 << 15
 """of a table; a discrete variable whose table had more is regressed on the indicators of its parents"""
@@ -134,10 +201,9 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
-        broadcast=question,
-        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        broadcast=broadcast,
+        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
         aggregate=lambda server, replies: aggregate(server, replies, settings),
-        dual_update=lambda server: server,
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.schema.variables, server.dag.astype(np.float64)),
         server_type=Server,
@@ -145,10 +211,10 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=1 + NEWTON,
-        summand=lambda reply: reply.values,
+        summand=only_field,
         entry_units=_units,
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 
@@ -158,7 +224,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     return Silo(table, coding_of(schema), own.mean, own.products, sum(schema.rows.values()))
 
 
-def question(server: Server) -> Broadcast:
+def broadcast(server: Server) -> Broadcast:
     """Return what the silos are asked: moments and tables, then how well the logistic weights fit."""
     if not len(server.moments):
         return Broadcast(server.dag, np.empty(0), np.empty(0), server.weights)
@@ -166,7 +232,7 @@ def question(server: Server) -> Broadcast:
     return Broadcast(server.dag, moments["sums"], _scales(moments), server.weights)
 
 
-def answer(silo: Silo, asked: Broadcast) -> Reply:
+def local_solve(silo: Silo, asked: Broadcast) -> Reply:
     """Return the silo's part of the sums."""
     coding, n = silo.coding, silo.all_rows
     if not len(asked.scales):
@@ -182,7 +248,7 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
         own = np.flatnonzero(asked.dag[:, v])
         block = np.concatenate([coding.blocks[u] for u in own])
         family = Family(v, own, coding.of(own.tolist()), shifts[block], asked.scales[block], weights)
-        found.append(summed(silo.table, family.fit) / n)
+        found.append(sum_over_chunks(silo.table, family.fit) / n)
     return Reply(np.concatenate(found))
 
 
@@ -267,7 +333,7 @@ def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
         codes = own[~np.isnan(own).any(axis=1)].astype(np.int64)
         return np.bincount(np.ravel_multi_index(tuple(codes.T), shape), minlength=prod(shape)).astype(np.float64)
 
-    return summed(silo.table, counted)
+    return sum_over_chunks(silo.table, counted)
 
 
 def _moments(server: Server) -> Mapping[str, FloatArray]:
@@ -285,4 +351,4 @@ def _units(schema: Schema, asked: Broadcast) -> FloatArray:
     cells = sum(
         prod(coding.widths[u] + 1 for u in (v, *np.flatnonzero(asked.dag[:, v]))) for v in _tables(coding, asked.dag)
     )
-    return np.concatenate([of_moments(coded_units(schema)), np.ones(cells)])
+    return np.concatenate([moment_units(coded_units(schema)), np.ones(cells)])

@@ -7,6 +7,7 @@ but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding
+from .networks import BayesianNetwork, normal_log_density
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,16 @@ Local = Linear | Logistic | Tabular
 
 
 @dataclass(frozen=True, eq=False)
-class MixedNetwork:
+class MixedNetwork(BayesianNetwork):
     """P(x) = Π_v P(x_v | parents of v); `parents[v]` are numbers of variables, ascending."""
 
     coding: Coding
     levels: dict[str, tuple[str, ...]]
     parents: tuple[tuple[int, ...], ...]
     local: tuple[Local, ...]
+
+    in_pgmpy = False
+    kind = "network of mixed variables: linear and logistic regressions, and tables"
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -85,6 +90,64 @@ class MixedNetwork:
         if isinstance(local, Linear):
             return np.asarray(local.intercept + columns @ local.weights)
         return softmax(local.intercepts + columns @ local.weights.T)
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Return the log of density times probability `[n_rows]` of each row."""
+        total, rows = np.zeros(len(table)), np.arange(len(table))
+        for v, local in enumerate(self.local):
+            expected = self.given_parents(v, table)
+            if isinstance(local, Linear):
+                total += normal_log_density(table[:, v] - expected, local.variance)
+            else:
+                with np.errstate(divide="ignore"):
+                    total += np.log(expected[rows, table[:, v].astype(np.int64)])
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """Return `nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
+
+        Coefficients are numbers by continuous parent, and by level of a discrete one, the first of which has 0.
+        """
+        families: dict[str, Any] = {}
+        for name, own, local in zip(self.variables, self.parents, self.local, strict=True):
+            if isinstance(local, Tabular):
+                families[name] = {"kind": "table", "table": local.table.tolist()}
+            elif isinstance(local, Linear):
+                terms = self._coefficients(own, local.weights)
+                families[name] = {
+                    "kind": "linear",
+                    "intercept": local.intercept,
+                    "coefficients": terms,
+                    "variance": local.variance,
+                }
+            else:
+                families[name] = {
+                    "kind": "logistic",
+                    "intercepts": dict(zip(self.levels[name], local.intercepts.tolist(), strict=True)),
+                    "coefficients": {
+                        label: self._coefficients(own, weights)
+                        for label, weights in zip(self.levels[name], local.weights, strict=True)
+                    },
+                }
+        return {
+            "nodes": list(self.variables),
+            "levels": {name: list(labels) for name, labels in self.levels.items()},
+            "parents": {
+                name: [self.variables[u] for u in own] for name, own in zip(self.variables, self.parents, strict=True)
+            },
+            "families": families,
+        }
+
+    def _coefficients(self, own: tuple[int, ...], weights: FloatArray) -> dict[str, Any]:
+        """Return the weights of coded parents by parent: a number, or by level of a discrete one."""
+        found: dict[str, Any] = {}
+        begin = 0
+        for u in own:
+            name, width = self.variables[u], self.coding.widths[u]
+            part = weights[begin : begin + width].tolist()
+            begin += width
+            found[name] = dict(zip(self.levels[name], [0.0, *part], strict=True)) if name in self.levels else part[0]
+        return found
 
     def sample(
         self, rows: int, rng: np.random.Generator, given: Mapping[str, float | str] | None = None

@@ -1,4 +1,8 @@
-"""Networks as JSON: Gaussian ones in the format of pgmpy, others by variable: levels, parents, tables, regressions."""
+"""Networks from the JSON that their `as_json` writes.
+
+Gaussian networks are in the format of pgmpy, dynamic ones as Gaussian ones over several times; mixed ones have levels,
+parents and regressions or tables by variable.
+"""
 
 from typing import Any
 
@@ -7,94 +11,18 @@ import numpy as np
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.structure import Structure
-from .mixed_network import Linear, MixedNetwork, Tabular
-from .networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork, Network
-from .unrolled import unrolled
+from ..statistics.coding import Coding
+from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular
+from .networks import BayesianNetwork, DynamicGaussianNetwork, GaussianNetwork
 
 
-def as_json(network: Network) -> dict[str, Any]:
-    """Return a Gaussian network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`, or a discrete one.
-
-    The latter has `levels`, `parents` and `tables` by variable, as in `DiscreteNetwork`. A dynamic network is written
-    as the Gaussian one over several times that it is (`unrolled.py`), and beside it its `variables` and `lags`.
-    """
-    if isinstance(network, DynamicGaussianNetwork):
-        over_time = {"variables": list(network.structure.variables), "lags": network.structure.lags}
-        return {**as_json(unrolled(network)), **over_time}
-    if isinstance(network, DiscreteNetwork):
-        return {
-            "nodes": list(network.variables),
-            "levels": {name: list(network.levels[name]) for name in network.variables},
-            "parents": {name: list(network.parents[name]) for name in network.variables},
-            "tables": {name: network.tables[name].tolist() for name in network.variables},
-        }
-    if isinstance(network, MixedNetwork):
-        return mixed_as_json(network)
-    names, weights = network.structure.variables, network.structure.weights
-    cpds: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        parents = [int(i) for i in np.flatnonzero(weights[:, j])]
-        intercept: dict[str, list[float]] = {"(Intercept)": [float(network.intercepts[j])]}
-        cpds[name] = {
-            "coefficients": {**intercept, **{names[i]: [float(weights[i, j])] for i in parents}},
-            "variance": [float(network.variances[j])],
-            "parents": [names[i] for i in parents],
-        }
-    arcs = [[names[i], names[j]] for i, j in np.argwhere(weights != 0)]
-    return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
-
-
-def mixed_as_json(network: MixedNetwork) -> dict[str, Any]:
-    """Return `nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
-
-    Coefficients are numbers by continuous parent, and by level of a discrete one, the first of which has 0.
-    """
-    families: dict[str, Any] = {}
-    for name, own, local in zip(network.variables, network.parents, network.local, strict=True):
-        if isinstance(local, Tabular):
-            families[name] = {"kind": "table", "table": local.table.tolist()}
-        elif isinstance(local, Linear):
-            terms = _coefficients(network, own, local.weights)
-            families[name] = {
-                "kind": "linear",
-                "intercept": local.intercept,
-                "coefficients": terms,
-                "variance": local.variance,
-            }
-        else:
-            families[name] = {
-                "kind": "logistic",
-                "intercepts": dict(zip(network.levels[name], local.intercepts.tolist(), strict=True)),
-                "coefficients": {
-                    label: _coefficients(network, own, weights)
-                    for label, weights in zip(network.levels[name], local.weights, strict=True)
-                },
-            }
-    return {
-        "nodes": list(network.variables),
-        "levels": {name: list(labels) for name, labels in network.levels.items()},
-        "parents": {
-            name: [network.variables[u] for u in own]
-            for name, own in zip(network.variables, network.parents, strict=True)
-        },
-        "families": families,
-    }
-
-
-def _coefficients(network: MixedNetwork, own: tuple[int, ...], weights: FloatArray) -> dict[str, Any]:
-    """Return the weights of coded parents by parent: a number, or by level of a discrete one."""
-    found: dict[str, Any] = {}
-    begin = 0
-    for u in own:
-        name, width = network.variables[u], network.coding.widths[u]
-        part = weights[begin : begin + width].tolist()
-        begin += width
-        found[name] = dict(zip(network.levels[name], [0.0, *part], strict=True)) if name in network.levels else part[0]
-    return found
+def as_json(network: BayesianNetwork) -> dict[str, Any]:
+    """Return `network.as_json()`; for callers that have not moved to the method."""
+    return network.as_json()
 
 
 def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
-    """Return the Gaussian network that `as_json`, or pgmpy, has described; `origin` names it in messages.
+    """Return the Gaussian network that `as_json`, or pgmpy, has written; `origin` names it in messages.
 
     Raises `BadInput` if the arcs are not those of the coefficients.
     """
@@ -113,3 +41,56 @@ def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
     if {(variables[i], variables[j]) for i, j in np.argwhere(weights)} != {tuple(arc) for arc in content["arcs"]}:
         raise BadInput(f"{origin}: the arcs are not those of the coefficients")
     return GaussianNetwork(Structure(variables, weights), intercepts, variances)
+
+
+def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork:
+    """Return the Gaussian, dynamic or mixed network that `as_json` has written; `origin` names it in messages.
+
+    Raises `BadInput` for a description that is not complete, or does not fit together.
+    """
+    try:
+        if "families" in content:
+            return _mixed(content)
+        network = gaussian_from_json(content, origin)
+        return _dynamic(network, content["variables"], content["lags"]) if "lags" in content else network
+    except BadInput:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{origin}: not a network as fedbnsl writes it: {type(error).__name__}: {error}") from None
+
+
+def _dynamic(whole: GaussianNetwork, variables: list[str], lags: int) -> DynamicGaussianNetwork:
+    """Return the network over time whose unrolled form is `whole`."""
+    d, weights = len(variables), whole.structure.weights
+    lagged = weights[d:, :d].reshape(lags, d, d)
+    intercepts, variances = (each.reshape(lags + 1, d) for each in (whole.intercepts, whole.variances))
+    structure = Structure(tuple(variables), weights[:d, :d], lagged=lagged)
+    return DynamicGaussianNetwork(structure, intercepts[0], variances[0], intercepts[1], variances[1])
+
+
+def _mixed(content: dict[str, Any]) -> MixedNetwork:
+    names = tuple(content["nodes"])
+    levels = {name: tuple(labels) for name, labels in content["levels"].items()}
+    widths = tuple(len(levels[name]) - 1 if name in levels else 1 for name in names)
+    place = {name: number for number, name in enumerate(names)}
+    parents = tuple(tuple(place[one] for one in content["parents"][name]) for name in names)
+    local = tuple(_family(content["families"][name], levels, name, content["parents"][name]) for name in names)
+    return MixedNetwork(Coding(names, widths, tuple(name in levels for name in names)), levels, parents, local)
+
+
+def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: str, parents: list[str]) -> Local:
+    if content["kind"] == "table":
+        return Tabular(np.array(content["table"], np.float64))
+    if content["kind"] == "linear":
+        return Linear(content["intercept"], _weights(content["coefficients"], levels, parents), content["variance"])
+    labels = levels[name]
+    rows = [_weights(content["coefficients"][label], levels, parents) for label in labels]
+    return Logistic(np.array([content["intercepts"][label] for label in labels]), np.array(rows))
+
+
+def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
+    """Return the weights of the coded columns of the parents: of a discrete one, those of its levels but the first."""
+    columns: list[float] = []
+    for parent in parents:
+        columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]
+    return np.array(columns, np.float64)

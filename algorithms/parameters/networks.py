@@ -1,16 +1,101 @@
-"""Bayesian networks with their parameters: over discrete variables, linear Gaussian ones, over time, and mixed ones."""
+"""Bayesian networks with their parameters: over discrete variables, linear Gaussian ones, and linear ones over time.
+
+Each kind of network is a class that answers the same questions (`BayesianNetwork`): the log likelihood of rows, its
+JSON, how far it has drifted from an earlier network. Networks of mixed variables are in `mixed_network.py`.
+
+A dynamic network is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t. Solved for x_t it has the reduced form
+x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which forecasts the next row.
+
+Drift is how much worse an earlier network explains the rows of a later one: the Kullback-Leibler divergence of the
+later joint distribution from the earlier one (Kullback, Leibler 1951), in nats a row: 0 for equal distributions,
+whatever the directions of their edges. As both factorise over the variables, it is a sum of one term a variable,
+E[log p_after(x_v | parents) - log p_before(x_v | parents)] under the later network: exact for linear Gaussian
+networks, a mean over rows drawn from the later one for discrete networks (`divergence_from`).
+"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..graphs.structure import Structure
-from .mixed_network import MixedNetwork
+from ..errors import BadInput
+from ..graphs.dag import topological_order
+from ..graphs.structure import Structure, unrolled_names
+from ..statistics import moments
+
+DRAWN_ROWS, SEED = 20_000, 0
+"""of the rows that estimate the drift between discrete networks"""
+LEAST_VARIANCE = 1e-12
+"""of an error, in units of its variable's variance, where networks are compared"""
+NOT_COMPARABLE = "parameter drift is defined between two linear Gaussian networks or two discrete ones"
+
+
+class BayesianNetwork:
+    """What every Bayesian network with parameters offers; the defaults are those of a network without it."""
+
+    file_name: ClassVar[str] = "model.json"
+    """of the file that holds the network beside the other outputs of a run"""
+    in_pgmpy: ClassVar[bool] = True
+    """whether pgmpy has networks of this kind"""
+
+    if TYPE_CHECKING:
+
+        @property
+        def structure(self) -> Structure:
+            """The graph; a field in some kinds of networks."""
+
+        @property
+        def variables(self) -> tuple[str, ...]:
+            """The names of the variables; a field in some kinds of networks."""
+
+    @property
+    def kind(self) -> str:
+        """What kind of network it is, in words for a report."""
+        raise NotImplementedError
+
+    @property
+    def free_parameters(self) -> int | None:
+        """The number of free parameters of a network of tables alone; None for the other kinds."""
+        return None
+
+    @property
+    def spectral_radius(self) -> float | None:
+        """The spectral radius of a network over time; None for the other kinds."""
+        return None
+
+    @property
+    def standardized_means(self) -> FloatArray | None:
+        """The size of each variable's mean in its standard deviations, `[d]`, over time; None for the other kinds."""
+        return None
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Return the log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`, natural logarithms.
+
+        Columns are in the order of the network's variables, labels as codes. Raises `ValueError` for a network over
+        time, under which rows are not independent.
+        """
+        raise NotImplementedError
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the network as JSON, which `network_json.network_from_json` reads; each class has its format."""
+        raise NotImplementedError
+
+    def divergence_from(self, before: Self) -> FloatArray:
+        """Return the terms of the divergence of this network from an earlier one, `[d]`; see `drift.py`.
+
+        Raises `BadInput` that says why the two cannot be compared.
+        """
+        raise BadInput(NOT_COMPARABLE)
+
+    def _require_same_variables(self, before: Self) -> None:
+        if set(before.variables) != set(self.variables):
+            raise BadInput("the variables are not the same")
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteNetwork:
+class DiscreteNetwork(BayesianNetwork):
     """P(x) = Π_v P(x_v | parents of v).
 
     `tables[v]` is [n_levels of the first parent, ..., of the last parent, n_levels of v]: its last axis sums to 1, as
@@ -21,6 +106,9 @@ class DiscreteNetwork:
     levels: dict[str, tuple[str, ...]]
     parents: dict[str, tuple[str, ...]]
     tables: dict[str, FloatArray]
+
+    file_name = "model.bif"
+    kind = "discrete network"
 
     def __post_init__(self) -> None:
         """Refuse tables that do not fit levels and parents: a mistake of the program, not of the user."""
@@ -38,22 +126,119 @@ class DiscreteNetwork:
             weights[[place[parent] for parent in self.parents[name]], place[name]] = 1.0
         return Structure(self.variables, weights)
 
+    @property
+    def free_parameters(self) -> int:
+        """The number of free probabilities: of each distribution all but one."""
+        return sum(table.size - table.size // table.shape[-1] for table in self.tables.values())
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Return the log probability `[n_rows]` of each row of codes."""
+        codes = table.astype(np.int64)
+        place = {name: number for number, name in enumerate(self.variables)}
+        total = np.zeros(len(codes))
+        for name in self.variables:
+            columns = [place[one] for one in (*self.parents[name], name)]
+            with np.errstate(divide="ignore"):  # a probability of 0 is a likelihood of 0
+                total += np.log(self.tables[name])[tuple(codes[:, columns].T)]
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """Return `nodes`, and by variable its `levels`, `parents` and `tables`, as in this class."""
+        return {
+            "nodes": list(self.variables),
+            "levels": {name: list(self.levels[name]) for name in self.variables},
+            "parents": {name: list(self.parents[name]) for name in self.variables},
+            "tables": {name: self.tables[name].tolist() for name in self.variables},
+        }
+
+    def divergence_from(self, before: Self) -> FloatArray:
+        """Return the terms `[d]`, means over rows drawn from this network."""
+        self._require_same_variables(before)
+        for name in self.variables:
+            if set(before.levels[name]) != set(self.levels[name]):
+                raise BadInput(f"{name} had other levels")
+        rows = self.sample_codes(DRAWN_ROWS, np.random.default_rng(SEED))
+        # The earlier network may list variables and levels in another order.
+        codes = {
+            name: np.array([before.levels[name].index(level) for level in self.levels[name]])[rows[:, v]]
+            for v, name in enumerate(self.variables)
+        }
+        own = {name: rows[:, v] for v, name in enumerate(self.variables)}
+        return np.array([np.mean(self._logs(name, own) - before._logs(name, codes)) for name in self.variables])
+
+    def sample_codes(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return drawn rows as codes of levels, `[rows, n_variables]`."""
+        place = {name: number for number, name in enumerate(self.variables)}
+        drawn = np.zeros((rows, len(place)), np.int64)
+        for v in topological_order(self.structure.adjacency):
+            table = self.tables[self.variables[v]]
+            given = tuple(drawn[:, place[parent]] for parent in self.parents[self.variables[v]])
+            passed = np.cumsum(np.broadcast_to(table[given], (rows, table.shape[-1])), axis=1)
+            drawn[:, v] = (rng.random(rows)[:, None] * passed[:, -1:] > passed[:, :-1]).sum(axis=1)
+        return drawn
+
+    def _logs(self, name: str, codes: dict[str, NDArray[np.int64]]) -> FloatArray:
+        """Return log P(x_v | its parents) of the variable `name` in rows of `codes`, by variable; `[n_rows]`."""
+        at = tuple(codes[one] for one in (*self.parents[name], name))
+        return np.asarray(np.log(np.maximum(self.tables[name][at], np.finfo(float).tiny)))
+
 
 @dataclass(frozen=True, eq=False)
-class GaussianNetwork:
+class GaussianNetwork(BayesianNetwork):
     """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j), W the weights of the DAG."""
 
     structure: Structure
     intercepts: FloatArray
     variances: FloatArray
 
+    kind = "linear Gaussian network"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.structure.variables
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Return the log density `[n_rows]` of each row."""
+        residuals = table - self.intercepts - table @ self.structure.weights
+        return np.asarray(normal_log_density(residuals, self.variances).sum(axis=1))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`."""
+        names, weights = self.structure.variables, self.structure.weights
+        cpds: dict[str, Any] = {}
+        for j, name in enumerate(names):
+            parents = [int(i) for i in np.flatnonzero(weights[:, j])]
+            intercept: dict[str, list[float]] = {"(Intercept)": [float(self.intercepts[j])]}
+            cpds[name] = {
+                "coefficients": {**intercept, **{names[i]: [float(weights[i, j])] for i in parents}},
+                "variance": [float(self.variances[j])],
+                "parents": [names[i] for i in parents],
+            }
+        arcs = [[names[i], names[j]] for i, j in np.argwhere(weights != 0)]
+        return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
+
+    def divergence_from(self, before: Self) -> FloatArray:
+        """Return the terms `[d]`, exactly."""
+        self._require_same_variables(before)
+        names = self.structure.variables
+        at = [before.structure.variables.index(name) for name in names]
+        earlier, later = before.structure.weights[np.ix_(at, at)], self.structure.weights
+        mixing = np.linalg.inv(np.eye(len(names)) - later)
+        mean, covariance = self.intercepts @ mixing, mixing.T @ (self.variances[:, None] * mixing)
+        floor = np.maximum(LEAST_VARIANCE * np.diag(covariance), np.finfo(float).tiny)
+        old, new = np.maximum(before.variances[at], floor), np.maximum(self.variances, floor)
+        missed = np.eye(len(names)) - earlier
+        errors = (mean @ missed - before.intercepts[at]) ** 2 + np.einsum("iv,ij,jv->v", missed, covariance, missed)
+        return np.asarray(0.5 * (np.log(old / new) + errors / old - 1.0))
+
 
 @dataclass(frozen=True, eq=False)
-class DynamicGaussianNetwork:
+class DynamicGaussianNetwork(BayesianNetwork):
     """A linear Gaussian network over time: x_t = intercepts + x_t W + Σ_k x_{t−k} A_k + u_t, u_tj ~ N(0, variance_j).
 
-    `structure` has W as `weights` and the A_k as `lagged` (Chen, Ma & Yue, §2). `means` and `spreads` `[d]` are the
-    mean and the variance of each variable whatever was before it: all that is said of the times before the first.
+    `structure` has W as `weights` and the A_k as `lagged` (Chen, Ma & Yue, §2). `means` and `spreads` `[d]` are each
+    variable's marginal mean and variance: the distribution of the times before the first.
     """
 
     structure: Structure
@@ -68,10 +253,116 @@ class DynamicGaussianNetwork:
             raise ValueError("a dynamic network needs a structure with lags")
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.structure.variables
+
+    @property
+    def kind(self) -> str:
+        """The kind with its number of lags."""
+        steps = self.structure.lags
+        return f"dynamic linear Gaussian network that looks back over {steps} step{'s' * (steps != 1)}"
+
+    @property
     def lagged(self) -> FloatArray:
         """The weights A of the lagged edges, `[lags, d, d]`."""
         assert self.structure.lagged is not None
         return self.structure.lagged
 
+    @property
+    def spectral_radius(self) -> float:
+        """The spectral radius: from 1 on, series are explosive (`statistics/moments.py`)."""
+        return moments.spectral_radius(self.structure.weights, self.lagged)
 
-Network = DiscreteNetwork | GaussianNetwork | DynamicGaussianNetwork | MixedNetwork
+    @property
+    def standardized_means(self) -> FloatArray:
+        """The size of each variable's mean in its standard deviations, `[d]`."""
+        return np.asarray(np.abs(self.means) / np.sqrt(np.maximum(self.spreads, np.finfo(float).tiny)))
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Raise `ValueError`: a likelihood of single rows is not defined."""
+        raise ValueError("rows of time series are not independent: a likelihood of single rows is not defined")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of the Gaussian network over several times (`unrolled`), with `variables` and `lags`."""
+        over_time = {"variables": list(self.structure.variables), "lags": self.structure.lags}
+        return {**self.unrolled().as_json(), **over_time}
+
+    def reduced_form(self) -> tuple[FloatArray, FloatArray]:
+        """Return the intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
+        now = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
+        return self.intercepts @ now, self.lagged @ now
+
+    def forecast(self, past: FloatArray) -> FloatArray:
+        """Return the mean of the row after `past` `[lags, d]`, whose last row is the latest: `[d]`."""
+        intercepts, lagged = self.reduced_form()
+        return np.asarray(intercepts + np.einsum("ki,kij->j", past[::-1], lagged))
+
+    def unrolled(self) -> GaussianNetwork:
+        """Return the network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.
+
+        Its variables are those at time t under their own names, then the earlier ones: "x", ..., "x[t-1]", ...,
+        "x[t-2]". The earlier ones have no parents; they have the means and variances of the data, and their
+        dependence is left out. So it describes what follows from a given past.
+        """
+        lags = self.structure.lags
+        names = unrolled_names(self.structure.variables, lags)
+        return GaussianNetwork(
+            Structure(names, unrolled_weights(self.structure.weights, self.lagged)),
+            np.concatenate([self.intercepts, np.tile(self.means, lags)]),
+            np.concatenate([self.variances, np.tile(self.spreads, lags)]),
+        )
+
+
+def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
+    """Return the log density of each of the `residuals`; a variance of 0 counts as a tiny one."""
+    least = np.maximum(variances, np.finfo(np.float64).tiny)
+    return np.asarray(-0.5 * (np.log(2 * np.pi * least) + residuals**2 / least))
+
+
+def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of all edges into time t, `[(lags + 1)·d, (lags + 1)·d]`; no edge leads to an earlier time."""
+    lags, d, _ = lagged.shape
+    weights = np.zeros(((lags + 1) * d,) * 2)
+    weights[:d, :d], weights[d:, :d] = within, lagged.reshape(lags * d, d)
+    return weights
+
+
+# The same as functions, for callers that have not moved to the methods.
+
+
+def log_likelihood(network: BayesianNetwork, table: FloatArray) -> FloatArray:
+    """Return `network.log_likelihood(table)`."""
+    return network.log_likelihood(table)
+
+
+def spectral_radius(network: DynamicGaussianNetwork) -> float:
+    """Return `network.spectral_radius`."""
+    return network.spectral_radius
+
+
+def forecast(network: DynamicGaussianNetwork, past: FloatArray) -> FloatArray:
+    """Return `network.forecast(past)`."""
+    return network.forecast(past)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The divergence in nats a row, by variable; where edges have turned, a single term may be below zero."""
+
+    by_variable: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        """The divergence of the whole."""
+        return float(sum(self.by_variable.values()))
+
+
+def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
+    """Return how far the parameters have drifted from `before` to `after`.
+
+    Raises `BadInput` that says why two networks cannot be compared.
+    """
+    if type(before) is not type(after):
+        raise BadInput(NOT_COMPARABLE)
+    return Drift(dict(zip(after.variables, after.divergence_from(before).tolist(), strict=True)))

@@ -92,7 +92,7 @@ def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
     return float(((weights - true) ** 2).sum() / (true**2).sum())
 
 
-def learned(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
+def refit_start(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
     """Return the server's state before the exchange: the structure to refit and what is known of the truth."""
     return Server(Broadcast(structure.weights, true_weights), structure.variables, (), (), ())
 
@@ -106,7 +106,7 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]
 
     def open_server(schema: Schema) -> Server:
         d = len(schema.variables)
-        return learned(Structure(schema.variables, np.zeros((d, d))), {})
+        return refit_start(Structure(schema.variables, np.zeros((d, d))), {})
 
     def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
         weights = refit(silo.S, message.weights != 0)
@@ -133,13 +133,10 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]
         broadcast=lambda server: server.learned,
         local_solve=local_solve,
         aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
         structure=lambda server: Structure(server.variables, server.learned.weights),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=1,
-        kept=("weights",),
+        persisted_state=("weights",),
     )

@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..graphs.skeleton import moral_graph
+from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.chunks import Table
-from ..statistics.expectation import about_own_means
-from ..statistics.moments import residual_variances
+from ..statistics.em import about_own_means
+from ..statistics.moments import column_units, residual_variances
 from ..statistics.packing import Packing, packing
-from ..statistics.units import of_columns
 from .networks import GaussianNetwork
 from .refit import refit
 
@@ -98,18 +97,15 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         broadcast=lambda server: Broadcast(pairs(server.dag)),
         local_solve=local_solve,
         aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
         structure=lambda server: Structure(server.variables, server.dag.astype(np.float64)),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=1,
-        summand=lambda reply: reply.values,
-        entry_units=lambda schema, asked: units_of_pairs(of_columns(schema), asked.pairs),
+        summand=only_field,
+        entry_units=lambda schema, asked: units_of_pairs(column_units(schema), asked.pairs),
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 

@@ -6,6 +6,8 @@ families, of which the server needs only the sum. So the tables are those of all
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
 states of the parents: as if `ess` further rows had been seen, alike in all cells (the prior of BDeu; Heckerman, Geiger,
 Chickering 1995, §7). A state of the parents that never occurs gives a uniform row.
+
+The DAG that gets parameters: a learned DAG itself, or a member of the class of a CPDAG.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +20,8 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
+from ..graphs.cpdag import cpdag, extend
+from ..graphs.dag import is_acyclic
 from ..graphs.structure import Structure
 from ..statistics.count_tables import PAD, count
 from ..statistics.rows import Rows, open_rows
@@ -103,18 +107,15 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         broadcast=lambda server: Broadcast(families(server.parents)),
         local_solve=lambda silo, asked: (silo, Reply(count(silo.columns, silo.cardinalities, asked.sets))),
         aggregate=aggregate,
-        dual_update=lambda server: server,
-        converged=lambda server: True,
         structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
         server_type=Server,
         silo_type=Rows,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=1,
         summand=summand,
         whole_numbers=True,
         needs_secure_sum=settings.masked,
-        bears_loss=True,
+        tolerates_dropout=True,
     )
 
 
@@ -154,3 +155,67 @@ def rows_behind(server: Server) -> int:
     first = families(server.parents)[0]
     size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
     return int(server.counts[:size].sum())
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A DAG `[n_variables, n_variables]` and, in words, how it was chosen; or no DAG, and why."""
+
+    dag: NDArray[np.bool_] | None
+    how: str = ""
+
+
+def dag_extension(structure: Structure) -> Extension:
+    """Return the DAG whose parameters are those of `structure`.
+
+    For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
+    from data may look like a CPDAG without being that of any DAG; then `nearest_dag` is taken.
+    """
+    if structure.kind == "pag":
+        return Extension(None, "a PAG leaves open what causes what and what is confounded: it is no Bayesian network")
+    if structure.kind == "dag":
+        cycle = structure.cycle
+        if cycle:
+            return Extension(None, f"a cycle is left: {' → '.join([*cycle, cycle[0]])}")
+        return Extension(structure.adjacency)
+    dag = extend(structure.adjacency)
+    if dag is not None:
+        alike = ": all of them fit the data equally well" * (not structure.lags)
+        return Extension(dag, f"of a DAG of the CPDAG's class{alike}")
+    dag = nearest_dag(structure.adjacency)
+    differ = cpdag(dag) != structure.adjacency
+    changed = int(np.triu(differ | differ.T).sum())
+    return Extension(
+        dag,
+        f"the CPDAG is that of no DAG: the model is that of one with the same skeleton, in whose CPDAG {changed} "
+        f"edge{'s differ' if changed != 1 else ' differs'}",
+    )
+
+
+def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a DAG with the skeleton of `pdag`: by Dor & Tarsi's method, with the best sink where none is valid.
+
+    The best turns the fewest arrows and then adds the fewest v-structures; the first among equals.
+    """
+    rest, dag = pdag.copy(), np.zeros_like(pdag)
+    price = {v: _as_sink(rest, v) for v in range(len(pdag))}
+    while price:
+        sink = min(price, key=price.__getitem__)
+        neighbours = rest[:, sink] | rest[sink]
+        dag[neighbours, sink] = True
+        rest[sink] = rest[:, sink] = False
+        del price[sink]
+        price |= {int(v): _as_sink(rest, int(v)) for v in np.flatnonzero(neighbours)}
+    assert is_acyclic(dag)
+    return dag
+
+
+def _as_sink(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
+    """Return how many arrows out of v would be turned, and how many new v-structures there would be, were v a sink."""
+    out, undirected = pdag[v] & ~pdag[:, v], pdag[v] & pdag[:, v]
+    neighbours = np.flatnonzero(pdag[v] | pdag[:, v])
+    joined = pdag | pdag.T
+    apart = ~joined[np.ix_(neighbours, neighbours)]
+    turned = np.asarray((undirected | out)[neighbours])
+    new = (apart & (turned[:, None] | turned[None, :])).sum() - turned.sum()  # a neighbour is apart from itself
+    return int(out.sum()), int(new) // 2

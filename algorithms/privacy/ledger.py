@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ..core.promise import Charge, Cost, Promise, Release, ReplaceOne, nothing
+from ..core.promise import Charge, Cost, Promise, Release, ReplaceOne, no_cost
 from ..errors import BadInput, require_number
 from .zcdp import epsilon, rho_for
 
@@ -153,7 +153,7 @@ def decide(
 
 def total(costs: Iterable[Cost[ReplaceOne]]) -> Cost[ReplaceOne]:
     """Return the cost of all releases together."""
-    return sum(costs, nothing(ReplaceOne))
+    return sum(costs, no_cost(ReplaceOne))
 
 
 def spent(charges: Iterable[Charge], delta: float) -> float:

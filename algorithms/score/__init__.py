@@ -1,1 +1,45 @@
 """Score-based learning: BDeu and BIC, greedy equivalence search, fusion of networks, best order score search."""
+
+from ..core.spec import ANY_ROWS, OWN_ROWS, Entry, lazy_factory
+
+COUNTS = "masked: counts over sets of variables that the search requests; of other data centred moments, once"
+
+ALGORITHMS: dict[str, Entry] = {
+    "rfcd": Entry(
+        summary="baseline: the graph of least worst-case regret over the silos, from each silo's own GES (RFCD)",
+        source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
+        disclosure="its regret and what each change of one edge gains in its own rows, d x d numbers for each edge",
+        maker=lazy_factory("score.rfcd:Rfcd"),
+        kinds=OWN_ROWS,
+    ),
+    "fed-ges": Entry(
+        summary="GES in every silo from the fused graph, a few insertions a round, and structural fusion (FedGES)",
+        source="Torrijos, Gámez, Puerta 2024: FedGES, Alg. 1; Puerta et al. 2021 for the fusion",
+        disclosure="the arcs of the silo's own DAG, every round",
+        maker=lazy_factory("score.fed_ges:FedGes"),
+        kinds=OWN_ROWS,
+    ),
+    "secure-ges": Entry(
+        summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
+        source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        disclosure=COUNTS,
+        maker=lazy_factory("score.secure_search:SecureSearch", "secure_ges"),
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+        fills=True,
+        directs_by_knowledge=True,
+    ),
+    "secure-boss": Entry(
+        summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
+        source="ours; Andrews et al. 2023",
+        disclosure=COUNTS,
+        maker=lazy_factory("score.secure_search:SecureSearch", "secure_boss"),
+        kinds=ANY_ROWS,
+        gaps=True,
+        streams=True,
+        fills=True,
+        directs_by_knowledge=True,
+    ),
+}
+"""the learners of this family, by name"""

@@ -1,7 +1,7 @@
 """Best order score search where each variable is a block of columns: mixed data by the degenerate Gaussian score.
 
 Given an order, the parents of a variable are grown and shrunk among those before it (Andrews et al. 2023, Algorithm 2),
-by twice the score of `degenerate_gaussian.py`, per row: ln|R_XX·Pa| + price·|X|·Σ|Pa|, which is to be least.
+by twice the score of `gaussian.py`, per row: ln|R_XX·Pa| + price·|X|·Σ|Pa|, which is to be least.
 
 The growing is put down in a tree for each variable (ibid., §3.3): a node is a sequence of parents, and knows by how
 much every further one would help, the best first. Of any set of variables that stand before, the next parent is the
@@ -14,9 +14,9 @@ from numba import njit
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from ..statistics.blocks import COLLINEAR, Blocks, log_left
+from ..statistics.coding import COLLINEAR, Blocks, log_left
+from .families import OrderSettings
 from .order_starts import EQUAL, MISPLACED, Found, Moves, best_of_starts
-from .settings import OrderSettings
 
 NODES, ENTRIES = 1 << 15, 1 << 20
 """nodes of all trees, and entries in their lists, before they are forgotten"""

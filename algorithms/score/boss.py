@@ -5,6 +5,19 @@ then the backward phase of GES on the class of the graph gives a new order; and 
 The first sweep puts the variables one by one into an empty order (ours): most of a random order's parents would be
 those of a wrong order, many for each variable, and to score them costs more than all the rest of the search.
 As in `ges.py`, `advance_boss` scores nothing itself.
+
+The best DAG over a few variables, by dynamic programming over their subsets (Silander & Myllymäki 2006).
+
+The best DAG over a set of variables has a sink: without it, it is the best DAG over the others, and the sink has the
+best of its parent sets among them (so, too, Koivisto & Sood 2004). All families of up to `most_parents` parents are
+asked for like those of any search, so a silo counts no set of more than `most_parents` + 1 variables for it.
+
+BOSS from several random orders, of which the best end is kept: a single start can stay in a local optimum.
+
+The starts share all family scores and grow-shrink trees, so each further one costs less than the first. The search is
+over once `AGREEING` of them have ended in the best score found; so starts that are needed for that in any case run side
+by side, and ask for their scores in the same exchange. Their ends are compared in the order of the starts: what is
+found does not depend on how many scores come in at a time.
 """
 
 from dataclasses import dataclass, replace
@@ -14,11 +27,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
+from .discrete import agreeing_member
 from .equivalence import class_of, member_of
-from .families import Families
+from .families import Families, Tables, find
 from .ges import BACKWARD, LEAST, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
-from .known import agreeing_member
 
 
 @dataclass(frozen=True)
@@ -183,3 +196,197 @@ def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: A
         total += tables[3][node]
         allowed[v] = True
     return dag, total
+
+
+_LEAST = 1e-9
+"""a gain of no more is rounding: the parents, or the sink, that came first are then kept"""
+
+
+@njit(cache=True)
+def ask_all(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Say whether all families of `d` variables with up to `most_parents` parents are scored; else they are now wanted.
+
+    They are asked for set by set, the largest sets first: the table of a set serves its families and its subsets.
+    """
+    known = True
+    family = np.empty(d, np.int64)
+    for size in range(min(most_parents + 1, d), 0, -1):
+        for members in range(1, 1 << d):
+            if _size(members) == size:
+                for child in range(d):
+                    if members >> child & 1:
+                        known = (_number(child, members ^ (1 << child), d, family, tables) >= 0) and known
+    return known
+
+
+def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool_], float]:
+    """Return the DAG `[d, d]` of the greatest score among those with up to `most_parents` parents each, and its score.
+
+    The scores of all their families must be known.
+    """
+    sinks, parents, total = _best_sinks(d, most_parents, tables)
+    dag, members = np.zeros((d, d), np.bool_), (1 << d) - 1
+    while members:
+        sink = int(sinks[members])
+        members ^= 1 << sink
+        dag[:, sink] = parents[sink, members] >> np.arange(d) & 1
+    return dag, float(total)
+
+
+@njit(cache=True)
+def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the sink of the best DAG over each set of variables, the best parents by child and set, the best score.
+
+    A set is a number whose bits are its members.
+    """
+    scores, parents = _best_parents(d, most_parents, tables)
+    total, sinks = np.full(1 << d, -np.inf), np.full(1 << d, -1, np.int64)
+    total[0] = 0.0
+    for members in range(1, 1 << d):
+        for sink in range(d):
+            if members >> sink & 1:
+                others = members ^ (1 << sink)
+                score = total[others] + scores[sink, others]
+                if score > total[members] + _LEAST:
+                    total[members], sinks[members] = score, sink
+    return sinks, parents, total[-1]
+
+
+@njit(cache=True)
+def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the best score of each child with parents within each set, and these parents, both `[d, 2^d]`."""
+    scores, parents = np.full((d, 1 << d), -np.inf), np.zeros((d, 1 << d), np.int64)
+    family = np.empty(d, np.int64)
+    for child in range(d):
+        for among in range(1 << d):
+            if among >> child & 1:
+                continue
+            for left_out in range(d):
+                if among >> left_out & 1:
+                    fewer = among ^ (1 << left_out)
+                    if scores[child, fewer] > scores[child, among] + _LEAST:
+                        scores[child, among], parents[child, among] = scores[child, fewer], parents[child, fewer]
+            if _size(among) <= most_parents:
+                score = tables[3][_number(child, among, d, family, tables)]
+                if score > scores[child, among] + _LEAST:
+                    scores[child, among], parents[child, among] = score, among
+    return scores, parents
+
+
+@njit(cache=True)
+def _number(child, parents, d, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the number of a family as `find` does; `family` `[d]` is scratch."""
+    family[0] = child
+    size = np.int64(1)
+    for v in range(d):
+        if parents >> v & 1:
+            family[size] = v
+            size += 1
+    return find(family, size, tables)
+
+
+@njit(cache=True)
+def _size(members):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    size = 0
+    while members:
+        members &= members - 1
+        size += 1
+    return size
+
+
+AGREEING = 3
+"""starts that end in the same greatest score before the others are left out"""
+_SAME = 1e-10
+"""scores that differ by less than this share are equal: sums over silos are rounded differently"""
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The state of a search from several orders."""
+
+    orders: NDArray[np.int64]
+    """the orders to start from, `[n_starts, d]`"""
+    begun: int
+    """how many of them have been begun"""
+    running: tuple[BossSearch, ...]
+    """the searches from the last of these, without their trees"""
+    trees: Trees
+    """those of all searches"""
+    best: NDArray[np.int64]
+    """the order of the greatest score found so far"""
+    total: float
+    """its score"""
+    agreeing: int
+    """how many starts have ended in that score"""
+    most_parents: int
+    """after the starts, all families of up to so many parents are searched; 0: none are"""
+    prior: Prior
+    """what is known beforehand"""
+    done: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further start is needed."""
+        return not self.running
+
+
+def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
+    """Return the beginning of a search from `starts` random orders of the variables of which `prior` is known.
+
+    With `most_parents`, it ends with an exact search over all families of up to so many parents.
+    """
+    orders = np.array([rng.permutation(len(prior.required)) for _ in range(starts)])
+    return _begun(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
+
+
+def advance_starts(starts: Starts, families: Families, ahead: int = 0) -> Starts:
+    """Advance the searches as far as the known scores allow, as `advance_boss` does."""
+    while not starts.ended:
+        starts = _advanced(starts, families, ahead)
+        if not all(boss.done for boss in starts.running):
+            return starts
+        starts = _compared(starts)
+    known = not starts.most_parents or ask_all(starts.orders.shape[1], starts.most_parents, families.tables)
+    return replace(starts, done=known)
+
+
+def copied(starts: Starts) -> Starts:
+    """Return the same state with grow-shrink trees in arrays of their own, for `advance_starts` to write to."""
+    return replace(starts, trees=starts.trees.copy())
+
+
+def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
+    """Return the CPDAG of the best order found, or of the best DAG if that is better; the search must be done."""
+    if starts.most_parents:
+        dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
+        if total > starts.total + _SAME * abs(starts.total):
+            return class_of(dag)
+    return graph_of(starts.best, starts.trees, families)
+
+
+def _begun(starts: Starts) -> Starts:
+    """Return the search with as many further starts begun as are needed in any case."""
+    begun = min(len(starts.orders), starts.begun + AGREEING - starts.agreeing)
+    running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
+    return replace(starts, begun=begun, running=running)
+
+
+def _advanced(starts: Starts, families: Families, ahead: int) -> Starts:
+    """Return the state with each of its searches advanced; they grow the same trees."""
+    running, trees = [], starts.trees
+    for before in starts.running:
+        boss = advance_boss(replace(before, trees=trees), families, ahead)
+        trees = boss.trees
+        running.append(replace(boss, trees=no_trees()))
+    return replace(starts, running=tuple(running), trees=trees)
+
+
+def _compared(starts: Starts) -> Starts:
+    """Return the search with the ends of its starts compared with the best one, and the next starts begun."""
+    for boss in starts.running:
+        same = _SAME * abs(boss.total)
+        if boss.total > starts.total + same:
+            starts = replace(starts, best=boss.order, total=boss.total, agreeing=1)
+        elif boss.total >= starts.total - same:
+            starts = replace(starts, agreeing=starts.agreeing + 1)
+    return _begun(starts)

@@ -3,19 +3,31 @@
 BDeu: Heckerman, Geiger & Chickering 1995, with the equivalent sample size spread evenly over the q states of the
 parents and the r levels of the child; a state that does not occur contributes nothing. It is combined with the
 structure prior of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
+
+Background knowledge in score-based searches (Meek 1995; as Tetrad's, Ramsey et al. 2017).
+
+A search over orders scores families, whose parents are those of one DAG: a family with an impossible parent is never
+considered, and nobody is asked about it; one that lacks required parents costs more than any fit can gain. A search
+over classes scores members of a class, which need not agree with what is known as long as some member does: so there
+the operators are restricted, and no family is.
+
+Families scored from count tables: the sets of variables to count for a batch, and the scores that follow.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..statistics.joint_states import DENSE, Ints, count_cells, count_occurring
-from .families import Batch
-from .settings import ScoreSettings
+from ..graphs.cpdag import pdag_with_knowledge
+from ..statistics.count_tables import DENSE, PAD, Ints, count_cells, count_occurring, offsets
+from .equivalence import class_of, extension, member_of
+from .families import Batch, ScoreSettings, SearchSettings
 
 TOO_WIDE = -1e100
 """the score of a family that is not considered"""
@@ -161,3 +173,172 @@ def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(1, n):
         product *= a + i
     return math.log(product)
+
+
+MISSING = 1e12
+"""what a required parent costs that a family lacks: more than any fit can gain"""
+
+
+def considered(batch: Batch, prior: Prior) -> Batch:
+    """Return `batch` with the child alone in place of each family that has an impossible parent."""
+    if not prior.anything:
+        return batch
+    excluded = _excluded(batch, prior)
+    sizes = np.where(excluded, 1, np.diff(batch.first))
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    kept = np.arange(len(batch.members)) == np.repeat(batch.first[:-1], np.diff(batch.first))
+    return Batch(first, batch.members[kept | np.repeat(~excluded, np.diff(batch.first))])
+
+
+def priced(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
+    """Return the `scores` of `batch`, or of the first of it, as what is known beforehand changes them."""
+    if not prior.anything:
+        return scores
+    lacking = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
+    excluded = _excluded(batch, prior)[: len(scores)]
+    return np.where(excluded, TOO_WIDE, scores - MISSING * lacking[: len(scores)])
+
+
+def agreeing_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
+    """Return a DAG of the class `cpdag` that agrees with what is known, or None if there is none."""
+    if not prior.anything:
+        return member_of(cpdag)
+    dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
+    if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag), cpdag):
+        return None
+    return np.asarray(dag)
+
+
+def _children(batch: Batch) -> NDArray[np.int64]:
+    return batch.members[batch.first[:-1]].astype(np.int64)
+
+
+def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many of `arcs` `[d, d]` each family of `batch` has, `[n_families]`."""
+    if not len(batch):
+        return np.zeros(0, np.int64)
+    children = np.repeat(_children(batch), np.diff(batch.first))
+    return np.add.reduceat(arcs[batch.members.astype(np.int64), children].astype(np.int64), batch.first[:-1])
+
+
+def _excluded(batch: Batch, prior: Prior) -> NDArray[np.bool_]:
+    """Return which families of `batch` have an impossible parent; a child is none of its own."""
+    return _per_family(batch, ~(prior.possible | np.eye(len(prior.possible), dtype=np.bool_))) > 0
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The sets of variables whose tables hold a batch of families."""
+
+    sets: NDArray[np.int16]
+    """in lexicographic order, `[n_sets, size]`, each ascending and filled up with -1"""
+    table_of: NDArray[np.int64]
+    """the number of each family's set, `[n_families]`; -1 for a family that is too wide to be counted"""
+
+
+def affordable(wanted: Batch, cardinalities: NDArray[np.int64], most_cells: float, cells: float) -> Batch:
+    """Return the first of the families `wanted`, as many as have `cells` cells in all, leaving out what is too wide."""
+    widths = _widths(wanted.first, wanted.members, cardinalities)
+    widths[widths > most_cells] = 0
+    n = max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right")))
+    return Batch(wanted.first[: n + 1], wanted.members[: wanted.first[min(n, len(wanted))]])
+
+
+def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> bool:
+    """Say whether no family of `batch` has a table narrow enough to be counted."""
+    return bool((_widths(batch.first, batch.members, cardinalities) > most_cells).all())
+
+
+def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
+    """Return the sets to count for `batch`: a set that is part of another one is left out."""
+    widths = _widths(batch.first, batch.members, cardinalities)
+    keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
+    within: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for key in sorted(set(keys), key=len, reverse=True):
+        within.setdefault(key, key)
+        for left_out in range(len(key)):
+            within.setdefault(key[:left_out] + key[left_out + 1 :], within[key])
+    needed = sorted({within[key] for key in keys if key})
+    place = {key: number for number, key in enumerate(needed)}
+    sets = np.full((len(needed), max((len(key) for key in needed), default=1)), PAD, np.int16)
+    for number, key in enumerate(needed):
+        sets[number, : len(key)] = key
+    return Sets(sets, np.array([place[within[key]] if key else PAD for key in keys], np.int64))
+
+
+def score_tables(
+    counts: NDArray[np.int64 | np.float64],
+    batch: Batch,
+    cardinalities: NDArray[np.int64],
+    by: Criterion,
+    settings: SearchSettings,
+) -> FloatArray:
+    """Return the scores of `batch` from `counts`, the tables of its sets one after another."""
+    chosen = sets_of(batch, cardinalities, settings.most_cells)
+    begins = offsets(chosen.sets, cardinalities)
+    whole = np.rint(counts).astype(np.int64)
+    return np.asarray(
+        _score(whole, begins, chosen.sets, chosen.table_of, batch.first, batch.members, cardinalities, by)
+    )
+
+
+def _variables(batch: Batch, m: int) -> tuple[int, ...]:
+    return tuple(np.sort(batch.members[batch.first[m] : batch.first[m + 1]]).tolist())
+
+
+def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
+    """Return how many cells the table of each family has."""
+    return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
+
+
+@njit(cache=True)
+def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    scores = np.full(len(table_of), TOO_WIDE)
+    state, count = np.empty(0, np.int64), np.empty(0, np.int64)
+    for m in range(len(table_of)):
+        if table_of[m] >= 0:
+            child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
+            table = counts[begins[table_of[m]] : begins[table_of[m] + 1]]
+            cells = _family_cells(table, sets[table_of[m]], child, parents, cardinalities)
+            q = states_of(cardinalities, parents)
+            if len(cells) > len(state):
+                state, count = np.empty_like(cells), np.empty_like(cells)
+            if by.available > 0:
+                scores[m] = score_available(cells, cardinalities[child], q, by)
+            else:
+                scores[m] = score_cells(cells, cardinalities[child], q, by, state, count) + by.prior[len(parents)]
+    return scores
+
+
+@njit(cache=True)
+def _family_cells(table, variables, child, parents, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the counts of a family, the parents' state before the child's level, summed from a table that holds it."""
+    size = 0
+    while size < len(variables) and variables[size] >= 0:
+        size += 1
+    stride = np.zeros(size, np.int64)
+    cells = np.int64(cardinalities[child])
+    for at in range(len(parents) - 1, -1, -1):
+        p = parents[at]
+        for i in range(size):
+            if variables[i] == p:
+                stride[i] = cells
+        cells *= cardinalities[p]
+    for i in range(size):
+        if variables[i] == child:
+            stride[i] = 1
+    result = np.zeros(cells, np.int64)
+    level = np.zeros(size, np.int64)
+    at = 0
+    for cell in range(len(table)):
+        result[at] += table[cell]
+        i = size - 1
+        while i >= 0:
+            level[i] += 1
+            at += stride[i]
+            if level[i] < cardinalities[variables[i]]:
+                break
+            at -= stride[i] * level[i]
+            level[i] = 0
+            i -= 1
+    return result

@@ -22,17 +22,16 @@ from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..errors import require
-from ..graphs.imposed import imposed
-from ..graphs.skeleton import moral_graph
+from ..graphs.cpdag import impose_knowledge
+from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .arcs import Arcs, arcs_of, dag_of, members
-from .families import Families, no_families
+from .discrete import agreeing_member
+from .equivalence import Arcs, arcs_of, dag_of, members
+from .families import Families, FusionSettings, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
-from .known import agreeing_member
-from .scoring import scores_of
-from .settings import FusionSettings
+from .procedures import scores_of
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         start = dag_of(message, len(silo.variables))
         if settings.client == "fuse":
             start = fuse(np.stack([silo.dag, start]), settings.client_quota, silo.variables)
-        agreeing = imposed(
+        agreeing = impose_knowledge(
             Structure(silo.variables, start.astype(np.float64)), silo.prior.required, silo.prior.possible
         )
         begin = search_from(agreeing.adjacency, plan, settings.limit, silo.prior)
@@ -128,7 +127,6 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         broadcast=lambda server: arcs_of(server.fused),
         local_solve=local_solve,
         aggregate=lambda server, replies: aggregate(server, replies, settings),
-        dual_update=lambda server: server,
         converged=lambda server: not server.news,
         structure=structure,
         server_type=Server,
@@ -138,7 +136,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         max_rounds=settings.rounds,
         measures=measures,
         cost=lambda message: message.arcs.nbytes,
-        kept=("dag",),
+        persisted_state=("dag",),
     )
 
 

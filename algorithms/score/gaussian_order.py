@@ -16,8 +16,8 @@ from numba import njit
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from .families import OrderSettings
 from .order_starts import EQUAL, MISPLACED, Found, Moves, best_of_starts
-from .settings import OrderSettings
 
 # A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
 COLLINEAR = 1e-9

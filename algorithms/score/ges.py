@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from .cliques import NONE
+from .discrete import agreeing_member
 from .equivalence import class_of
 from .families import Batch, Families
-from .known import agreeing_member
 from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, best_operator, moved, refresh
 
 CHICKERING = (INSERT, DELETE)

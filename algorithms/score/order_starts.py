@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .equivalence import class_of, member_of
-from .settings import OrderSettings
+from .families import OrderSettings
 
 Bools = NDArray[np.bool_]
 Order = NDArray[np.int64]

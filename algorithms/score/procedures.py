@@ -1,4 +1,7 @@
-"""GES and BOSS behind one interface: a search over families that continues as scores come in, and has a graph."""
+"""GES and BOSS behind one interface: a search over families that continues as scores come in, and has a graph.
+
+Families scored on the rows at hand: level codes by their counts, numbers by their moments.
+"""
 
 import math
 from collections.abc import Callable
@@ -9,20 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
-from ..core.schema import FloatArray
-from ..graphs.imposed import within_knowledge
-from ..statistics.blocks import Blocks
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
+from ..graphs.cpdag import pdag_with_knowledge
+from ..statistics.chunks import Table
+from ..statistics.coding import Blocks
+from ..statistics.count_tables import CodePasses
 from ..statistics.moments import covariance
+from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
-from .degenerate_gaussian import price_of, score_blocks
+from .boss import Starts, advance_starts, best_graph, copied, starts_from
+from .discrete import considered, priced, score_rows, sets_of
 from .equivalence import class_of
-from .families import Batch, Families, no_families
-from .gaussian import score_covariance
+from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
+from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
 from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, answered, search_from
-from .known import considered, priced
-from .settings import OrderSettings, SearchSettings
-from .starts import Starts, advance_starts, best_graph, copied, starts_from
 
 State = TypeVar("State", EquivalenceSearch, Starts)
 
@@ -44,7 +49,7 @@ class ScoreSearch(Generic[State]):
     of_blocks: Callable[[Blocks, SearchSettings, Prior], NDArray[np.bool_]] | None = None
     """(correlations of the coded columns, settings, what is known) -> the CPDAG, where mixed data have their own"""
     orders: bool = False
-    """whether it searches orders, in which families stand for arcs and knowledge is in their scores (`known.py`)"""
+    """whether it searches orders, in which families stand for arcs and knowledge is in their scores (`priced`)"""
 
 
 def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
@@ -134,7 +139,7 @@ def search(
         state = procedure.advance(state, families, 0)
         if state.done:
             found = within.graph(procedure.graph(state, families))
-            return within_knowledge(found, known.required, known.possible)
+            return pdag_with_knowledge(found, known.required, known.possible)
         families = answered(families, score)
 
 
@@ -146,7 +151,7 @@ def search_moments(
     if procedure.of_covariance is not None:
         known = prior or no_prior(d)
         found = procedure.of_covariance(rows, S, settings, known)
-        return within_knowledge(found, known.required, known.possible)
+        return pdag_with_knowledge(found, known.required, known.possible)
     return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior)
 
 
@@ -157,5 +162,61 @@ def search_blocks(
     d = len(blocks.first) - 1
     if procedure.of_blocks is not None:
         known = prior or no_prior(d)
-        return within_knowledge(procedure.of_blocks(blocks, settings, known), known.required, known.possible)
+        return pdag_with_knowledge(procedure.of_blocks(blocks, settings, known), known.required, known.possible)
     return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior)
+
+
+DEGENERATE = "-p mixed_score=degenerate-gaussian"
+
+
+def refuse_wide(schema: Schema, most_cells: int) -> None:
+    """Raise `BadInput` for a variable with more than `most_cells` levels: no family of it could be scored."""
+    for variable, levels in schema.levels.items():
+        if len(levels) > most_cells:
+            raise BadInput(f"most_cells is {most_cells}: {variable} alone has {len(levels)} levels")
+
+
+def opened(table: Table, schema: Schema, silo: str, settings: SearchSettings, rng: np.random.Generator) -> Rows:
+    """Return the rows as a search with these `settings` needs them.
+
+    Raises `BadInput` for a code outside the levels of its variable, for time series, and as `refuse_gaps` does.
+    """
+    if schema.kind == "mixed" and settings.in_tables(schema.kind):
+        refuse_gaps(schema, settings)
+        if not isinstance(table, np.ndarray):
+            raise BadInput(f"silo {silo}: it has too many rows to be counted by configuration: take {DEGENERATE}")
+        return open_mixed_rows(table, schema, silo, rng)
+    return open_rows(table, schema, silo, rng)
+
+
+def refuse_gaps(schema: Schema, settings: SearchSettings) -> None:
+    """Raise `BadInput` for mixed data with empty cells that are to be counted by configuration."""
+    if schema.gaps and schema.kind == "mixed" and settings.in_tables(schema.kind):
+        raise BadInput(
+            f"the conditional Gaussian score needs complete tables, and cells are empty: take {DEGENERATE}, or leave "
+            "out their rows by --missing complete-rows"
+        )
+
+
+def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf) -> Scores:
+    """Return what scores families on `rows`; discrete families of more than `most_cells` cells are excluded."""
+    if rows.kind == "continuous":
+        d = len(rows.cardinalities)
+        return lambda batch: score_moments(rows.moments, d, batch)
+
+    def score(batch: Batch) -> FloatArray:
+        if isinstance(rows.columns, CodePasses):
+            raise TypeError("families are scored on rows in memory alone")
+        return score_rows(rows.columns, rows.cardinalities, batch, settings, most_cells)
+
+    return score
+
+
+def configuration_scores(rows: MixedRows, most_cells: float) -> Scores:
+    """Return what scores families of mixed `rows` by their moments by configuration."""
+
+    def score(batch: Batch) -> FloatArray:
+        numbers = configuration_moments(rows, sets_of(batch, rows.cardinalities, most_cells).sets)
+        return score_configurations(numbers, batch, rows.cardinalities, rows.discrete, rows.all_rows, most_cells)
+
+    return score

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.knowledge import NOTHING_KNOWN, Knowledge, Prior
+from ..core.knowledge import NO_KNOWLEDGE, Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
@@ -24,10 +24,8 @@ from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .equivalence import class_of, member_of
-from .families import Batch
-from .procedures import GES, search
-from .scoring import scores_of
-from .settings import SearchSettings
+from .families import Batch, SearchSettings
+from .procedures import GES, scores_of, search
 
 LEAST = 1e-9
 """a reduction of the regret by no more than this is rounding"""
@@ -80,7 +78,7 @@ class Server:
     worst: float
     """the greatest regret of the graph before the last change"""
     done: bool = False
-    knowledge: Knowledge = NOTHING_KNOWN
+    knowledge: Knowledge = NO_KNOWLEDGE
     """what is known of the graph beforehand"""
 
 
@@ -108,7 +106,6 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         broadcast=lambda server: Proposal(server.dag),
         local_solve=local_solve,
         aggregate=aggregate,
-        dual_update=lambda server: server,
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, class_of(server.dag).astype(np.float64), "cpdag"),
         server_type=Server,
@@ -116,7 +113,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         broadcast_type=Proposal,
         reply_type=Judgement,
         max_rounds=settings.rounds,
-        bears_loss=True,
+        tolerates_dropout=True,
         measures=lambda server: {"edges": float(server.dag.sum()), "worst_regret": server.worst},
     )
 

@@ -9,7 +9,7 @@ What leaves a silo: its part of the summed counts; for continuous data its part 
 means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); masked wherever there are
 two silos or more. A round costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves
 may need are requested together with those needed now: fewer exchanges, more bytes. The exact search that ends a BOSS
-over few variables (`exact.py`) asks for all sets of up to `exact_parents` + 1 variables, the largest first.
+over few variables asks for all sets of up to `exact_parents` + 1 variables, the largest first.
 """
 
 from collections.abc import Callable
@@ -23,38 +23,42 @@ from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
-from ..graphs.imposed import within_knowledge
+from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
-from ..statistics.blocks import blocks_of
-from ..statistics.coding import Coding, coding_of
-from ..statistics.configuration_moments import (
-    MixedRows,
-    by_configuration,
-    configurations_of,
-    units_by_configuration,
-)
+from ..statistics.coding import Coding, blocks_of, coding_of
 from ..statistics.moments import of_all_rows
 from ..statistics.rows import (
+    MixedRows,
     Numbers,
     Query,
     Rows,
     bytes_of,
     cardinalities_of,
+    configuration_moments,
+    configuration_units,
+    configurations_of,
     counts_of,
     entry_units,
     moments_of,
     summand,
 )
-from .conditional_gaussian import score_configurations
-from .discrete import TOO_WIDE, criterion
-from .families import Batch, Families, no_families
+from .boss import Starts
+from .discrete import TOO_WIDE, affordable, considered, criterion, priced, score_tables, sets_of, too_wide
+from .families import Batch, Families, SearchSettings, no_families
+from .gaussian import score_configurations
 from .ges import EquivalenceSearch
-from .known import considered, priced
-from .procedures import BOSS, GES, ScoreSearch, State, search_blocks, search_moments, shuffled
-from .scoring import opened, refuse_gaps, refuse_wide
-from .settings import SearchSettings
-from .starts import Starts
-from .tables import affordable, score_tables, sets_of, too_wide
+from .procedures import (
+    BOSS,
+    GES,
+    ScoreSearch,
+    State,
+    opened,
+    refuse_gaps,
+    refuse_wide,
+    search_blocks,
+    search_moments,
+    shuffled,
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,6 @@ def _secure(
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
         aggregate=lambda server, replies: _learned(server, replies, procedure, settings),
-        dual_update=lambda server: server,
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
         server_type=server_type,  # type: ignore[arg-type]
@@ -165,7 +168,7 @@ def _begun(
         coding=coding_of(schema),
         rows=sum(schema.rows.values()),
         worth=schema.pairs_together if schema.gaps else 0,
-        filled=bool(len(schema.filling.dag)),
+        filled=bool(len(schema.imputation_model.dag)),
         prior=prior,
         families=no_families(),
         state=procedure.begin(prior.reordered(shuffled(d, settings).variables), settings),
@@ -213,7 +216,7 @@ def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[An
 def units_of(schema: Schema, query: Query) -> FloatArray:
     """Return about how large the numbers are that a `query` asks for."""
     if query.what == "configurations":
-        return units_by_configuration(schema, query.sets)
+        return configuration_units(schema, query.sets)
     return entry_units(schema, query)
 
 
@@ -229,7 +232,7 @@ def scored(server: Server[Any], total: NDArray[Any], batch: Batch, settings: Sea
 def answer(rows: Rows, query: Query) -> Numbers:
     """Return the silo's part of the sum."""
     if isinstance(rows, MixedRows):
-        return Numbers(by_configuration(rows, query.sets))
+        return Numbers(configuration_moments(rows, query.sets))
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
 
 
@@ -255,7 +258,7 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
     found = server.found
     if state.done:
         found = within.graph(procedure.graph(state, families))
-        found = within_knowledge(found, server.prior.required, server.prior.possible)
+        found = pdag_with_knowledge(found, server.prior.required, server.prior.possible)
     return replace(server, state=state, families=families, found=found, done=state.done)
 
 

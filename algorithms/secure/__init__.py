@@ -5,17 +5,17 @@ honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of i
 every silo one message and gets one answer:
 
 1. `advertise`: every silo sends two public X25519 keys, one for sealing and one for masks (`participant`).
-2. `share`: it splits its private mask key and the seed of its self-mask among all silos (`shamir`), each share sealed
-   for its receiver (`agreement`); the coordinator only passes them on.
-3. `mask`: it sends its vector (`ring`) plus its self-mask, plus or minus one mask for every pair it is in (`masks`);
+2. `share`: it splits its private mask key and the seed of its self-mask among all silos (`participant`), each share
+   sealed for its receiver (`masks`); the coordinator only passes them on.
+3. `mask`: it sends its vector plus its self-mask, plus or minus one mask for every pair it is in (`masks`);
    summed over the silos the pairwise masks cancel.
 4. `unmask`: the silos reveal their shares of the self-masks of those that answered phase 3, and of the mask keys of
-   those that did not; the coordinator subtracts what is left of the masks (`aggregator`).
+   those that did not; the coordinator subtracts the remaining masks (`exchange`).
 
 Silos may stop answering in any phase. As long as `threshold` of them remain, the coordinator gets the exact sum of
 those that answered phase 3; with fewer, the protocol aborts. `exchange.secure_sum` runs the phases over any transport,
 `exchange.answer` is a silo's side. Two things are not in the paper: the commitment to the self-mask's seed
-(`messages`), which exposes wrong shares, and the session that everything is bound to (`session`).
+(`messages`), which exposes wrong shares, and the session that everything is bound to.
 
 What it protects: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the
 other silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message

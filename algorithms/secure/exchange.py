@@ -9,11 +9,9 @@ from typing import Protocol
 
 from ..core import wire
 from . import participant
-from .aggregator import recover, route
-from .masks import Ring
+from .masks import Aborted, Phase, Refused, Ring, SecureSession
 from .messages import read, read_by_silo, read_names
-from .participant import Participant
-from .session import Aborted, Phase, Refused, SecureSession
+from .participant import Participant, recover, route
 
 COORDINATOR = "the coordinator"
 

@@ -10,11 +10,10 @@ from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..statistics.chunks import Table
-from ..statistics.columns import columns_of
-from . import ring
+from ..statistics.moments import column_summaries
+from . import masks
 from .exchange import Transport, secure_sum
-from .masks import Ring
-from .session import SecureSession, default_threshold
+from .masks import Ring, SecureSession, default_threshold
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -23,7 +22,7 @@ LEAST_MEAN_SQUARE = 2.0**-16
 GREATEST_MEAN_SQUARE = 2.0**24
 
 
-def applies(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
+def is_masked(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
     """Say whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
 
     Raises `BadInput` if they must but cannot: with one silo, or for an algorithm that needs each single reply.
@@ -45,9 +44,9 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
     """
     if schema.kind == "discrete":
         return
-    columns = columns_of(table)
+    columns = column_summaries(table)
     squares = columns.variances + columns.means**2
-    if in_units(algorithm, schema):
+    if travels_in_units(algorithm, schema):
         _check_means(columns.means, schema, silo)
         squares = columns.variances / np.array(schema.units) ** 2
         squares = np.where(squares == 0, 1.0, squares)
@@ -79,14 +78,14 @@ def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSes
     return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
-def in_units(algorithm: Algorithm, schema: Schema) -> bool:
+def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
     """Say whether the summands of `algorithm` travel in units of the columns."""
     return bool(schema.units) and algorithm.entry_units is not None
 
 
 def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
     """Return the public units in which the entries of this round's summands travel; None where they have none."""
-    if not in_units(algorithm, schema):
+    if not travels_in_units(algorithm, schema):
         return None
     assert algorithm.entry_units is not None
     return algorithm.entry_units(schema, broadcast)
@@ -101,18 +100,18 @@ def to_ring(
     if units is not None:
         vector = vector / units
     if sparse is not None:
-        vector = ring.gather(vector, sparse.positions)
+        vector = masks.gather(vector, sparse.positions)
     if algorithm.whole_numbers:
-        return ring.encode_integers(vector, silos)
-    return ring.encode_fixed(vector, silos)
+        return masks.encode_integers(vector, silos)
+    return masks.encode_fixed(vector, silos)
 
 
 def from_ring(
     algorithm: Algorithm, total: Ring, sparse: Sparse | None, units: FloatArray | None = None
 ) -> NDArray[Any]:
     """Return the sum of the summands, in its full length."""
-    values: NDArray[Any] = ring.decode_integers(total) if algorithm.whole_numbers else ring.decode_fixed(total)
-    full = values if sparse is None else ring.scatter(values, sparse.positions, sparse.length)
+    values: NDArray[Any] = masks.decode_integers(total) if algorithm.whole_numbers else masks.decode_fixed(total)
+    full = values if sparse is None else masks.scatter(values, sparse.positions, sparse.length)
     return full if units is None else full * units
 
 

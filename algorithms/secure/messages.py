@@ -6,8 +6,7 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 
 from ..core import wire
-from .masks import Ring
-from .session import Aborted
+from .masks import Aborted, Ring
 
 T = TypeVar("T")
 

@@ -1,1 +1,26 @@
 """Sufficient statistics: what silos compute from their rows and add up, and how sums are packed into vectors."""
+
+from ..core.spec import SERIES, Entry, lazy_factory
+
+STEPS: dict[str, Entry] = {
+    "units": Entry(
+        summary="before a masked run on numbers: the scale of each column, so that sums fit fixed-point numbers",
+        source="ours",
+        disclosure="masked: log2 of the standard deviation of each column, once",
+        maker=lazy_factory("statistics.moments:Units"),
+        kinds=("continuous", "mixed", *SERIES),
+        gaps=True,
+        streams=True,
+    ),
+    "em": Entry(
+        summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
+        source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
+        disclosure="products of pairs of cells and their number, once; expected second moments, some ten times; "
+        "masked if the run is",
+        maker=lazy_factory("statistics.em:ExpectationMaximisation"),
+        kinds=("continuous", "mixed"),
+        gaps=True,
+        streams=True,
+    ),
+}
+"""exchanges that belong to a run without being an algorithm one would choose"""

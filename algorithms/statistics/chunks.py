@@ -35,12 +35,12 @@ def chunks(table: Table) -> Iterator[NDArray[Any]]:
         yield from table
 
 
-def summed(table: Table, of: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+def sum_over_chunks(table: Table, of: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
     """Return the sum of what `of` makes of the rows of `table`, part after part."""
     return reduce(add, map(of, chunks(table)))
 
 
-def thinned(table: Table, most: int) -> NDArray[Any]:
+def thin_rows(table: Table, most: int) -> NDArray[Any]:
     """Return rows `[n, n_variables]` for what cannot be summed, such as medians: all of a table that is in memory.
 
     Of one that is read in passes they are every k-th row, the least k with which there are no more than `most`.

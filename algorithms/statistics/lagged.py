@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.schema import FloatArray, Schema
-from ..graphs.lagged import unrolled_names
+from ..graphs.structure import unrolled_names
 
 LEVEL = 5.0
 WANDER = 40

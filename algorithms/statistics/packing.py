@@ -2,17 +2,34 @@
 
 An algorithm says once, by name and shape, what its silos add up. The silo packs by it, a secure sum leaves out by it
 what is known to be zero, and the server unpacks the sum by it.
+
+Symmetric matrices as what travels of them: the upper triangle, row by row.
 """
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import Sparse
-from .symmetric import from_triangle, triangle
+from ..core.schema import FloatArray
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+
+def triangle(S: NDArray[Number]) -> NDArray[Number]:
+    """Return the upper triangle of `S` `[d, d]` with its diagonal, `[d(d + 1)/2]`."""
+    return S[np.triu_indices(len(S))]
+
+
+def from_triangle(entries: FloatArray) -> FloatArray:
+    """Return the symmetric matrix with this upper triangle `[d(d + 1)/2]`."""
+    d = int(np.sqrt(2 * len(entries)))
+    S = np.zeros((d, d))
+    S[np.triu_indices(d)] = entries
+    return S + np.triu(S, 1).T
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,25 @@
-"""`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files."""
+"""`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files.
+
+What is said of a federated data set before it is read: by its `about.json`, and by those who read it.
+
+What is said of a file that a run with an ε cannot read: which one it is, and nothing of what is in it.
+"""
 
 import codecs
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from fedbnsl.algorithms.core.schema import Kind
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
-from .form import SEPARATORS
+from .scan import NO_FORM, SEPARATORS, Form
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series")
@@ -127,3 +135,106 @@ def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, 
             raise BadInput(f"{folder / name}: not there when about.json was written; {remedy}")
         if expected[name] != found[name]:
             raise BadInput(f"{folder / name}: changed since about.json was written; {remedy}")
+
+
+ColumnKind = Literal["continuous", "discrete"]
+Missing = Literal["model", "complete-rows", "refuse"]
+IGNORED, NOT_SELECTED = "left out by --ignore", "not among --only"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What those who read a data set want of it."""
+
+    ignore: tuple[str, ...] = ()
+    """columns to leave out"""
+    only: tuple[str, ...] = ()
+    """columns to take, all others left out; empty for all"""
+    missing: Missing = "model"
+    """what to do about empty cells: keep them for the learner, leave out their rows, or refuse them"""
+    silos: tuple[str, ...] = ()
+    """the silos to take, all others left out; empty for all"""
+    private: bool = False
+    """whether a run with a privacy budget reads: nothing is then told of rows but their number"""
+
+    learned_from: bool = False
+    """whether a learner is to compute with the numbers: sizes whose powers are no numbers are then refused"""
+
+    def __post_init__(self) -> None:
+        """Refuse a column that is both asked for and left out."""
+        both = sorted(set(self.ignore) & set(self.only))
+        if both:
+            raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
+
+    def leaves_out(self, name: str) -> str | None:
+        """Return why a column is left out, None if it is not."""
+        if name in self.ignore:
+            return IGNORED
+        return NOT_SELECTED if self.only and name not in self.only else None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What `about.json` declares, and how the data are to be read: a silo is told all of it."""
+
+    kind: Kind | None = None
+    columns: Mapping[str, ColumnKind] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by column, the cells that stand for a missing value besides the usual ones"""
+    form: Form = NO_FORM
+    step: float | None = None
+    """between two times of time series"""
+    reading: Reading = Reading()
+    complete: tuple[str, ...] = ()
+    """the variables of which a row must have all, if rows with an empty cell are left out or refused"""
+
+    def kind_of(self, name: str) -> ColumnKind | None:
+        """Return the kind that is declared for a column, None if nothing is."""
+        if name in self.levels:
+            return "discrete"
+        if name in self.columns:
+            return self.columns[name]
+        return self.kind if self.kind in ("continuous", "discrete") else None
+
+    def keeps(self, name: str) -> bool:
+        """Say whether a column is read."""
+        return self.reading.leaves_out(name) is None
+
+    @property
+    def may_be_series(self) -> bool:
+        """Whether a column of times would make the data time series."""
+        return self.kind is None and not self.levels and not self.columns
+
+    def of_complete(self, kinds: Mapping[str, ColumnKind]) -> "Declared":
+        """Return the same for rows that have all variables, whose `kinds` are known by now."""
+        return replace(self, complete=tuple(kinds), columns=kinds)
+
+
+NO_DECLARATION = Declared()
+READ_ALL = Reading()
+
+
+def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Declared:
+    """Return what the content of `about.json`, as `read_about` returns it, declares to those who read."""
+    form = Form(*(about.get(key) for key in ("separator", "encoding", "decimal")))
+    marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
+    levels = declared_levels(about)
+    return Declared(about.get("kind"), about.get("columns") or {}, levels, marks, form, about.get("step"), reading)
+
+
+@contextmanager
+def redact_errors(path: Path, reading: Reading) -> Iterator[None]:
+    """Where a private run reads `path`, raise a `BadInput` that names the file alone instead of line, column and value.
+
+    Such a line would tell of single rows at no price, and it reaches the coordinator.
+    """
+    try:
+        yield
+    except BadInput:
+        if not reading.private or not path.exists():
+            raise
+        raise BadInput(
+            f"{path}: it has empty cells, or lines or cells that cannot be read, and a run with an ε tells no more: "
+            "`fedbnsl inspect` names them to who has the file"
+        ) from None

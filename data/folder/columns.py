@@ -1,4 +1,7 @@
-"""Read the columns of one file, quickly: as numbers, or as text, each distinct cell once and which row holds which."""
+"""Read the columns of one file, quickly: as numbers, or as text, each distinct cell once and which row holds which.
+
+Open a parquet file as a frame with a header that can be learned from.
+"""
 
 import re
 import zlib
@@ -11,13 +14,38 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.names import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .cells import DECIMAL_COMMA, is_empty, number_of
-from .check import MISSING
-from .form import LOOKED_AT, NO_FORM, Form, Text
-from .parquet import read_frame, read_parquet_names
-from .scan import find_fault, first_rows, read_header, read_text
+from .levels import DECIMAL_COMMA, MISSING, is_empty, number_of
+from .scan import LOOKED_AT, NO_FORM, Form, Text, find_fault, first_rows, read_header, read_text
+
+
+def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the frame in `path` and its column names without the spaces around them.
+
+    Raises `BadInput` for a file that is empty or not parquet, and for columns without or with the same name.
+    """
+    if path.stat().st_size == 0:
+        raise BadInput(f"{path}: the file is empty")
+    try:
+        frame = pd.read_parquet(path, engine="pyarrow")
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
+    header = [str(name).strip() for name in frame.columns]
+    check_names(str(path), header)
+    return frame, header
+
+
+def read_parquet_names(path: Path) -> list[str]:
+    """Return the column names in `path` without the spaces around them; raises `BadInput` as `read_frame` does."""
+    import pyarrow.parquet
+
+    try:
+        return [str(name).strip() for name in pyarrow.parquet.read_schema(path).names]
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
+
 
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK = 1 << 26
@@ -139,7 +167,7 @@ def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[st
 def _text_columns(
     path: Path, text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
 ) -> list[Column | NumberColumn]:
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
     for attempt in [numeric, set[str]()] if numeric else [numeric]:
         try:
@@ -177,7 +205,7 @@ def _arrow_columns(
 ) -> list[Column | NumberColumn]:
     """Parse what is below the header of a well-formed file; raise ArrowInvalid on most others."""
     import pyarrow
-    import pyarrow.csv  # type: ignore[import-untyped]
+    import pyarrow.csv
 
     below = HEADER.sub("", text.content, count=1)
     if not below.strip():

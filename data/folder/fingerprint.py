@@ -15,8 +15,8 @@ from pathlib import Path
 from fedbnsl.algorithms.errors import BadInput
 
 from ..federated import Fingerprint
-from .passes import cells_in, numbers_in
-from .query import QuerySource
+from .batches import QuerySource
+from .chunked_table import cells_in, numbers_in
 
 BLOCK = 1 << 20
 SECOND = 10**9

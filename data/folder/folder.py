@@ -5,11 +5,14 @@ A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`query.p
 A folder of plain files somebody already has is one: of numbers, of labels, of both, or of time series (`joint.py` says
 how that is told). Documents and the like are left alone, and anything else is
 refused (`entries.py`).
+
+Write one silo's table: numbers exactly, level codes as the labels they stand for.
 """
 
+import csv
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,20 +25,82 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
-from .about import ABOUT, check_checksums, read_about, write_about
-from .check import check_columns, check_labels, check_rows, check_same_columns, check_silo_name, check_table
-from .declared import READ_ALL, Declared, Reading, declared
-from .entries import check_is_file, is_database, is_ignored, is_knowledge, listed, refuse_unread
-from .federation import agreed
+from .about import (
+    ABOUT,
+    READ_ALL,
+    Declared,
+    Reading,
+    check_checksums,
+    declarations,
+    read_about,
+    redact_errors,
+    write_about,
+)
+from .check import (
+    check_columns,
+    check_is_file,
+    check_labels,
+    check_rows,
+    check_same_columns,
+    check_silo_name,
+    check_table,
+    is_database,
+    is_ignored,
+    is_knowledge,
+    refuse_unread,
+    visible_entries,
+)
+from .chunked_table import AnyTable, holds_parts, open_table, rows_of, source_of
 from .fingerprint import fingerprint
-from .form import SEPARATORS
-from .joint import Joint
-from .large import AnyTable, holds_parts, opened, rows_of, source_of
 from .profile import Profile
+from .scan import SEPARATORS
+from .schema_inference import InferredSchema, agreed_schema
 from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
 from .truth import read_structure, read_structures, read_truth, write_structure
-from .untold import untold
-from .write_table import write_table
+
+
+def write_table(
+    path: Path,
+    variables: Sequence[str],
+    values: NDArray[Any],
+    levels: Mapping[str, Sequence[str]] | None = None,
+    keys: Mapping[str, NDArray[np.int64]] | None = None,
+) -> None:
+    """Write `values` [n_rows, n_variables] to `path` (.csv or .parquet); codes of `levels` as labels.
+
+    Empty cells, NaN or −1 among codes, are written empty. `keys` are columns [n_rows] that stand before the variables.
+    pyarrow writes the shortest text that reads back as the same number.
+    """
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    columns = [_array(column, (levels or {}).get(name)) for name, column in zip(variables, values.T, strict=True)]
+    names = [*(keys or {}), *variables]
+    columns = [*map(pyarrow.array, (keys or {}).values()), *columns]
+    table = pyarrow.Table.from_arrays(columns, names=names)
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerow(names)
+    plain = not any(mark in label for labels in (levels or {}).values() for label in labels for mark in ',"\r\n')
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none" if plain else "needed")
+    with path.open("ab") as file:
+        pyarrow.csv.write_csv(table, file, options)
+
+
+def _array(column: NDArray[Any], labels: Sequence[str] | None) -> Any:
+    """Return a column for pyarrow, null where a cell is empty: numbers, or the `labels` that codes stand for."""
+    import pyarrow
+
+    if labels is None:
+        values = np.ascontiguousarray(column, dtype=np.float64)
+        return pyarrow.array(values, mask=np.isnan(values))
+    empty = np.isnan(column) if column.dtype.kind == "f" else column < 0
+    codes = np.where(empty, 0, column).astype(np.int64)
+    return pyarrow.array(labels).take(pyarrow.array(codes, mask=empty))
+
 
 __all__ = [
     "profiles_of",
@@ -78,7 +143,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
     """Return the file of each silo of `folder`, and what is neither a silo nor known to be none."""
     files: dict[str, Path] = {}
     unread: list[Path] = []
-    for path in listed(folder):
+    for path in visible_entries(folder):
         ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
         parts = holds_parts(path)
         if not parts and (ending or path.name == ABOUT):
@@ -105,10 +170,10 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     them to take. Raises `BadInput` naming file, line or row, column and value for anything that cannot be learned from.
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
-    said = declared(about, reading)
+    said = declarations(about, reading)
     fingerprints = {}
     for silo, path in files.items():
-        with untold(path, reading):
+        with redact_errors(path, reading):
             fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
     if _are_series(files, said):
@@ -118,7 +183,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
         found = _agreed(folder, files, said, tables)
         rows = {}
         for silo, table in tables.items():
-            with untold(files[silo], reading):
+            with redact_errors(files[silo], reading):
                 rows[silo] = rows_of(table, found.schema, silo)
     check_checksums(folder, about, files)
     schema = found.schema
@@ -142,7 +207,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     Every silo is read and validated to the same end as in `read_folder`, one at a time: no more than one table is held.
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
-    said = declared(about, reading)
+    said = declarations(about, reading)
     if _are_series(files, said):
         schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
     else:
@@ -153,7 +218,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
     """Return what each silo tells of its table before a run. Raises `BadInput` for time series, which tell no such."""
-    files, said = silo_files(folder, reading.silos), declared(read_about(folder), reading)
+    files, said = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
     if _are_series(files, said):
         raise BadInput(f"{folder}: its silos hold time series")
     return {silo: _profile(path, _opened(path, said)) for silo, path in files.items()}
@@ -161,7 +226,7 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
 
 def _agreed(
     folder: Path, files: Mapping[str, Path], said: Declared, tables: Mapping[str, AnyTable] | None = None
-) -> Joint:
+) -> InferredSchema:
     """Return what the silos agree on; from `tables` where they are in memory."""
 
     def ask(asked: Declared) -> dict[str, Profile]:
@@ -170,18 +235,18 @@ def _agreed(
             for silo, path in files.items()
         }
 
-    found = agreed(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
+    found = agreed_schema(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
     streamed = tuple(silo for silo, path in files.items() if source_of(path, said) is not None)
     return replace(found, schema=replace(found.schema, streamed=streamed))
 
 
 def _opened(path: Path, said: Declared) -> AnyTable:
-    with untold(path, said.reading):
-        return opened(path, said)
+    with redact_errors(path, said.reading):
+        return open_table(path, said)
 
 
 def _profile(path: Path, table: AnyTable) -> Profile:
-    with untold(path, table.declared.reading):
+    with redact_errors(path, table.declared.reading):
         return table.profile()
 
 
@@ -197,7 +262,7 @@ def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[st
     by = next(iter(files.values())).name
     first: SeriesTable | None = None
     for silo, path in files.items():
-        with untold(path, said.reading):
+        with redact_errors(path, said.reading):
             table = read_series(path, said)
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
@@ -205,10 +270,10 @@ def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[st
         yield silo, table
 
 
-def _read_series(files: Mapping[str, Path], said: Declared) -> tuple[Joint, dict[str, NDArray[np.float64]]]:
+def _read_series(files: Mapping[str, Path], said: Declared) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
     tables = dict(_each_series(files, said))
     schema = _series_schema(tables)
-    return Joint(schema), {silo: table.rows(schema) for silo, table in tables.items()}
+    return InferredSchema(schema), {silo: table.rows(schema) for silo, table in tables.items()}
 
 
 def _series_schema(tables: Mapping[str, SeriesTable]) -> Schema:
@@ -226,7 +291,7 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     column of numbers that is constant or empty everywhere, a number that is not finite).
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder}: exists already; give a new or an empty folder")
+        raise BadInput(f"{folder}: already exists; give a new or an empty folder")
     check_names(str(folder), data.schema.variables)
     for name, labels in data.schema.levels.items():
         check_labels(str(folder), name, labels)

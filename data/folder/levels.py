@@ -2,15 +2,39 @@
 
 If `about.json` declares a variable's levels, these are used, in their order. Otherwise the levels are the labels that
 occur in any silo, in numerical order if all are whole numbers, and in the order of their characters if not.
+
+What the cells of a table say: a number, a word, or nothing.
 """
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.names import name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .check import cell_fault
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
+
+
+def cell_fault(cell: str) -> str | None:
+    """Return what is wrong with a cell that should hold a finite number, None if nothing is."""
+    text = cell.strip()
+    if not text:
+        return "the cell is empty"
+    if text.lower() in MISSING:
+        return f"{shown(cell)} marks a missing value"
+    try:
+        number = float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        number = None
+    if number is None:
+        return f"{shown(cell)} is not a number"
+    return None if math.isfinite(number) else f"{shown(cell)} is not finite"
+
 
 MOST_LEVELS = 50
 """levels a variable may have without being declared"""
@@ -29,7 +53,7 @@ def label_of(cell: str) -> str:
     return whole[1] if whole else text
 
 
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
     """Return distinct labels in canonical order: as numbers if all are whole numbers, else by their characters."""
     distinct = set(labels)
     if all(WHOLE.fullmatch(label) for label in distinct):
@@ -70,31 +94,31 @@ def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
     return {cell: f"{shown(cell)} {why}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
 
 
-def joined_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the levels that `labels` are, in canonical order, and those labels that were joined to others.
 
     Labels that differ only by capitals or by spaces between words are one level, the first of them. They are not if
     nothing else would tell a column's cells apart.
     """
     levels: dict[str, str] = {}
-    ordered = in_order(labels)
+    ordered = canonical_order(labels)
     for label in ordered:
-        levels.setdefault(folded(label), label)
+        levels.setdefault(fold_spelling(label), label)
     if len(levels) < 2:
         return ordered, ()
-    return in_order(levels.values()), tuple(label for label in ordered if levels[folded(label)] != label)
+    return canonical_order(levels.values()), tuple(label for label in ordered if levels[fold_spelling(label)] != label)
 
 
-def folded(label: str) -> str:
+def fold_spelling(label: str) -> str:
     """Return `label` as it compares with others: without capitals, one space between words."""
     return " ".join(label.casefold().split())
 
 
 def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
     """Return the code of each label: that of the level it is, else that of the level it is spelled like, else -1."""
-    place = {folded(level): code for code, level in reversed(list(enumerate(levels)))}
+    place = {fold_spelling(level): code for code, level in reversed(list(enumerate(levels)))}
     place |= {level: code for code, level in enumerate(levels)}
-    return [place.get(label, place.get(folded(label), -1)) for label in labels]
+    return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
 
 
 def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
@@ -104,3 +128,46 @@ def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
             f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
             "declare them in about.json for a private run"
         )
+
+
+NUMBER_LIKE = re.compile(
+    r"[+-]?(\d{1,3}([,.'_ \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d*)?(e[+-]?\d+)?|[.,]\d+)\s*%?|[+-]?inf(inity)?", re.I
+)
+"""numbers that a program does not read as such: 1,5 or 1 234 or 12 % or digits of another script"""
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The distinct cells of a column: the label of each, the number it is (NaN if none), and whether it is empty."""
+
+    texts: Sequence[str]
+    labels: list[str]
+    numbers: NDArray[np.float64]
+    empty: NDArray[np.bool_]
+
+
+def parse_cells(
+    texts: Sequence[str],
+    levels: Sequence[str] | None = None,
+    marks: Collection[str] = (),
+) -> Cells:
+    """Return what distinct `texts` say. Declared `levels` are labels, though they look like marks of missing values.
+
+    `marks` are what stands for a missing value in this column besides the usual ones.
+    """
+    known = frozenset(levels or ())
+    labels = labels_of(texts, levels)
+    empty = np.array([label not in known and is_empty(label, marks) for label in labels], dtype=np.bool_)
+    numbers = [np.nan if gone else number_of(label) for label, gone in zip(labels, empty, strict=True)]
+    return Cells(texts, labels, np.array(numbers, dtype=np.float64), empty)
+
+
+def is_empty(label: str, marks: Collection[str] = ()) -> bool:
+    """Say whether a cell without the spaces around it marks a missing value."""
+    return label in marks or label.lower() in MISSING
+
+
+def number_of(label: str) -> float:
+    """Return the finite number that a cell holds, NaN if it holds none."""
+    return float(label) if cell_fault(label) is None else np.nan

@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .cells import NUMBER_LIKE, Cells, understood
-from .check import cell_fault, check_same_columns
+from .about import NO_DECLARATION, Declared
+from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
-from .declared import NOTHING_DECLARED, Declared
-from .levels import MOST_LEVELS, codes_of, empty_cells, fraction_faults, label_faults, labels_of, level_faults
-from .profile import ColumnProfile, Profile, of_cells, of_numbers
+from .levels import (
+    MOST_LEVELS,
+    NUMBER_LIKE,
+    Cells,
+    cell_fault,
+    codes_of,
+    empty_cells,
+    fraction_faults,
+    label_faults,
+    labels_of,
+    level_faults,
+    parse_cells,
+)
+from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
 from .scan import place_of_row
 
 
@@ -138,7 +149,7 @@ class Table:
 
     def _cells(self, column: Column, levels: Sequence[str] | None = None) -> Cells:
         levels = levels or self.declared.levels.get(column.name)
-        return understood(column.cells, levels, self.declared.marks.get(column.name, ()))
+        return parse_cells(column.cells, levels, self.declared.marks.get(column.name, ()))
 
     def _filled(self, column: Column) -> list[str]:
         empty = self._cells(column).empty
@@ -163,13 +174,13 @@ class Table:
         """Return the profile of a column; of a part of the table no place is said, as its rows are others."""
         column, private = self.columns[name], self.declared.reading.private
         if isinstance(column, NumberColumn):
-            return of_numbers(column.values, private=private)
+            return profile_numbers(column.values, private=private)
         cells = self._cells(column)
         kind = self.declared.kind_of(name)
         most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MOST_LEVELS
         odd = self._odd(column, cells) if whole and kind is None else ""
         counts = np.bincount(column.codes, minlength=len(column.cells))
-        return of_cells(cells, counts, labelled=kind == "discrete", most=most, private=private, odd=odd)
+        return profile_cells(cells, counts, labelled=kind == "discrete", most=most, private=private, odd=odd)
 
     def _odd(self, column: Column, cells: Cells) -> str:
         """Return where the first word stands among numbers, or the first number that is not written as one."""
@@ -200,7 +211,7 @@ class Table:
         return np.asarray(self._cells(column).numbers[column.codes])
 
 
-def read_table(path: Path, declared: Declared = NOTHING_DECLARED) -> Table:
+def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
     """Read the columns of `path` (.csv, .csv.gz, .tsv or .parquet) that are not left out.
 
     Raises `BadInput` naming file and line for a file that is no table.
@@ -214,7 +225,7 @@ def read_table(path: Path, declared: Declared = NOTHING_DECLARED) -> Table:
     return Table(path, {column.name: column for column in read.columns}, declared, read.notes, read.left_out)
 
 
-def read_variables(path: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> Table:
+def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Table:
     """Read those columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
     read = read_typed(
         path,

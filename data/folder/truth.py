@@ -5,9 +5,17 @@ at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and the same the 
 
 Of a dynamic DAG, an edge of lag k is one from the source k steps earlier. Without a `lag`, or with lags of 0 alone, the
 graph says nothing of lags: that of time series is then a summary of what drives what, and may have cycles.
+
+The types of edges in a file of a graph (`fedbnsl.algorithms.graphs.edges`), read and checked.
+
+Background knowledge as a CSV file: `rule,source,target`, one rule a line.
+
+`required,A,B`: A → B is there. `forbidden,A,B`: it is not. `no-parents,A`: nothing causes A. `tier,A,2`: A stands in
+tier 2, and nothing in a tier of a greater number causes it.
 """
 
 import csv
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -16,14 +24,33 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.names import check_names
-from fedbnsl.algorithms.core.safe_cells import plain_cell, safe_cell
+from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
+from fedbnsl.algorithms.core.names import check_names, escape_formula, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
+from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
-from .check import cell_fault
-from .edge_kinds import kind_of_types
+from .levels import cell_fault
+
+
+def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
+    """Return the kind of graph whose edges have these types, each given with its place; without edges, a CPDAG.
+
+    Raises `BadInput` for a type that is none, and for those of a CPDAG and of a PAG in one graph.
+    """
+    kind: GraphKind | None = None
+    for place, type_ in types:
+        if type_ not in CPDAG_TYPES and type_ not in PAG_TYPES:
+            known = ", ".join((*CPDAG_TYPES, *PAG_TYPES))
+            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {known}")
+        found: GraphKind = "cpdag" if type_ in CPDAG_TYPES else "pag"
+        if kind not in (None, found):
+            raise BadInput(
+                f"{place}, column 'type': {shown(type_)}, but the edges above have types of a {kind.upper()}"
+            )
+        kind = found
+    return kind or "cpdag"
+
 
 PLAIN = ("source", "target", "weight", "type", "lag")
 READ_OVER = ("strength", "direction", "imposed")
@@ -111,8 +138,10 @@ def read_structures(path: Path, variables: Sequence[str], by: str = "silo") -> d
     (place, header), *rows = _rows(path)
     if header[0] != by:
         raise BadInput(f"{place}: the first column is {shown(header[0])}, not {by!r}")
-    names = dict.fromkeys(plain_cell(cells[0]) for _, cells in rows)
-    parts = {name: [(place, cells[1:]) for place, cells in rows if plain_cell(cells[0]) == name] for name in names}
+    names = dict.fromkeys(unescape_formula(cells[0]) for _, cells in rows)
+    parts = {
+        name: [(place, cells[1:]) for place, cells in rows if unescape_formula(cells[0]) == name] for name in names
+    }
     return {name: _graph([(place, header[1:]), *part], variables)[0] for name, part in parts.items()}
 
 
@@ -128,7 +157,7 @@ def write_structure(
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         rows = _typed_rows(structure) if structure.kind != "dag" else _dag_rows(structure, silo_weights or {})
-        writer.writerows([safe_cell(source), safe_cell(target), *others] for source, target, *others in rows)
+        writer.writerows([escape_formula(source), escape_formula(target), *others] for source, target, *others in rows)
 
 
 def _typed_rows(structure: Structure) -> Iterator[list[str]]:
@@ -206,7 +235,7 @@ def _check_header(place: str, header: list[str]) -> None:
 
 
 def _edge(place: str, cells: dict[str, str]) -> _Edge:
-    source, target = plain_cell(cells["source"]), plain_cell(cells["target"])
+    source, target = unescape_formula(cells["source"]), unescape_formula(cells["target"])
     for column in ("source", "target"):
         if not cells[column]:
             raise BadInput(f"{place}, column {column!r}: the cell is empty")
@@ -235,3 +264,63 @@ def _lag(place: str, cell: str, dag: bool) -> int:
     if lag and not dag:
         raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type are within one time, at lag 0")
     return int(lag)
+
+
+HEADER = ("rule", "source", "target")
+RULES = ("required", "forbidden", "no-parents", "tier")
+
+
+def read_knowledge(path: Path, variables: Sequence[str]) -> Knowledge:
+    """Return what the file says of graphs over `variables`.
+
+    Raises `BadInput` naming file, line, column and value: no such file, another header, an unknown rule or variable, a
+    tier that is no whole number, and rules that contradict each other.
+    """
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    arcs: dict[str, list[Arc]] = {"required": [], "forbidden": []}
+    tiers: dict[int, list[str]] = defaultdict(list)
+    roots: list[str] = []
+    for place, (rule, source, target) in _rules(path):
+        if rule not in RULES:
+            raise BadInput(f"{place}, column 'rule': {shown(rule)} is none of {', '.join(RULES)}")
+        source = _named(place, "source", source, variables)
+        if rule in arcs:
+            arcs[rule].append((source, _named(place, "target", target, variables)))
+        elif rule == "tier":
+            tiers[_number(place, target)].append(source)
+        else:
+            roots.append(source)
+    in_order = [tiers[number] for number in sorted(tiers)]
+    forbidden = (*arcs["forbidden"], *tier_arcs(in_order), *no_parent_arcs(roots, variables))
+    return Knowledge(tuple(arcs["required"]), tuple(dict.fromkeys(forbidden)))
+
+
+def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Yield the place of each line below the header that is not empty, and its three cells."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            if tuple(next(lines, ())) != HEADER:
+                raise BadInput(f"{path}, line 1: the header must be {','.join(HEADER)}")
+            for number, cells in enumerate(lines, start=2):
+                if any(cells):
+                    rule, source, target = (*(cell.strip() for cell in cells), "", "", "")[:3]
+                    yield f"{path}, line {number}", (rule, source, target)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}: not a CSV file in UTF-8: {error}") from None
+
+
+def _named(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
+    """Return the variable that a cell names, as it is or as the files of a run write it."""
+    name = cell if cell in variables else unescape_formula(cell)
+    if name not in variables:
+        raise BadInput(f"{place}, column {column!r}: {shown(cell)} is not a column of the data")
+    return name
+
+
+def _number(place: str, word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise BadInput(f"{place}, column 'target': {shown(word)} is no whole number, which a tier has") from None

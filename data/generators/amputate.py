@@ -22,7 +22,7 @@ STEEPNESS = 2.0
 """by how much the log odds of a gap grow with every standard deviation of the cell that tells it"""
 
 
-def amputated(data: FederatedData, mechanism: Mechanism, share: float, rng: np.random.Generator) -> FederatedData:
+def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.random.Generator) -> FederatedData:
     """Return `data` with cells emptied: of each column that gets gaps, about this `share` of the cells of all silos.
 
     `mcar`: each cell by itself, whatever it holds. `mar`: half of the columns stay complete, and each other column has

@@ -7,10 +7,9 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
-from .draw import check_counts, draw, stream
-from .latent import hide
 from .linear import most_edges, random_dag, variable_names
 from .random_network import random_network
+from .sampling import check_counts, draw_discrete_silos, hide, stream
 
 Levels = tuple[int, int]
 
@@ -37,7 +36,7 @@ def discrete(
     parameters = {"variables": variables, "silos": silos, "rows": rows, "degree": degree, "levels": list(levels)}
     parameters |= {"concentration": concentration}
     about = about_generator("discrete", "Wang, Ma & Wang 2023, §7.4", seed, parameters)
-    return hide(draw(model, silos, rows, seed, about), latent, stream(seed, "latent"))
+    return hide(draw_discrete_silos(model, silos, rows, seed, about), latent, stream(seed, "latent"))
 
 
 def random_model(

@@ -9,14 +9,15 @@ from typing import Any, get_args
 
 import numpy as np
 
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.statistics.stability import spectral_radius
+from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from ..defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE, Noise
 from ..federated import FederatedData, silo_names, time_series
 from .linear import variable_names
-from .sem import FloatArray, draw_noise
+from .sampling import draw_noise
 
 WEIGHTS = (0.3, 0.5)
 """absolute values of the weights within a time and at lag 1, drawn uniformly (§7.2)"""

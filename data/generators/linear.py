@@ -9,12 +9,13 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, NOISE, Graph, Noise
 from ..federated import FederatedData, continuous, silo_names
-from .sem import FloatArray, linear_sem
+from .sampling import linear_sem
 
 WEIGHTS = (0.5, 2.0)
 """absolute values of the weights, drawn uniformly (Fassy El Fehri et al., B.1.1)"""

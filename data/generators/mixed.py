@@ -1,6 +1,22 @@
 """Synthetic mixed federated data: numbers and labels in one random DAG, in silos of unequal size and means (ours).
 
 After the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional Gaussian mixtures).
+
+A random model of numbers and labels on a DAG, and rows drawn from it.
+
+Continuous variables are a linear function of their parents plus N(0, 1); discrete ones follow a softmax of logits.
+Every continuous parent acts through its value in standard deviations, so that no logit saturates.
+
+"additive" (Lee & Hastie 2015): each parent acts by itself. A continuous parent has one slope, or for a discrete child
+one slope in every level's logit; a discrete parent has an offset for each of its levels, or adds to the logit of one of
+the child's levels.
+
+"slopes": the same, but for every configuration of the discrete parents each slope is multiplied by another number, from
+[.25, 1.75].
+
+"configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): every configuration has another intercept, too,
+drawn by itself, so that a discrete parent may act on average not at all. A strict conditional Gaussian network has no
+discrete child of a continuous parent; a random DAG has such, and there slopes and intercepts are those of the logits.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,14 +27,122 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import EFFECTS, MIXED_LEVELS, SITE_MEANS, Effects
 from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
-from .draw import check_counts
 from .linear import check_graph, most_edges, random_dag, variable_names
-from .mixed_model import FloatArray, MixedModel, draw_rows, random_mixed_model
+from .sampling import check_counts
+
+FloatArray = NDArray[np.float64]
+
+WEIGHTS = (0.5, 1.5)
+"""absolute slopes, and half the range of a discrete parent's offsets, of continuous children"""
+LOGITS = (1.0, 2.5)
+"""the same in the logits of discrete children"""
+CHANGE = (0.25, 1.75)
+"""by how much a configuration multiplies slopes"""
+PILOT = 4000
+"""rows by which the location and scale of each variable are found, before any silo's are drawn"""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How a variable depends on its parents, by configuration of the discrete ones, the last counting fastest."""
+
+    discrete: tuple[int, ...]
+    continuous: tuple[int, ...]
+    intercepts: FloatArray
+    """`[n_configurations, k]`, k the levels of the variable, 1 for a continuous one"""
+    slopes: FloatArray
+    """`[n_configurations, n_continuous_parents, k]`"""
+
+
+@dataclass(frozen=True)
+class MixedModel:
+    """Mechanisms in topological order, the number of levels of each variable (0: continuous), and its location."""
+
+    order: tuple[int, ...]
+    mechanisms: dict[int, Mechanism]
+    levels: NDArray[np.int64]
+    location: FloatArray
+    scale: FloatArray
+
+
+def random_mixed_model(
+    dag: NDArray[np.bool_], levels: NDArray[np.int64], effects: Effects, rng: np.random.Generator
+) -> MixedModel:
+    """Draw a model on `dag` `[d, d]`, whose variables have so many `levels` `[d]`, 0 for continuous ones."""
+    d, order = len(dag), tuple(topological_order(dag))
+    model = MixedModel(order, {}, levels, np.zeros(d), np.ones(d))
+    pilot = np.empty((PILOT, d))
+    for j in order:
+        model.mechanisms[j] = _random_mechanism(np.flatnonzero(dag[:, j]), j, levels, effects, rng)
+        pilot[:, j] = _draw(model, j, pilot, rng)
+        if not levels[j]:
+            model.location[j], model.scale[j] = pilot[:, j].mean(), pilot[:, j].std()
+    return model
+
+
+def draw_rows(model: MixedModel, rows: int, rng: np.random.Generator) -> FloatArray:
+    """Draw a table `[rows, d]`: numbers, and level codes where variables have levels."""
+    table = np.empty((rows, len(model.levels)))
+    for j in model.order:
+        table[:, j] = _draw(model, j, table, rng)
+    return table
+
+
+def _draw(model: MixedModel, j: int, table: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw variable j for the rows of `table`, in which its parents stand."""
+    mechanism = model.mechanisms[j]
+    configuration = np.zeros(len(table), np.int64)
+    for p in mechanism.discrete:
+        configuration = configuration * model.levels[p] + table[:, p].astype(np.int64)
+    parents = list(mechanism.continuous)
+    values = (table[:, parents] - model.location[parents]) / model.scale[parents]
+    predicted = mechanism.intercepts[configuration]
+    predicted += np.einsum("np,npk->nk", values, mechanism.slopes[configuration])
+    if not model.levels[j]:
+        return np.asarray(predicted[:, 0] + rng.standard_normal(len(table)))
+    return np.asarray((predicted + rng.gumbel(size=predicted.shape)).argmax(axis=1), np.float64)
+
+
+def _random_mechanism(
+    parents: NDArray[np.int64], j: int, levels: NDArray[np.int64], effects: Effects, rng: np.random.Generator
+) -> Mechanism:
+    discrete = tuple(int(p) for p in parents if levels[p])
+    continuous = tuple(int(p) for p in parents if not levels[p])
+    k, sizes = max(int(levels[j]), 1), [int(levels[p]) for p in discrete]
+    slopes = np.stack([_slope(k, rng) for _ in continuous]) if continuous else np.empty((0, k))
+    count = int(np.prod(sizes, dtype=np.int64))
+    change = np.ones((count, len(continuous), 1))
+    if effects != "additive":
+        change = rng.uniform(*CHANGE, change.shape)
+    intercepts = np.zeros((1, k))
+    for size in [count] * (count > 1) if effects == "configurations" else sizes:
+        intercepts = (intercepts[:, None] + _offsets(size, k, rng)).reshape(-1, k)
+    return Mechanism(discrete, continuous, intercepts, slopes * change)
+
+
+def _slope(k: int, rng: np.random.Generator) -> FloatArray:
+    """Draw the slope of a continuous parent, `[k]`: a number, or evenly spread over the logits in random order."""
+    if k == 1:
+        return np.asarray(rng.choice([-1.0, 1.0], 1) * rng.uniform(*WEIGHTS))
+    return np.asarray(rng.permutation(np.linspace(-1, 1, k)) * rng.uniform(*LOGITS))
+
+
+def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
+    """Draw what each of `size` levels or configurations adds, `[size, k]`.
+
+    To a continuous child: numbers evenly spread from −w to w, in random order. To a discrete one: w to the logit of one
+    level, not the same for all.
+    """
+    if k == 1:
+        return np.asarray(rng.permutation(np.linspace(-1, 1, size))[:, None] * rng.uniform(*WEIGHTS))
+    favoured = rng.permutation(np.arange(size) % k)
+    return np.asarray(np.eye(k)[rng.permutation(k)[favoured]] * rng.uniform(*LOGITS))
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..defaults import GRAPH, Graph
 from ..federated import FederatedData, continuous, silo_names
 from .linear import LinearSettings, random_dag, random_weights, variable_names
-from .sem import FloatArray, draw_noise
+from .sampling import draw_noise
 
 HIDDEN = 100
 """sigmoid units of each variable's perceptron"""

@@ -1,13 +1,30 @@
-"""Forward sampling of a discrete network: parents before children, one uniform number a cell."""
+"""Forward sampling of a discrete network: parents before children, one uniform number a cell.
 
-from collections.abc import Iterator
+Rows drawn from a discrete network, as a federated data set.
+
+Hidden variables: columns removed from every silo, and the PAG that is left to learn.
+
+Sampling from a linear structural equation model: x = Wᵀx + intercept + noise.
+
+Source: Fassy El Fehri et al., Eq. 1; Zheng et al. 2018.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.pag import pag_of
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+
+from ..defaults import NOISE, Noise
+from ..federated import FederatedData, discrete, silo_names
 
 Codes = NDArray[np.int64]
 BLOCK = 8192
@@ -67,3 +84,117 @@ def _plan(network: DiscreteNetwork) -> Iterator[tuple[int, list[int], FloatArray
     for v in topological_order(network.structure.adjacency):
         name = network.variables[v]
         yield v, [place[parent] for parent in network.parents[name]], cumulated(network.tables[name])
+
+
+PURPOSES = {"graph": 0, "rows": 1, "surrogate": 2, "latent": 3, "dealing": 4}
+"""what the random streams of a seed are for, so that one choice leaves the others as they were"""
+
+
+def stream(seed: int, purpose: str) -> np.random.Generator:
+    """Return the random stream of one of `PURPOSES`."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PURPOSES[purpose],)))
+
+
+def check_counts(silos: int, rows: int, seed: int) -> None:
+    """Raise `BadInput` for silos < 1, rows < 2 or seed < 0."""
+    for parameter, value, least in (("silos", silos, 1), ("rows", rows, 2), ("seed", seed, 0)):
+        if value < least:
+            raise BadInput(f"{parameter}: {value} is less than {least}")
+
+
+def draw_discrete_silos(
+    network: DiscreteNetwork, silos: int, rows: int, seed: int, about: Mapping[str, Any]
+) -> FederatedData:
+    """Draw silos of `rows` rows each from `network`; the truth is its DAG.
+
+    The rows are one stream cut into silos: all silos together hold the same rows whatever their number. Raises
+    `BadInput` for silos < 1, rows < 2 or seed < 0.
+    """
+    check_counts(silos, rows, seed)
+    codes = forward_sample(network, silos * rows, stream(seed, "rows"))
+    tables = dict(zip(silo_names(silos), np.split(codes, silos), strict=True))
+    return FederatedData(
+        discrete(tables, network.variables, network.levels),
+        tables,
+        network.structure,
+        {},
+        {"kind": "discrete", **about},
+    )
+
+
+LEFT = 2
+"""variables that must stay"""
+
+
+def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
+    """Return `data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
+
+    Wang, Ma & Wang 2023, §7.4 hides variables at random; here those whose absence confounds others are hidden first
+    (`hidden`). Raises `BadInput` if fewer than two variables would stay.
+    """
+    if latent == 0:
+        return data
+    variables = data.schema.variables
+    if not 0 < latent <= len(variables) - LEFT:
+        raise BadInput(f"latent: {latent} is not between 0 and {len(variables) - LEFT}: {LEFT} variables must stay")
+    if data.truth is None:
+        raise ValueError("hiding variables needs a truth")
+    gone = hidden(data.truth.adjacency, latent, rng)
+    keep = [v for v in range(len(variables)) if v not in set(gone)]
+    names = tuple(variables[v] for v in keep)
+    levels = {name: data.schema.levels[name] for name in names if name in data.schema.levels}
+    tables = {silo: np.ascontiguousarray(table[:, keep]) for silo, table in data.tables.items()}
+    truth = Structure(names, pag_of(data.truth.adjacency, gone).astype(np.float64), "pag")
+    about = {**data.about, "latent": [variables[v] for v in gone]}
+    return FederatedData(replace(data.schema, variables=names, levels=levels), tables, truth, {}, about)
+
+
+def hidden(dag: NDArray[np.bool_], latent: int, rng: np.random.Generator) -> list[int]:
+    """Choose `latent` variables of `dag` [n_variables, n_variables] to hide, sorted.
+
+    At random among those with two children or more, as a hidden common cause is what confounds; if there are not
+    enough, then among those with one child; sinks, whose absence changes nothing, last.
+    """
+    children = np.minimum(dag.sum(axis=1), 2)
+    order = np.lexsort((rng.random(len(dag)), -children))
+    return sorted(int(v) for v in order[:latent])
+
+
+def linear_sem(
+    weights: FloatArray,
+    rows: int,
+    rng: np.random.Generator,
+    noise: Noise = NOISE,
+    intercepts: FloatArray | None = None,
+    deviations: FloatArray | None = None,
+) -> FloatArray:
+    """Draw `rows` from the linear model of the acyclic `weights` [n_variables, n_variables]: [n_rows, n_variables].
+
+    `noise` has scale 1 and mean 0: N(0, 1); Exponential(1) − 1, of variance 1; Gumbel(0, 1) less its mean, of variance
+    π²/6 (NOTEARS draws the last two without taking off the mean, and then centres the table; we never centre one).
+    `deviations` [n_variables] multiply it. The first rows stay the same when more are drawn. Raises `BadInput` for an
+    unknown noise, ValueError for weights with a cycle.
+    """
+    variables = len(weights)
+    values = draw_noise(noise, (rows, variables), rng)
+    if deviations is not None:
+        values *= deviations
+    if intercepts is not None:
+        values += intercepts
+    columns = np.asfortranarray(values)
+    for j in topological_order(weights != 0):
+        parents = np.flatnonzero(weights[:, j])
+        if parents.size:
+            columns[:, j] += columns[:, parents] @ weights[parents, j]
+    return np.ascontiguousarray(columns)
+
+
+def draw_noise(noise: Noise, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+    """Draw independent noise of scale 1 and mean 0. Raises `BadInput` for an unknown kind."""
+    if noise == "gaussian":
+        return rng.standard_normal(shape)
+    if noise == "exponential":
+        return rng.standard_exponential(shape) - 1.0
+    if noise == "gumbel":
+        return rng.gumbel(size=shape) - np.euler_gamma
+    raise BadInput(f"noise: {noise!r} is not one of {', '.join(get_args(Noise))}")

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..defaults import Version
 from ..federated import FederatedData
-from ..generators.draw import draw
+from ..generators.sampling import draw_discrete_silos
 
 TARGET = "Lung_Cancer"
 LEVELS = ("0", "1")
@@ -69,7 +69,7 @@ def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:
         "target": TARGET,
         "set": sorted(SET.get(version, {})),
     }
-    return draw(lucas_network(version), silos, rows, seed, about)
+    return draw_discrete_silos(lucas_network(version), silos, rows, seed, about)
 
 
 def lucas_network(version: Version) -> DiscreteNetwork:

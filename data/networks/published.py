@@ -1,22 +1,58 @@
-"""Rows of published networks, Gaussian and discrete (`catalogue.py`), and of a BIF file of one's own."""
+"""Rows of published networks, Gaussian and discrete (`catalogue.py`), and of a BIF file of one's own.
 
+Open a file in the Bayesian Interchange Format: `.bif`, or packed as `.bif.gz`.
+
+Data files that other packages carry: found among a package's files, without importing it.
+
+The published networks by name, with their authors: files of the pgmpy wheel, from the bnlearn repository.
+
+M. Scutari, Bayesian Network Repository, CC BY-SA 3.0.
+"""
+
+import gzip
 import json
+import zlib
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
 
+from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names
-from ..generators.draw import check_counts, draw, stream
-from ..generators.latent import hide
-from ..generators.sem import linear_sem
-from .bif import read_bif
-from .carried import carried_file
-from .catalogue import DISCRETE, GAUSSIAN
+from ..generators.sampling import check_counts, draw_discrete_silos, hide, linear_sem, stream
+
+
+def read_bif(path: Path) -> DiscreteNetwork:
+    """Read `path` (.bif or .bif.gz). Raises `BadInput` naming file, line and what is wrong there."""
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix.lower() == ".gz" else content).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start}: not UTF-8 text") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return parse_bif(text, str(path))
+
+
+def carried_file(package: str, inside: str, remedy: str) -> Path:
+    """Return where the installed `package` keeps the file `inside`; raise `BadInput` with the `remedy` if nowhere."""
+    try:
+        found = [entry for entry in files(package) or () if entry.as_posix() == inside]
+    except PackageNotFoundError:
+        found = []
+    path = Path(str(found[0].locate())) if found else None
+    if path is None or not path.is_file():
+        raise BadInput(f"{inside} of the package {package} is not installed: {remedy}")
+    return path
+
 
 FOLDER = "pgmpy/utils/example_models"
 REMEDY = "pip install 'pgmpy>=1.1,<1.3'"
@@ -63,7 +99,7 @@ def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> Fed
     if name in GAUSSIAN:
         whole = _draw_gaussian(gaussian_network(name), silos, rows, seed, {"kind": "continuous", **about})
     else:
-        whole = draw(discrete_network(name), silos, rows, seed, about)
+        whole = draw_discrete_silos(discrete_network(name), silos, rows, seed, about)
     return hide(whole, latent, stream(seed, "latent"))
 
 

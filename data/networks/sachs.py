@@ -15,16 +15,13 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..defaults import TRANSFORM, TRUTH, Transform, Truth
-from ..federated import FederatedData, dealt, silo_names
-from ..folder.declared import Declared
+from ..defaults import DISCRETE, TRANSFORM, TRUTH, Transform, Truth
+from ..federated import FederatedData, deal_rows, silo_names
+from ..folder.about import Declared
 from ..folder.table import read_table
-from ..generators.draw import check_counts, draw, stream
-from ..splitting.partition import deal
-from ..splitting.parts import equal
-from .carried import carried_file
-from .catalogue import DISCRETE
-from .published import discrete_network
+from ..generators.sampling import check_counts, draw_discrete_silos, stream
+from ..splitting.partition import deal, equal
+from .published import carried_file, discrete_network
 
 FILE = "cdt/data/resources/cyto_full_data.csv"
 REMEDY = "pip install --no-deps cdt==0.6.0"
@@ -134,9 +131,9 @@ def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
         "parameters": {"silos": silos, "rows": rows},
         "seed": seed,
     }
-    whole = draw(discrete_network("sachs"), 1, rows, seed, about)
+    whole = draw_discrete_silos(discrete_network("sachs"), 1, rows, seed, about)
     parts = equal(rows, silos, stream(seed, "dealing"))
-    return dealt(whole, dict(zip(silo_names(silos), parts, strict=True)), {})
+    return deal_rows(whole, dict(zip(silo_names(silos), parts, strict=True)), {})
 
 
 def sachs_truth(name: Truth) -> Structure:

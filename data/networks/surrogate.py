@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 
 from ..defaults import DEGREE, LEVELS
-from ..federated import LEAST_ROWS, FederatedData, dealt, silo_names
+from ..federated import LEAST_ROWS, FederatedData, deal_rows, silo_names
 from ..generators.discrete import Levels, about_generator, random_model
-from ..generators.draw import check_counts, draw, stream
-from ..generators.latent import hide
 from ..generators.random_network import dirichlet_rows
-from ..generators.sampling import Codes, cumulated, inverse_cdf
-from ..splitting.parts import Parts, equal
+from ..generators.sampling import Codes, check_counts, cumulated, draw_discrete_silos, hide, inverse_cdf, stream
+from ..splitting.partition import Parts, equal
 from .published import discrete_network
 
 
@@ -53,13 +51,13 @@ def surrogate(
         model = discrete_network(network)
         parameters |= {"network": network}
     about = about_generator("surrogate", "Wang, Ma & Wang 2023, Def. 1", seed, parameters)
-    whole = hide(draw(model, 1, silos * rows, seed, about), latent, stream(seed, "latent"))
+    whole = hide(draw_discrete_silos(model, 1, silos * rows, seed, about), latent, stream(seed, "latent"))
     (codes,) = whole.tables.values()
     rng = stream(seed, "surrogate")
     chosen = surrogate_set(codes.shape[1], parents, rng)
     parts = by_surrogate(codes[:, chosen], silos, concentration, rng)
     named = dict(zip(silo_names(silos), parts, strict=True))
-    return dealt(whole, named, {"surrogate_parents": [whole.schema.variables[v] for v in chosen]})
+    return deal_rows(whole, named, {"surrogate_parents": [whole.schema.variables[v] for v in chosen]})
 
 
 def surrogate_set(variables: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -1,17 +1,293 @@
-"""`prepare series`: a file of recorded time series, whatever program wrote it, as a federated data set."""
+"""`prepare series`: a file of recorded time series, whatever program wrote it, as a federated data set.
 
+Time series as the DREAM4 challenge shipped them: tabs between the columns, blank lines between the series.
+
+A recording, dealt to silos: series whole, or, of a single one, consecutive pieces.
+
+The simulated fMRI recordings of NetSim (Smith et al. 2011): a MATLAB file with the series and the true networks.
+
+`ts` [n_subjects · n_times, n_nodes] has one subject's times after another's, `net` [n_subjects, n_nodes, n_nodes] each
+one's network, i → j at [s, i, j]; on its diagonal stands how fast activity decays.
+
+Recordings whose levels and units say nothing, such as those of functional MRI: every series in its own units.
+
+A true graph of recorded series: a file as `truth.csv`, or JSON with nodes and edges.
+"""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from fedbnsl.algorithms.errors import BadInput
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import FederatedData
-from ..folder.recording import Recording, read_recording
-from .challenge import read_challenge
-from .deal import deal_series
-from .netsim import read_netsim
-from .standard import standardised
-from .summary import read_summary
+from ..federated import LEAST_ROWS, FederatedData, silo_names, time_series
+from ..folder.check import check_silo_name, check_table
+from ..folder.columns import Column
+from ..folder.levels import cell_fault
+from ..folder.series import SERIES, TIME, Cut, Keys, Recording, cut, find_column, read_recording, recording_of
+from ..folder.truth import read_truth
+from ..generators.linear import variable_names
+
+
+def read_challenge(path: Path) -> Recording:
+    """Read a header with a column `Time`, then rows of numbers; a blank line, or a time that goes back, ends a series.
+
+    Raises `BadInput` naming file, line, column and value.
+    """
+    header, rows, series = _rows(path)
+    time = find_column(path, header, TIME)
+    if time is None:
+        raise BadInput(f"{path}: line 1: column 'Time' is missing; there are {', '.join(header[:8])}")
+    if not rows:
+        raise BadInput(f"{path}: no rows")
+    each = zip(header, zip(*rows, strict=True), strict=True)
+    columns = [Column(name, np.arange(len(rows)), list(cells)) for name, cells in each]
+    clock = np.array(columns[header.index(time)].cells, dtype=np.float64)
+    blocks = np.array(series)
+    back = np.concatenate([[False], (np.diff(clock) <= 0) & (np.diff(blocks) == 0)])
+    return recording_of(path, [_labels(blocks + np.cumsum(back)), *columns], Keys(SERIES, time))
+
+
+def _labels(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Column:
+    distinct, codes = np.unique(numbers, return_inverse=True)
+    return Column(SERIES, codes, [str(number) for number in range(1, len(distinct) + 1)])
+
+
+def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """Return the header, the rows of cells, and after how many blank lines each stands."""
+    if not path.exists():
+        raise BadInput(f"{path}: no such file")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (UnicodeDecodeError, OSError) as error:
+        raise BadInput(f"{path}: cannot be read as UTF-8 text: {error}") from None
+    header: list[str] = []
+    rows: list[list[str]] = []
+    series: list[int] = []
+    blank = 0
+    for number, line in enumerate(lines, start=1):
+        cells = [cell.strip() for cell in next(csv.reader([line], delimiter="\t"), [])]
+        if not any(cells):
+            blank += 1
+        elif not header:
+            header = cells
+            check_names(f"{path}: line {number}", header)
+        else:
+            _check(f"{path}: line {number}", cells, header)
+            rows.append(cells)
+            series.append(blank)
+    if not header:
+        raise BadInput(f"{path}: the file is empty")
+    return header, rows, series
+
+
+def _check(place: str, cells: list[str], header: list[str]) -> None:
+    if len(cells) != len(header):
+        raise BadInput(f"{place}: {len(cells)} cells, but the header names {len(header)} columns")
+    for name, cell in zip(header, cells, strict=True):
+        fault = cell_fault(cell)
+        if fault:
+            raise BadInput(f"{place}, column {shown(name)}: {fault}")
+
+
+Pieces = Mapping[str, Sequence[NDArray[np.intp]]]
+"""by silo, the rows of each of its unbroken stretches"""
+
+
+def deal_series(
+    recording: Recording, silos: int | None, truth: Structure | None, about: Mapping[str, Any]
+) -> FederatedData:
+    """Deal the series of `recording` to silos, whole: in their order to `silos` of them, or a silo each.
+
+    A single series is cut into `silos` consecutive pieces instead. Where the rows have an owner, each owner is a silo.
+    Raises `BadInput` as `cut` does, for a silo without two consecutive rows or with a constant column, and for fewer
+    series than silos.
+    """
+    found = cut(recording)
+    if recording.keys.owner is not None:
+        pieces = _by_owner(recording, found)
+    elif silos is not None and len(recording.names) == 1:
+        pieces = _cut_up(recording, found, silos)
+    else:
+        pieces = _whole(recording, found, silos)
+    tables, stretches = {}, {}
+    for silo, rows in pieces.items():
+        place = f"{recording.path}: silo {shown(silo)}"
+        tables[silo] = recording.values[np.concatenate(rows)] if rows else recording.values[:0]
+        stretches[silo] = tuple(map(len, rows))
+        if max(stretches[silo], default=0) < LEAST_ROWS:
+            raise BadInput(f"{place}: no two consecutive complete rows")
+        check_table(place, recording.variables, tables[silo])
+    schema = time_series(tables, stretches, recording.variables)
+    return FederatedData(schema, tables, truth, {}, {"kind": "time-series", **about})
+
+
+def _stretches(recording: Recording, found: Cut) -> list[NDArray[np.intp]]:
+    return np.split(found.rows, np.cumsum(found.lengths)[:-1])
+
+
+def _by_owner(recording: Recording, found: Cut) -> Pieces:
+    pieces: dict[str, list[NDArray[np.intp]]] = {owner: [] for owner in sorted(set(recording.owners))}
+    for owner in pieces:
+        check_silo_name(f"{recording.path}: column {shown(recording.keys.owner or '')}", owner)
+    for rows in _stretches(recording, found):
+        pieces[recording.owners[recording.series[rows[0]]]].append(rows)
+    return pieces
+
+
+def _cut_up(recording: Recording, found: Cut, silos: int) -> Pieces:
+    if len(found.rows) < LEAST_ROWS * silos:
+        raise BadInput(f"silos: {recording.path} has one series of {len(found.rows)} rows, too few for {silos} silos")
+    places = np.array_split(np.arange(len(found.rows)), silos)
+    begins = np.cumsum((0, *found.lengths))
+    pieces = {}
+    for silo, part in zip(silo_names(silos), places, strict=True):
+        inside = [int(begin) - int(part[0]) for begin in begins if part[0] < begin <= part[-1]]
+        pieces[silo] = np.split(found.rows[part], inside)
+    return pieces
+
+
+def _whole(recording: Recording, found: Cut, silos: int | None) -> Pieces:
+    series, count = len(recording.names), silos or len(recording.names)
+    if count > series:
+        raise BadInput(f"silos: {recording.path} has {series} series, too few for {count} silos")
+    owner = np.repeat(np.arange(count), [len(part) for part in np.array_split(np.arange(series), count)])
+    names = silo_names(count)
+    pieces: dict[str, list[NDArray[np.intp]]] = {name: [] for name in names}
+    for rows in _stretches(recording, found):
+        pieces[names[owner[recording.series[rows[0]]]]].append(rows)
+    return pieces
+
+
+def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
+    """Return the subjects' series, and the mean of their networks as the truth if they are there: which drives which.
+
+    That truth says nothing of lags, and may have cycles. Raises `BadInput` naming file and array: no such file, no
+    MATLAB file up to version 7, an array missing or of another shape.
+    """
+    held = _load(path)
+    ts = _array(path, held, "ts", 2)
+    subjects, times = _count(path, held, "Nsubjects"), _count(path, held, "Ntimepoints")
+    if len(ts) != subjects * times:
+        raise BadInput(f"{path}: array 'ts': {len(ts)} rows, not {subjects} subjects of {times} times")
+    if np.isinf(ts).any():
+        row, column = np.argwhere(np.isinf(ts))[0]
+        raise BadInput(f"{path}: array 'ts': row {row + 1}, column {column + 1}: {ts[row, column]} is not finite")
+    names = variable_names(ts.shape[1])
+    clock = np.tile(np.arange(times, dtype=np.float64), subjects)
+    recording = Recording(
+        path,
+        Keys(),
+        names,
+        ts,
+        tuple(str(number) for number in range(1, subjects + 1)),
+        ("",) * subjects,
+        np.repeat(np.arange(subjects), times),
+        clock,
+        clock.astype(object),
+        np.arange(len(ts)),
+    )
+    if "net" not in held:
+        return recording, None
+    net = _array(path, held, "net", 3)
+    d = len(names)
+    if net.shape != (subjects, d, d) or not np.isfinite(net).all():
+        raise BadInput(f"{path}: array 'net': {net.shape} numbers, not {(subjects, d, d)} that are finite")
+    return recording, Structure(names, np.where(np.eye(d, dtype=bool), 0.0, net.mean(axis=0)))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    from scipy.io import loadmat
+
+    if not path.exists():
+        raise BadInput(f"{path}: no such file")
+    try:
+        held: dict[str, Any] = loadmat(path)
+    except NotImplementedError:
+        raise BadInput(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
+    except Exception as error:  # what scipy raises for a broken file depends on where it is broken
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"{path}: not a readable MATLAB file: {reason}") from error
+    return held
+
+
+def _array(path: Path, held: dict[str, Any], name: str, dimensions: int) -> Any:
+    if name not in held:
+        raise BadInput(f"{path}: array {name!r} is missing; there are {', '.join(k for k in held if k[0] != '_')}")
+    found = np.asarray(held[name])
+    if found.ndim != dimensions or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
+        raise BadInput(f"{path}: array {name!r}: {found.dtype} of shape {found.shape}, not {dimensions}-D real numbers")
+    return found.astype(np.float64)
+
+
+def _count(path: Path, held: dict[str, Any], name: str) -> int:
+    found = _array(path, held, name, 2)
+    if found.size != 1 or found.item() < 1 or not found.item().is_integer():
+        raise BadInput(f"{path}: array {name!r}: not one whole number from 1 on")
+    return int(found.item())
+
+
+CONSTANT = 1e-12
+"""a standard deviation below this part of the greatest value is what rounding left of zero"""
+
+
+def standardise_series(recording: Recording) -> Recording:
+    """Return `recording` with every variable of every series at mean 0 and standard deviation 1.
+
+    A variable that does not change in a series is 0 there; empty cells stay empty. Levels that tell series apart are
+    lost, and so is which variable varies more than another.
+    """
+    values = pd.DataFrame(recording.values)
+    of_series = values.groupby(recording.series)
+    spread = of_series.transform("std", ddof=0)
+    largest = values.abs().groupby(recording.series).transform("max")
+    scaled = (values - of_series.transform("mean")) / spread.where(spread > CONSTANT * largest, np.inf)
+    return replace(recording, values=scaled.to_numpy())
+
+
+def read_summary(path: Path, variables: tuple[str, ...]) -> Structure:
+    """Return the graph in `path` over `variables`: a .json file is `{"edges": [[source, target], ...]}`.
+
+    Such a graph says which variable drives which, not after how many steps, and may have cycles. Raises `BadInput`
+    naming file, edge and variable, or as `read_truth` does.
+    """
+    if path.suffix.lower() != ".json":
+        return read_truth(path, variables)[0]
+    place = {name: number for number, name in enumerate(variables)}
+    weights = np.zeros((len(variables), len(variables)))
+    for number, edge in enumerate(_edges(path), start=1):
+        if not isinstance(edge, list) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
+            raise BadInput(f"{path}: edge {number}: {shown(str(edge))} is not a pair of names")
+        for name in edge:
+            if name not in place:
+                raise BadInput(f"{path}: edge {number}: {shown(name)} is not a column of the data")
+        source, target = edge
+        if source == target:
+            raise BadInput(f"{path}: edge {number}: an edge from {shown(source)} to itself")
+        weights[place[source], place[target]] = 1.0
+    return Structure(variables, weights)
+
+
+def _edges(path: Path) -> list[Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON: {error}") from None
+    edges = content.get("edges") if isinstance(content, dict) else None
+    if not isinstance(edges, list):
+        raise BadInput(f"{path}: not a JSON object with a list of 'edges'")
+    return edges
 
 
 def series(
@@ -39,7 +315,7 @@ def series(
     chosen = {"series": recording.keys.series, "time": recording.keys.time, "silos": silos, "by": by}
     how: dict[str, object] = {name: value for name, value in chosen.items() if value is not None}
     if standardise:
-        recording, how = standardised(recording), how | {"standardise": True}
+        recording, how = standardise_series(recording), how | {"standardise": True}
     return deal_series(recording, silos, graph, {"generator": "series", "parameters": {"table": table.name} | how})
 
 

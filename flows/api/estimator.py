@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.parameters.likelihood import log_likelihood
+from fedbnsl.algorithms.parameters.networks import log_likelihood
 from fedbnsl.data.federated import LEAST_ROWS
 from fedbnsl.tracking.model import network_of
 
-from .learning import learn
-from .tables import numbered
+from .learning import learn, numbered_names
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -101,7 +100,7 @@ def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
     checked = validate_data(
         estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least
     )
-    return pd.DataFrame(checked, columns=numbered("x", checked.shape[1]))
+    return pd.DataFrame(checked, columns=numbered_names("x", checked.shape[1]))
 
 
 def _silos(frame: pd.DataFrame, groups: Any) -> dict[str, pd.DataFrame]:

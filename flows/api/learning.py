@@ -1,92 +1,356 @@
-"""`learn` and `prepare` of Python: the options of the command line as keywords, data as a program holds them."""
+"""`learn` and `prepare` in Python: the options of the command line as keywords, data in memory or in a folder.
 
+Data are a dict or list of tables, one per silo, or one table with a column that names the silo of each row. A table is
+a pandas DataFrame, anything with `to_pandas`, or a two-dimensional array. Tables are written to a temporary folder and
+read back, so that the rules for folders apply. The algorithm is a name, or a settings object of `fedbnsl.settings`.
+"""
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, overload
 from uuid import uuid4
 
-from fedbnsl.algorithms.errors import BadInput
+import numpy as np
+import pandas as pd
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import AUTO
+from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.declared import NOTHING_DECLARED, declared
+from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, declarations
+from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.staging import first_line
 
 from ..engines.inline import job_inline, run_inline
-from ..job.check import check
-from ..job.reading import reading_of, silos_of
+from ..engines.resuming import run_lock
+from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
-from ..job.spec import check_words
-from ..make import form_of, make
 from ..options.learn import Columns, LearnOptions, LearnSettings, Missing
-from ..options.model import one_line
+from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
-from ..start import check_inline, check_out, check_results_fit, learn_with_prefect, precheck
-from .in_memory import IN_MEMORY, in_memory
+from ..start import check_inline, check_out, learn_with_prefect, precheck
 from .learned import Learned
 from .progress import progress_line
-from .settings import asked_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    import pandas as pd
     from _typeshed import DataclassInstance
     from numpy.typing import NDArray
+
+FORMS = (
+    "give a folder, a FederatedData, a dict or a list of DataFrames or arrays, or one DataFrame with by='COLUMN', the "
+    "column that names the silo of each row"
+)
+
+
+def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
+    """Return the table of each silo, by its name as it was given.
+
+    Those of a list are called silo-1, silo-2, ..., and columns of an array x1, x2, ..., with as many digits as the last
+    needs. Raises `BadInput` for `data` of another form, a table that is none, and for `by` that names no column, has
+    empty cells (of a `private` run it does not say where), or is not needed.
+    """
+    data = _frame(data)
+    if isinstance(data, pd.DataFrame):
+        return _divided(data, by, private=private)
+    if by is not None:
+        raise BadInput(f"by is {shown(by)}, a column of one DataFrame, and this is a {type(data).__name__} of silos")
+    if isinstance(data, Mapping):
+        silos = dict(data)
+    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        silos = dict(zip(numbered_names("silo-", len(data)), data, strict=True))
+    elif isinstance(data, np.ndarray):
+        raise BadInput("data is one array, whose rows do not say whose they are: give a list of arrays, one a silo")
+    else:
+        raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
+    if not silos:
+        raise BadInput(f"data is an empty {type(data).__name__}: {FORMS}")
+    return {silo: _table(silo, one) for silo, one in silos.items()}
+
+
+def _frame(given: Any) -> Any:
+    """Return what other libraries than pandas make a DataFrame of; anything else as it is."""
+    return given.to_pandas() if hasattr(given, "to_pandas") else given
+
+
+def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any, pd.DataFrame]:
+    """Return the rows of each silo, without the column `by`, in the order in which the silos come."""
+    if by is None:
+        raise BadInput("data is one DataFrame: say which column names the silo of each row, as by='hospital'")
+    if list(frame.columns).count(by) != 1:
+        raise BadInput(f"by is {shown(str(by))}: there is no such column among {', '.join(map(str, frame.columns))}")
+    empty = np.flatnonzero(frame[by].isna())
+    if len(empty):
+        where = "" if private else f"row {empty[0] + 1}, "
+        raise BadInput(f"data: {where}column {shown(by)}: a cell is empty, and no silo has its row")
+    groups = frame.groupby(frame[by].astype(str), sort=False)
+    return {silo: rows.drop(columns=by) for silo, rows in groups}
+
+
+def _table(silo: Any, given: Any) -> pd.DataFrame:
+    given = _frame(given)
+    if isinstance(given, pd.DataFrame):
+        return given
+    who = f"data: silo {shown(str(silo))}"
+    if not isinstance(given, np.ndarray):
+        raise BadInput(f"{who} is a {type(given).__name__}: give a DataFrame, or an array of rows and columns")
+    if given.ndim != 2:
+        raise BadInput(f"{who} is an array of shape {given.shape}: give one of rows and columns")
+    return pd.DataFrame(given, columns=numbered_names("x", given.shape[1]))
+
+
+def numbered_names(word: str, count: int) -> list[str]:
+    """Return `word` with the numbers from 1 to `count`, with as many digits as the last needs, so that they sort."""
+    return [f"{word}{number:0{len(str(count))}d}" for number in range(1, count + 1)]
+
+
+IN_MEMORY = "data"
+
+
+def tables_in_memory(
+    data: Any, reading: Reading = READ_ALL, by: str | None = None, about: Mapping[str, Any] | None = None
+) -> FederatedData:
+    """Return `data`, or the data set of tables that `tables_of` takes; `about` is what its `about.json` would say.
+
+    Raises `BadInput` as reading a folder does.
+    """
+    if isinstance(data, FederatedData):
+        if about is not None:
+            raise BadInput("about says how tables are to be read: this FederatedData has been read already")
+        if by is not None:
+            raise BadInput(f"by is {shown(by)}, a column of one DataFrame: a FederatedData has its silos already")
+        if reading.ignore or reading.only or reading.silos or reading.missing != "model":
+            raise BadInput(
+                "ignore, only, silos and missing are for data that are read: this FederatedData has been already"
+            )
+        return data
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / IN_MEMORY
+        folder.mkdir()
+        for silo, frame in split_tables(data, by, private=reading.private).items():
+            _write(folder, silo, frame, private=reading.private)
+        try:
+            if about is not None:
+                (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            return read_folder(folder, reading)
+        except BadInput as error:
+            said = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
+            raise BadInput(said.replace(".parquet", "")) from None
+        except TypeError as error:
+            raise BadInput(f"about cannot be written as JSON: {error}") from None
+
+
+def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:
+    """Write the table of one silo; raises `BadInput` for what is none, of a `private` one without its values."""
+    import pyarrow
+
+    if not isinstance(silo, str):
+        raise BadInput(f"data: {shown(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
+    check_silo_name(IN_MEMORY, silo)
+    try:
+        frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
+    except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        why = "" if private else f": {first_line(error)}"
+        raise BadInput(f"data: silo {shown(silo)}: cannot be read as a table{why}") from None
+
+
+def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the algorithm by name, and those of its parameters that are given: in a settings object, or by keyword.
+
+    Of a settings object these are the fields that differ from their defaults, so that what the run sets itself, such as
+    its seed, stays so. Raises `BadInput` for what is neither name nor settings, for parameters beside settings, and for
+    a keyword that is neither an option nor a parameter, naming the nearest.
+    """
+    if isinstance(algorithm, str):
+        check_keywords(algorithm, params)
+        return algorithm, dict(params)
+    name = name_of(algorithm)
+    if params:
+        one = next(iter(params))
+        raise BadInput(f"{one} is given beside {type(algorithm).__name__}(...): give it to that, as {one}=...")
+    changed = {field.name: getattr(algorithm, field.name) for field in fields(algorithm) if field.init}
+    defaults = {field.name: field.default for field in fields(algorithm) if field.default is not MISSING}
+    return name, {key: value for key, value in changed.items() if key not in defaults or value != defaults[key]}
+
+
+def name_of(settings: Any) -> str:
+    """Return the algorithm whose settings these are: that of their class's name, else the only one of that class.
+
+    Raises `BadInput` if there is none, or if several share the class.
+    """
+    if isinstance(settings, type):
+        raise BadInput(f"algorithm is the class {settings.__name__}: give its settings, {settings.__name__}()")
+    if not is_dataclass(settings):
+        raise BadInput(
+            f"algorithm is a {type(settings).__name__}: give a name of `fedbnsl algorithms`, or settings such as "
+            "fedbnsl.settings.FedSparse()"
+        )
+    kind = type(settings)
+    named = re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+    entry = registry.ALGORITHMS.get(named)
+    if entry is not None and issubclass(kind, entry.config):
+        return named
+    sharing = [name for name, one in registry.ALGORITHMS.items() if one.config is kind]
+    if not sharing:
+        raise BadInput(f"algorithm is a {kind.__name__}, which no algorithm uses: see fedbnsl.settings")
+    if len(sharing) > 1:
+        classes = " or ".join("".join(word.title() for word in name.split("-")) for name in sharing)
+        raise BadInput(f"{kind.__name__} are the settings of several algorithms: use {classes}")
+    return sharing[0]
+
+
+def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for a keyword of `learn` that is like one of its options, and no parameter of the algorithm."""
+    if algorithm not in (*registry.ALGORITHMS, AUTO):
+        return
+    known = registry.parameter_names(algorithm) if algorithm != AUTO else ()
+    options = [name for name in LearnOptions.model_fields if name != "params"]
+    for name in params:
+        near = get_close_matches(name, [*known, *options], 1)
+        if name not in (*known, "preset", *RENAMED_SETTINGS) and near and near[0] in options:
+            raise BadInput(
+                f"'{name}' is neither an option of learn nor a parameter of {algorithm}: did you mean {near[0]}?"
+            )
+
 
 Table = Union["pd.DataFrame", "NDArray[np.generic]"]
 Data = Union[str, Path, FederatedData, "pd.DataFrame", "Mapping[str, Table]", "Sequence[Table]"]
 
-DEFAULTS = LearnOptions()
+
+class LearnKeywords(TypedDict, total=False):
+    """The options of `learn` for type checkers and editors; a test compares them with `LearnOptions`."""
+
+    epsilon: float | None
+    delta: float | None
+    budget: float | None
+    budget_delta: float | None
+    secure: bool
+    ignore: Columns
+    only: Columns
+    missing: Missing
+    knowledge: str | None
+    required_arcs: str | None
+    forbidden_arcs: str | None
+    tiers: str | None
+    no_parents: str | None
+    parameters: bool
+    diagnose: bool
+    smoothing: float
+    bootstrap: int
+    seed: int
+    out: str | Path | None
+    name: str | None
+    federation: str | None
+    silos: Columns
+    quorum: int | None
+    silo_patience: float
+    allow_cyclic_truth: bool
+
+
+@overload
+def learn(
+    data: Data,
+    algorithm: "str | DataclassInstance" = AUTO,
+    *,
+    by: str | None = None,
+    about: "Mapping[str, Any] | None" = None,
+    engine: str = "inline",
+    progress: bool | None = None,
+    **options: Unpack[LearnKeywords],
+) -> Learned: ...
+
+
+@overload
+def learn(
+    data: Data,
+    algorithm: "str | DataclassInstance" = AUTO,
+    *,
+    by: str | None = None,
+    about: "Mapping[str, Any] | None" = None,
+    engine: str = "inline",
+    progress: bool | None = None,
+    **options: Any,
+) -> Learned: ...
 
 
 def learn(
     data: Data,
-    algorithm: "str | DataclassInstance" = DEFAULTS.algorithm,
+    algorithm: "str | DataclassInstance" = AUTO,
     *,
     by: str | None = None,
     about: "Mapping[str, Any] | None" = None,
-    seed: int = DEFAULTS.seed,
     engine: str = "inline",
-    out: str | Path | None = DEFAULTS.out,
-    name: str | None = DEFAULTS.name,
-    allow_cyclic_truth: bool = DEFAULTS.allow_cyclic_truth,
-    epsilon: float | None = DEFAULTS.epsilon,
-    delta: float | None = DEFAULTS.delta,
-    budget: float | None = DEFAULTS.budget,
-    budget_delta: float | None = DEFAULTS.budget_delta,
-    secure: bool = DEFAULTS.secure,
-    ignore: Columns = DEFAULTS.ignore,
-    only: Columns = DEFAULTS.only,
-    missing: Missing = DEFAULTS.missing,
-    knowledge: str | None = DEFAULTS.knowledge,
-    required_arcs: str | None = DEFAULTS.required_arcs,
-    forbidden_arcs: str | None = DEFAULTS.forbidden_arcs,
-    tiers: str | None = DEFAULTS.tiers,
-    no_parents: str | None = DEFAULTS.no_parents,
-    parameters: bool = DEFAULTS.parameters,
-    diagnose: bool = DEFAULTS.diagnose,
-    smoothing: float = DEFAULTS.smoothing,
-    bootstrap: int = DEFAULTS.bootstrap,
-    federation: str | None = DEFAULTS.federation,
-    silos: Columns = DEFAULTS.silos,
-    quorum: int | None = DEFAULTS.quorum,
-    silo_patience: float = DEFAULTS.silo_patience,
     progress: bool | None = None,
-    **params: Any,
+    **options: Any,
 ) -> Learned:
-    """Learn a structure from `data`: a folder, a `FederatedData`, a dict or a list of tables, one a silo.
+    """Learn the structure of a Bayesian network from the silos of `data`.
 
-    Or one DataFrame, with `by` the column that names the silo of each row. `about` says of tables what `about.json`
-    says of a folder. `algorithm` is a name, with its parameters in `params`, or has them itself, as `FedSparse(l1=0.1)`
-    of `fedbnsl.settings`. `fedbnsl learn` explains the other options. `engine="prefect"` learns through Prefect, Dask
-    and MLflow, the default in this process alone. `progress` is shown in notebooks, anywhere if True. With `out` the
-    files of a run are written there. A folder's privacy ledgers are kept in it, those of tables end with the call.
-    Raises `BadInput` (a ValueError) for anything that cannot be learned from.
+    Parameters
+    ----------
+    data : folder, FederatedData, DataFrame, dict or list of tables
+        A folder has one file per silo; a dict or a list has one table (DataFrame or array, rows x variables) per silo.
+        The privacy ledgers of a folder are kept in it, those of tables end with the call.
+    algorithm : str or settings
+        A name of `fedbnsl algorithms`, with its settings as further keywords, or a settings object such as
+        `FedSparse(l1=0.1)` of `fedbnsl.settings`; `auto` chooses one that suits the data.
+    by : str
+        The column of a single DataFrame that names the silo of each row.
+    about : dict
+        The description of tables, as `about.json` describes a folder.
+    engine : str
+        `inline` runs in this process; `prefect` runs through Prefect, Dask and MLflow.
+    progress : bool
+        Show the progress; by default in notebooks only.
+    **options
+        The options below; any other keyword is a setting of the algorithm.
     """
-    settings = _settings(locals())
+    settings = _settings(data, algorithm, options)
     with progress_line(progress) as listeners:
         return _learned(settings, data, engine, {"by": by, "about": about}, listeners)
+
+
+OPTIONS = {name: field for name, field in LearnOptions.model_fields.items() if name not in ("algorithm", "params")}
+"""the options of `learn` that are keywords of their own"""
+
+
+WIDER: dict[str, Any] = {"out": str | Path | None}
+"""types of keywords where Python takes more than the command line"""
+
+
+def _document_options() -> None:
+    """Give `learn` the signature and the documentation of its options, as `LearnOptions` declares them."""
+    signature = inspect.signature(learn)
+    *own, _ = signature.parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(name, keyword, default=field.default, annotation=WIDER.get(name, field.annotation))
+        for name, field in OPTIONS.items()
+    ]
+    settings = inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD, annotation=Any)
+    learn.__signature__ = signature.replace(parameters=[*own, *options, settings])  # type: ignore[attr-defined]
+    lines = [
+        *(f"{name}\n    {field.description}" for name, field in OPTIONS.items()),
+        "**params\n    Settings of the algorithm; `fedbnsl algorithms NAME` explains them.",
+        "",
+        "Returns\n-------\nLearned\n    The structure with its scores; with `out`, the files are written there, too.",
+        "",
+        "Raises\n------\nBadInput\n    A ValueError, for data or options that cannot be learned from.",
+    ]
+    learn.__doc__ = inspect.cleandoc(str(learn.__doc__)) + "\n" + "\n".join(lines) + "\n"
+
+
+_document_options()
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
@@ -95,21 +359,22 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
     The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
     `BadInput` for an unknown kind, option or value.
     """
-    asked = recipe(kind, **options)
-    data = make(asked)
+    requested = recipe(kind, **options)
+    data = requested.build()
     if out is not None:
-        write_folder(Path(out), data, form_of(asked))
+        write_folder(Path(out), data, requested.file_form)
     return data
 
 
-def _settings(given: "Mapping[str, Any]") -> LearnSettings:
-    """Return the settings of the run that a call of `learn` with these arguments asks for."""
-    told = {name: value for name, value in given.items() if name in LearnOptions.model_fields}
-    told["algorithm"], told["params"] = asked_for(given["algorithm"], given["params"])
-    data, out = given["data"], given["out"]
-    told |= {"data": str(data) if isinstance(data, str | Path) else IN_MEMORY, "out": str(out) if out else None}
-    with one_line():
-        return LearnSettings.model_validate(told)
+def _settings(data: Any, algorithm: "str | DataclassInstance", keywords: "Mapping[str, Any]") -> LearnSettings:
+    """The settings of a run; keywords that are no options of `learn` are settings of the algorithm."""
+    given = {name: value for name, value in keywords.items() if name in OPTIONS}
+    params = {name: value for name, value in keywords.items() if name not in OPTIONS}
+    given["algorithm"], given["params"] = requested_algorithm(algorithm, params)
+    given["data"] = str(data) if isinstance(data, str | Path) else IN_MEMORY
+    given["out"] = str(given["out"]) if given.get("out") else None
+    with one_line_errors():
+        return LearnSettings.model_validate(given)
 
 
 def _learned(
@@ -119,7 +384,7 @@ def _learned(
     for name, given in tables.items():
         if given is not None and folder is not None:
             raise BadInput(
-                f"{name} is for tables in memory: the silos of a folder are its files, told by its about.json"
+                f"{name} is for tables in memory: the silos of a folder are its files, described by its about.json"
             )
     if engine == "prefect":
         if folder is None:
@@ -128,9 +393,9 @@ def _learned(
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
     check_inline(settings)
-    check_words(settings)
+    check_options(settings)
     reading = reading_of(settings)
-    read = in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
+    read = tables_in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
     return _learn_inline(settings, read, folder, listeners)
 
 
@@ -138,17 +403,18 @@ def _learn_inline(
     settings: LearnSettings, tables: FederatedData, folder: Path | None, listeners: tuple[Listener, ...]
 ) -> Learned:
     """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
-    if settings.out is not None:
-        check_results_fit(Path(settings.out))
+    out = None if settings.out is None else Path(settings.out)
+    if out is not None:
+        check_out(out)
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
-    files = silo_files(folder, silos_of(settings)) if folder is not None else None
-    said = declared(tables.about, reading_of(settings)) if folder is not None else NOTHING_DECLARED
-    result = run_inline(job, tables, listeners, files, said)
-    if settings.out is None:
-        return Learned(result)
-    write_outputs(result, Path(settings.out))
-    return Learned(result, Path(settings.out))
+    files = silo_files(folder, selected_silos(settings)) if folder is not None else None
+    said = declarations(tables.about, reading_of(settings)) if folder is not None else NO_DECLARATION
+    with nullcontext() if out is None else run_lock(out, fresh=True):
+        result = run_inline(job, tables, listeners, files, said)
+        if out is not None:
+            write_outputs(result, out)
+    return Learned(result, out)
 
 
 def _learn_with_prefect(settings: LearnSettings, listeners: tuple[Listener, ...]) -> Learned:

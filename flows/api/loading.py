@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.core.safe_cells import plain_cell
+from fedbnsl.algorithms.core.names import unescape_formula
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
-from fedbnsl.tracking.result import Diagnosed, Metric, Parameters, PrivacySpent, RunResult
+from fedbnsl.tracking.result import Diagnosed, Metric, Parameters, PrivacySpent, RunDescription, RunResult
 
-from ..job.past_run import network_in
-from .learned import Learned
-from .loaded_confidence import confidence_in
+from ..engines.run_comparison import network_in
+from .learned import Learned, confidence_in
 
 
 def load(path: str | Path) -> Learned:
@@ -48,7 +47,7 @@ def _result(folder: Path) -> RunResult:
     schema, lags = _schema(config), int(metrics.get("lags") or 0)
     structure = replace(_padded(read_structure(folder / "structure.csv", schema.variables), lags), kind=config["graph"])
     return RunResult(
-        **{name: config[name] for name in ("name", "algorithm", "params", "seed", "engine", "dataset", "about")},
+        **{one.name: config[one.name] for one in fields(RunDescription)},
         schema=schema,
         structure=structure,
         truth=None,
@@ -61,10 +60,8 @@ def _result(folder: Path) -> RunResult:
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
         basis=tuple(config["basis"]),
-        asked=config["asked"],
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
-        bootstrap=config["bootstrap"],
         confidence=confidence_in(folder, structure, metrics),
         notes=tuple(config["notes"]),
     )
@@ -136,7 +133,9 @@ def _table(path: Path) -> list[dict[str, Any]]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         rows = [{key: cell for key, cell in row.items() if cell != ""} for row in csv.DictReader(file)]
-    return [{key: plain_cell(cell) if key == "silo" else _value(cell) for key, cell in row.items()} for row in rows]
+    return [
+        {key: unescape_formula(cell) if key == "silo" else _value(cell) for key, cell in row.items()} for row in rows
+    ]
 
 
 def _value(cell: str) -> Metric:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..job.figures import OPEN_ENDED, figures
 from ..job.job import Job
-from ..job.run import Listener, Progress
+from ..job.run import OPEN_ENDED, Listener, Progress, progress_text
 
 EVERY = 0.2
 """seconds between two looks of the line"""
@@ -52,12 +51,12 @@ class _Line:
         """Show the round."""
         most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
         ended = bool(heard.round.outcome)
-        self._tell(f"round {heard.round.number}{most}: {figures(heard)}", always=ended)
+        self._tell(f"round {heard.round.number}{most}: {progress_text(heard)}", always=ended)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show how many resamples have converged."""
-        done = job.bootstrap - running
-        self._tell(f"{done} of {job.bootstrap} resamples learned from, {exchanges} exchanges", always=not running)
+        done = job.settings.bootstrap - running
+        self._tell(f"{done} of {job.settings.bootstrap} resamples done, {exchanges} exchanges", always=not running)
 
     def end(self) -> None:
         """Take the line away: what came out is shown by whoever wants it."""

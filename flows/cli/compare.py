@@ -1,20 +1,71 @@
-"""`fedbnsl compare`: a finished run against an earlier one."""
+"""`fedbnsl compare`: the differences between a finished run and an earlier one, for the terminal."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedbnsl.tracking.comparison import Comparison
+
+MOST = 10
+"""variables listed, those that have drifted most"""
+
+
+def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
+    """Print how the run in the folder `after` differs from that in `before`; raises `BadInput` for what is no run."""
+    from rich.table import Table
+
+    from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
+
+    from ..engines.run_comparison import read_run
+    from ..terminal.tables import console
+
+    found = compare_runs(read_run(before), read_run(after))
+    if as_json:
+        drift = {"drift_by_variable": found.drift.by_variable} if found.drift else {"no_drift": found.no_drift}
+        print(json.dumps({**found.metrics, **changes_by_fate(found), **drift}, indent=1, ensure_ascii=False))
+        return
+    out = console()
+    out.print(found.said, soft_wrap=True)
+    out.print(_edges(found))
+    if found.drift is None:
+        out.print(f"parameter drift is unknown: {found.no_drift}", soft_wrap=True)
+        return
+    terms = sorted(found.drift.by_variable.items(), key=lambda one: -one[1])[:MOST]
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, term in terms:
+        table.add_row(name, f"{term:.3g}")
+    out.print(
+        "drift in nats per row, largest first:" if len(found.drift.by_variable) > MOST else "drift in nats per row:"
+    )
+    out.print(table)
+
+
+def _edges(found: Comparison) -> Table:
+    """Return the edges that have changed, with their weights then and now where there are such."""
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for one in found.structure.changed:
+        weights = [f"{value:+.3f}" if value is not None else "–" for value in (one.before, one.after)]
+        table.add_row(one.fate, one.edge.text, *([f"{weights[0]} → {weights[1]}"] if found.weighted else []))
+    return table
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="EARLIER", help="The folder of a finished run, runs/NAME.")],
-    after: Annotated[Path, typer.Argument(metavar="LATER", help="That of a later one over the same variables.")],
+    before: Annotated[Path, typer.Argument(metavar="EARLIER", help="Folder of a finished run, such as runs/NAME.")],
+    after: Annotated[Path, typer.Argument(metavar="LATER", help="Folder of a later run over the same variables.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
 ) -> None:
-    """Say what has changed from one run to a later one: edges gained, lost, turned, and parameter drift."""
-    from ..terminal.compare import show_comparison
-
+    """Compare a run with an earlier one: edges gained, lost and reversed, and parameter drift."""
     show_comparison(before, after, as_json=as_json)

@@ -1,25 +1,43 @@
-"""`fedbnsl coordinator`: where the silos of a federation meet."""
+"""`fedbnsl coordinator start`: the process at which the silos of a federation and its runs connect."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Run the meeting point of a federation.", no_args_is_help=True, add_completion=False)
+from fedbnsl.algorithms.errors import BadInput
+
+
+def serve_federation(path: Path) -> None:
+    """Serve the federation of the file at `path` until told to end; raises `BadInput` if it cannot listen."""
+    from fedbnsl.tasks.transport.configuration import read_federation_file
+    from fedbnsl.tasks.transport.coordinator import serve
+
+    from ..terminal.daemon import log_line, run_until_signal
+
+    file = read_federation_file(path)
+    try:
+        run_until_signal(lambda: serve(file.identity, file.listen.host, file.listen.port, file.silos, log_line))
+    except (OSError, RuntimeError) as error:
+        raise BadInput(f"{path}: cannot listen at {file.listen} ({error.__cause__ or error})") from None
+
+
+app = typer.Typer(help="Run the coordinator of a federation.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def coordinator() -> None:
-    """Run the meeting point of a federation."""
+    """Run the coordinator of a federation."""
 
 
 @app.command()
 def start(
     federation: Annotated[
-        Path, typer.Option(metavar="FILE", help="The coordinator's file, as `fedbnsl federation init` makes it.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="The coordinator's configuration file, written by `fedbnsl federation init`."
+        ),
     ] = Path("federation.toml"),
 ) -> None:
-    """Let the silos in that have a certificate, and runs of `fedbnsl learn --federation`, until told to end."""
-    from ..terminal import coordinator as terminal
-
-    terminal.start(federation)
+    """Accept silos with a valid certificate and runs of `fedbnsl learn --federation`, until stopped."""
+    serve_federation(federation)

@@ -1,23 +1,119 @@
-"""`fedbnsl features`: what predicts a variable."""
+"""`fedbnsl features`: the Markov blanket of a target variable, learned over the silos (Wang, Ma & Wang 2023, §7.5)."""
 
+from __future__ import annotations
+
+import csv
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.learn import FeaturesOptions
-from .from_model import taking
-from .learn import Engine, Verbose
+from fedbnsl.algorithms.errors import BadInput
+
+from ..options.learn import FeaturesOptions, LearnOptions, LearnSettings
+from ..servers.processes import Ready
+from .learn import Engine, Verbose, learn_and_show
+from .options_from_model import options_from_model
+
+if TYPE_CHECKING:
+    from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket
+    from fedbnsl.data.federated import FederatedData
+
+FILE = "features.csv"
+
+
+def learn_features(settings: LearnSettings, target: str, *, engine: str, server: Ready | None = None) -> None:
+    """Learn as `settings` say; print and write the Markov blanket of `target` in the learned graph."""
+    from fedbnsl.algorithms.graphs.cpdag import markov_blanket
+
+    from ..job.run import outcome_text
+    from ..terminal.tables import console
+
+    def check(settings: LearnSettings, data: FederatedData | None) -> None:
+        if data is not None:
+            check_features(settings, data.schema, target)
+
+    finished = learn_and_show(settings, engine=engine, server=server, check=check)
+    blanket = markov_blanket(finished.result.structure, target)
+    write(finished.folder / FILE, blanket)
+    show(finished.result.structure.variables, target, blanket)
+    console().print(outcome_text(finished.result), soft_wrap=True)
+    console().print(f"features: {finished.folder / FILE}", soft_wrap=True)
+    console().print(f"report: {finished.files['report.html']}", soft_wrap=True)
+
+
+def check_features(settings: LearnSettings, schema: Schema, target: str) -> None:
+    """Raise `BadInput`, before anything is learned, for an unknown target or an algorithm that learns a PAG."""
+    from fedbnsl.algorithms import registry
+    from fedbnsl.algorithms.graphs.cpdag import markov_blanket
+
+    from ..job.check import algorithm_spec
+
+    algorithm = registry.build(algorithm_spec(settings, schema))
+    markov_blanket(algorithm.structure(algorithm.open_server(schema)), target)
+
+
+def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
+    """Return `options` with tests of level `alpha`; raises `BadInput` if the algorithm makes no tests."""
+    from fedbnsl.algorithms import registry
+
+    if alpha is None:
+        return options
+    if "alpha" not in registry.parameter_names(options.algorithm):
+        tests = [name for name in registry.ALGORITHMS if "alpha" in registry.parameter_names(name)]
+        raise BadInput(
+            f"--alpha is {alpha:g}, but {options.algorithm} makes no independence tests; "
+            f"those that do: {', '.join(tests)}"
+        )
+    return options.model_copy(update={"params": {**options.params, "alpha": alpha}})
+
+
+def feature_rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
+    """Return the features with what each is to the target."""
+    roles = {
+        "parent": blanket.parents,
+        "child": blanket.children,
+        "parent or child": blanket.neighbours,
+        "spouse": blanket.spouses,
+    }
+    return [(name, role) for role, names in roles.items() for name in names]
+
+
+def write(path: Path, blanket: MarkovBlanket) -> None:
+    """Write the features as `variable,role`; the file appears only when it is complete."""
+    beside = path.with_name(f".{path.name}")
+    with beside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("variable", "role"))
+        writer.writerows(feature_rows(blanket))
+    os.replace(beside, path)
+
+
+def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> None:
+    """Print the features."""
+    from rich.table import Table
+
+    from ..terminal.tables import console
+
+    out = console()
+    out.print(f"{len(blanket.all)} of {len(variables) - 1} variables are the Markov blanket of {target}:")
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, role in feature_rows(blanket):
+        table.add_row(name, role)
+    out.print(table)
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@taking(FeaturesOptions, without=("parameters", "diagnose", "smoothing", "bootstrap"))
+@options_from_model(FeaturesOptions, without=("parameters", "diagnose", "smoothing", "bootstrap"))
 def features(
     options: FeaturesOptions,
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
-    target: Annotated[str, typer.Option(metavar="Y", help="The variable that is to be predicted.")],
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
+    target: Annotated[str, typer.Option(metavar="Y", help="The variable to predict.")],
     alpha: Annotated[
         float | None,
         typer.Option(metavar="A", help="Significance level of the independence tests; short for -p alpha=A."),
@@ -25,14 +121,12 @@ def features(
     engine: Engine = "prefect",
     verbose: Verbose = False,
 ) -> None:
-    """Learn the features that predict a variable: its parents, children and spouses (its Markov blanket).
+    """Find the features that predict a variable: its parents, children and spouses (its Markov blanket).
 
-    They are printed, and written to features.csv in the folder of the results.
+    They are printed and written to features.csv in the results folder.
     """
-    from ..servers.ahead import ahead
+    from ..servers.processes import prestart
 
-    with ahead(engine, quiet=not verbose) as server:
-        from ..terminal import features as terminal
-
-        settings = terminal.with_alpha(options, alpha).on(str(folder))
-        terminal.features(settings, target, engine=engine, server=server)
+    with prestart(engine, quiet=not verbose) as server:
+        settings = with_alpha(options, alpha).on(str(folder))
+        learn_features(settings, target, engine=engine, server=server)

@@ -1,30 +1,144 @@
-"""`fedbnsl federation`: begin a federation over machines."""
+"""`fedbnsl federation init`: certificates and configuration files for the owners and the coordinator."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-app = typer.Typer(help="Begin a federation over machines.", no_args_is_help=True, add_completion=False)
+from fedbnsl.algorithms.errors import BadInput
+
+if TYPE_CHECKING:
+    from fedbnsl.tasks.transport.identity import Authority
+
+AUTHORITIES = "authorities"
+"""the folder of the keys that sign: whoever has them can make a silo or a coordinator of the federation"""
+
+FEDERATION = """\
+# What the coordinator knows of its federation. Paths are relative to this file.
+address = "{address}"      # where silos and runs reach the coordinator
+listen = "{listen}"        # the address it binds to
+silos = [{silos}]      # who belongs to it; nobody else is let in
+
+[tls]
+certificate = "coordinator.pem"
+key = "coordinator.key"
+trusted = "trusted.pem"
+"""
+
+SILO = """\
+# What the owner of silo {name} says. Paths are relative to this file.
+name = "{name}"
+data = "rows.csv"      # its rows: a .csv or .parquet file, a folder of Parquet parts, or a .sql query
+coordinator = "{address}"
+listen = "127.0.0.1:0"      # the address this silo binds to and the coordinator reaches it at; port 0: any free one
+
+[tls]
+certificate = "{name}.pem"
+key = "{name}.key"
+trusted = "trusted.pem"
+
+# What this owner allows; the worker of this silo refuses everything else. Without a line, there is no such limit.
+[policy]
+# algorithms = ["secure-sum", "fed-pc"]      # which may run
+# steps = ["regressions", "diagnosis"]      # which exchanges besides: parameters, diagnoses, resamples
+# epsilon = 1.0      # the largest ε of a run; runs without an ε are then refused
+# total_epsilon = 3.0      # the largest ε of all runs together
+# delta = 1e-8      # at which δ these hold; by default 1/n², n the rows of this silo
+# masked = true      # replies leave behind masks only
+silos = 3      # the least number of silos in a secure sum
+rows = 50      # the least number of rows of this silo in a run
+"""
+
+
+def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
+    """Make a federation in `folder`, or add `silos` to the one that is there, and print what to give to whom.
+
+    Raises `BadInput` for a name or an address that cannot be used, and for a silo that has its certificate already.
+    """
+    from fedbnsl.data.folder.check import check_silo_name
+    from fedbnsl.tasks.transport.identity import COORDINATOR, endpoint, load_or_create_authority
+
+    names, where = sorted(set(silos)), endpoint(address, "--address")
+    for name in names:
+        check_silo_name("--silos", name)
+        if name in (COORDINATOR, AUTHORITIES):
+            raise BadInput(f"--silos: no silo may be called '{name}'")
+        if (folder / name).exists():
+            raise BadInput(f"{folder / name}: already exists; remove this folder to issue a new certificate")
+    new = not (folder / COORDINATOR).exists()
+    if folder.exists() and new and any(folder.iterdir()):
+        raise BadInput(f"{folder}: already exists and is no federation; give a new or an empty folder")
+    if not names:
+        raise BadInput("--silos: name the silos, with commas between them")
+    (folder / AUTHORITIES).mkdir(parents=True, exist_ok=True, mode=0o700)
+    of_coordinators, of_silos = (
+        load_or_create_authority(folder / AUTHORITIES, kind) for kind in ("coordinators", "silos")
+    )
+    if new:
+        _coordinator(folder / COORDINATOR, of_coordinators, of_silos, names, str(where))
+    for name in names:
+        _silo(folder / name, name, of_silos, of_coordinators, str(where))
+    _tell(folder, names, new)
+
+
+def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[str], address: str) -> None:
+    from fedbnsl.tasks.transport.identity import COORDINATOR, issue, write_trusted
+
+    folder.mkdir(mode=0o700)
+    issue(own, COORDINATOR, folder, COORDINATOR)
+    write_trusted(folder / "trusted.pem", of_silos, own)
+    silos = ", ".join(f'"{name}"' for name in names)
+    text = FEDERATION.format(address=address, listen=address, silos=silos)
+    (folder / "federation.toml").write_text(text, encoding="utf-8")
+
+
+def _silo(folder: Path, name: str, own: Authority, of_coordinators: Authority, address: str) -> None:
+    from fedbnsl.tasks.transport.identity import issue, write_trusted
+
+    folder.mkdir(mode=0o700)
+    issue(own, name, folder, name)
+    # A silo trusts coordinators alone: another silo's certificate opens nothing here.
+    write_trusted(folder / "trusted.pem", of_coordinators)
+    (folder / "silo.toml").write_text(SILO.format(name=name, address=address), encoding="utf-8")
+
+
+def _tell(folder: Path, names: list[str], new: bool) -> None:
+    from fedbnsl.tasks.transport.identity import COORDINATOR
+
+    print(
+        f"{folder / AUTHORITIES}: keys that sign certificates; keep them offline, away from the coordinator's machine"
+    )
+    if new:
+        print(f"{folder / COORDINATOR}: for the coordinator: fedbnsl coordinator start --federation federation.toml")
+    else:
+        print(f"{folder / COORDINATOR / 'federation.toml'}: add the new names to its list of silos")
+    for name in names:
+        print(
+            f"{folder / name}: for the owner of {name}, over a channel you trust: fedbnsl silo start --config silo.toml"
+        )
+
+
+app = typer.Typer(help="Set up a federation across machines.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def federation() -> None:
-    """Begin a federation over machines."""
+    """Set up a federation across machines."""
 
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="New folder, or that of a federation to which silos are added.")],
-    silos: Annotated[str, typer.Option(metavar="NAMES", help="The silos; commas between them.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, or the folder of a federation to add silos to.")],
+    silos: Annotated[str, typer.Option(metavar="NAMES", help="Names of the silos, separated by commas.")],
     address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where silos and runs reach the coordinator.")
+        str, typer.Option(metavar="HOST:PORT", help="Address at which silos and runs reach the coordinator.")
     ] = "127.0.0.1:8786",
 ) -> None:
-    """Make certificates and files: a folder for the coordinator and one for the owner of each silo.
+    """Create certificates and configuration files: a folder for the coordinator and one for each silo's owner.
 
     Example: fedbnsl federation init study --silos clinic,lab,ward --address coordinator.example.org:8786
     """
-    from ..terminal import federation as terminal
-
-    terminal.init(folder, [name.strip() for name in silos.split(",") if name.strip()], address)
+    init_federation(folder, [name.strip() for name in silos.split(",") if name.strip()], address)

@@ -1,26 +1,99 @@
-"""`fedbnsl inspect`: how the tables of a folder are read."""
+"""`fedbnsl inspect`: how the tables of a folder are read, column by column, before anything is learned."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..options.learn import LearnOptions
-from .from_model import taking
+from .options_from_model import options_from_model
+
+if TYPE_CHECKING:
+    from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.data.folder.about import Reading
+    from fedbnsl.data.folder.profile import Profile
+
+LARGE = 6
+"""powers of ten that are written as such"""
+
+
+def show_folder(folder: Path, options: LearnOptions) -> None:
+    """Print what `folder` holds and how it is read; raises `BadInput` as reading it does."""
+    from fedbnsl.data.folder.folder import read_folder
+
+    from ..job.check import reading_of
+
+    reading = reading_of(options)
+    data = read_folder(folder, reading)
+    show_data(data.schema, data.notes, _holds(folder, data.schema, reading))
+
+
+def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
+    """Print a table of the columns, the rows by silo, what was set aside and why, and every note."""
+    from rich.table import Table
+
+    from fedbnsl.algorithms.core.names import pluralize
+    from fedbnsl.tracking.report.tables import data_header, data_rows, excluded_by_reason, rows_line
+
+    from ..terminal.tables import console
+
+    out = console()
+    out.print(
+        f"{schema.kind} data, {pluralize(len(schema.variables), 'variable')}; {rows_line(schema)}", soft_wrap=True
+    )
+    if schema.complete_rows:
+        out.print("rows with an empty cell are left out: these are the rows that remain")
+    if schema.kind == "time-series":
+        breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
+        out.print(f"{breaks} gaps in the series, where cells are empty or times are missing")
+    table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
+    for row in data_rows(schema, holds):
+        table.add_row(*row)
+    out.print(table)
+    for why, names in excluded_by_reason(schema).items():
+        out.print(f"excluded: {', '.join(names)}: {why}", soft_wrap=True)
+    for note in notes:
+        out.print(f"note: {note}", soft_wrap=True)
+
+
+def _ends(sizes: list[float]) -> tuple[float, float]:
+    return min(sizes), max(sizes)
+
+
+def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
+    """Return in words what columns of numbers hold; nothing of time series."""
+    from fedbnsl.data.folder.folder import profiles_of
+
+    if schema.kind == "time-series":
+        return {}
+    profiles = profiles_of(folder, reading)
+    return {name: _summary(name, profiles) for name in schema.variables if name not in schema.levels}
+
+
+def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
+    parts = [profile.columns[name] for profile in profiles.values()]
+    what = "whole numbers" if all(part.whole for part in parts) else "numbers"
+    sizes = [part.size for part in parts if part.size is not None]
+    if not sizes:
+        return what
+    low, high = (f"{float(f'{10**size:.2g}'):g}" if abs(size) < LARGE else f"1e{size:.0f}" for size in _ends(sizes))
+    return f"{what}, about {low}" + (f" to {high}" if low != high else "")
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@taking(LearnOptions, only=("ignore", "only", "missing"))
+@options_from_model(LearnOptions, only=("ignore", "only", "missing"))
 def inspect(
     options: LearnOptions,
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")],
+    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
 ) -> None:
-    """Say how the tables of FOLDER are read: kinds, levels, empty cells, what is set aside; nothing is learned.
+    """Show how the tables of FOLDER are read: kinds, levels, empty cells, excluded columns; nothing is learned.
 
     Example: fedbnsl inspect my_folder --ignore comment
     """
-    from ..terminal.inspect import show_folder
-
     show_folder(folder, options)

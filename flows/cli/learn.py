@@ -1,13 +1,113 @@
-"""`fedbnsl learn`: learn from a folder, or go on with an interrupted run."""
+"""`fedbnsl learn`: check the options, run with either engine, show progress and results; or resume a run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.learn import LearnOptions
+from fedbnsl.algorithms.errors import BadInput, SilosAway
+
+from ..options.learn import LearnOptions, LearnSettings
+from ..servers.environment import prepare_environment
+from ..servers.processes import Ready
 from .completion import engines
-from .from_model import taking
+from .inspect import show_data
+from .options_from_model import options_from_model
+
+if TYPE_CHECKING:
+    from fedbnsl.data.federated import FederatedData
+    from fedbnsl.tracking.result import CompletedRun
+
+Check = Callable[[LearnSettings, "FederatedData | None"], None]
+
+
+def run_learn(
+    options: LearnOptions,
+    folder: Path | None,
+    resume: Path | None,
+    *,
+    engine: str,
+    server: Ready | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Learn from `folder` as `options` say, or go on with the run in `resume`, and print what came out.
+
+    `server` waits for a Prefect server that has been started already. `as_json` prints one JSON document in place of
+    all that, and `quiet` neither progress nor results. How a run is shown is no setting of it: it changes nothing in
+    what is learned or written, and a resumed run, a schedule or a notebook have their own ways. So neither is a field
+    of the options.
+    """
+    from ..engines.resuming import resume_settings
+    from ..terminal.summary import as_document, show_result
+
+    check_engine(engine)
+    if resume is not None:
+        if engine == "inline":
+            raise BadInput("--resume needs the engine prefect: an inline run keeps no journal")
+        settings = resume_settings(resume)
+    elif folder is None and options.federation is None:
+        raise BadInput("no data: give a FOLDER with one file per silo, --federation FILE, or --resume DIR")
+    else:
+        settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
+    finished = learn_and_show(settings, engine=engine, server=server, tell=not (as_json or quiet), progress=not quiet)
+    if as_json:
+        print(as_document(finished), end="")
+    elif not quiet:
+        show_result(finished)
+    if finished.result.outcome == "silo lost":
+        lost = ", ".join(finished.result.lost)
+        raise SilosAway(
+            f"{lost} did not respond and the run stopped; to continue: fedbnsl learn --resume {finished.folder}"
+        )
+
+
+def learn_and_show(
+    settings: LearnSettings,
+    *,
+    engine: str,
+    server: Ready | None = None,
+    check: Check = lambda settings, data: None,
+    tell: bool = True,
+    progress: bool = True,
+) -> CompletedRun:
+    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs.
+
+    `server` waits for a Prefect server that has been started already. `tell` prints how the data were read, where that
+    is worth showing; `progress` shows the rounds.
+    """
+    from fedbnsl.tracking.report.tables import has_findings
+
+    from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
+    from ..terminal.progress import progress_bar
+
+    check_engine(engine)
+    if engine == "inline":
+        check_inline(settings)
+    prepare_environment(quiet=True)
+    settings, data = settings.named(), None
+    if not settings.resume:
+        check_out(Path(str(settings.out)))
+        data = precheck(settings)
+        check(settings, data)
+        if tell and data is not None and has_findings(data.schema, data.notes):
+            show_data(data.schema, data.notes)
+    with progress_bar(str(settings.name)) if progress else nullcontext() as bar:
+        listeners = () if bar is None else (bar,)
+        if engine == "inline" and data is not None:
+            return learn_inline(settings, data, *listeners)
+        return learn_with_prefect(settings, *listeners, server=server)
+
+
+def check_engine(engine: str) -> None:
+    """Raise `BadInput` for an engine that there is not."""
+    if engine not in ("prefect", "inline"):
+        raise BadInput(f"--engine is '{engine}': choose prefect or inline")
+
 
 app = typer.Typer(add_completion=False)
 
@@ -16,38 +116,36 @@ Engine = Annotated[
     typer.Option(
         metavar="NAME",
         autocompletion=engines,
-        help="prefect, or inline: in this process, without Prefect, Dask and MLflow.",
+        help="prefect, or inline: run in this process, without Prefect, Dask and MLflow.",
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own messages.")]
 
 
 @app.command()
-@taking(LearnOptions)
+@options_from_model(LearnOptions)
 def learn(
     options: LearnOptions,
-    folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder with one file a silo.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder with one file per silo.")] = None,
     engine: Engine = "prefect",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run whose results are in DIR.")
     ] = None,
     verbose: Verbose = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print metrics, folder and ε spent as one JSON document, and nothing else.")
+        bool, typer.Option("--json", help="Print only a JSON document: metrics, folder and spent ε.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show neither progress nor results; with --json, print only the document.")
+        bool, typer.Option("--quiet", help="Show neither progress nor results; with --json, print the document only.")
     ] = False,
 ) -> None:
-    """Learn a structure from the silos of FOLDER; print it, its scores, and where the report is.
+    """Learn a structure from the silos of FOLDER; print it with its scores and the path of the report.
 
     The results are written to runs/<name>. If FOLDER has a truth.csv, the structure is compared with it.
 
     Example: fedbnsl learn my_folder -a fed-pc -p alpha=0.01 --seed 1
     """
-    from ..servers.ahead import ahead
+    from ..servers.processes import prestart
 
-    with ahead(engine, quiet=not verbose) as server:
-        from ..terminal import learn as terminal
-
-        terminal.learn(options, folder, resume, engine=engine, server=server, as_json=as_json, quiet=quiet)
+    with prestart(engine, quiet=not verbose) as server:
+        run_learn(options, folder, resume, engine=engine, server=server, as_json=as_json, quiet=quiet)

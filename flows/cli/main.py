@@ -10,40 +10,47 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import BadInput
-
-from .metavars import with_metavars
+from fedbnsl.algorithms.errors import BadInput, RenamedWarning
 
 COMMANDS = {
-    "prepare": "Make a federated data set: a folder with one file a silo.",
+    "prepare": "Create a federated data set: a folder with one file per silo.",
     "learn": "Learn a structure from the silos of a federated data set.",
-    "inspect": "Say how the tables of a federated data set are read.",
-    "choose": "Say which algorithm suits a federated data set, and why.",
-    "features": "Learn the features that predict a variable: its Markov blanket.",
-    "algorithms": "List the algorithms and exactly what leaves a silo; explain the parameters of one.",
-    "track": "Tell MLflow what it could not be told while a run went on.",
-    "evaluate": "Score a learned structure against the truth.",
-    "compare": "Say what has changed from one run to a later one.",
-    "privacy": "Plan a privacy budget, and see what has been spent.",
-    "attack": "See what a curious coordinator can do, and what stops it.",
-    "federation": "Begin a federation over machines.",
-    "coordinator": "Run the meeting point of a federation.",
-    "silo": "Take part in a federation, with rows that stay here.",
-    "clean": "Show or remove what old runs have left.",
-    "ui": "Start the Prefect and the MLflow user interfaces.",
+    "inspect": "Show how the tables of a federated data set are read.",
+    "choose": "Recommend an algorithm for a federated data set, with reasons.",
+    "features": "Find the features that predict a variable: its Markov blanket.",
+    "algorithms": "List the algorithms and exactly what leaves a silo; explain the settings of one.",
+    "track": "Upload records that MLflow missed during a run.",
+    "evaluate": "Compare a learned structure with the true graph.",
+    "compare": "Compare a run with an earlier one.",
+    "privacy": "Plan a privacy budget and show what has been spent.",
+    "attack": "Show what a curious coordinator can infer, and what prevents it.",
+    "federation": "Set up a federation across machines.",
+    "coordinator": "Run the coordinator of a federation.",
+    "silo": "Join a federation; the rows stay on this machine.",
+    "clean": "Show or remove the leftovers of old runs.",
+    "ui": "Start the web interfaces of Prefect and MLflow.",
     "serve": "Learn on a schedule.",
 }
 """every command with its line in the help; each has a module of that name beside this one, with an `app`"""
 
-SURROUNDINGS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
+ENVIRONMENT_ERRORS = (
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ELOOP,
+)
 """errors of files that are no fault of the program: a path or a disk is not as it must be"""
-STOPPED = 130
+EXIT_INTERRUPTED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
 
@@ -72,6 +79,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def with_metavars(command: Any) -> Any:
+    """Return `command`, a command or a group of them, with words in its help that tell a reader what to type.
+
+    Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder.
+    """
+    for one in (command, *getattr(command, "commands", {}).values()):
+        for parameter in one.params:
+            if parameter.param_type_name == "argument":
+                parameter.metavar = parameter.metavar or parameter.name.upper()
+            elif parameter.is_flag:
+                parameter.metavar = ""
+        one.get_help_option(typer.Context(one)).metavar = ""
+    return command
 
 
 def show_version(wanted: bool) -> None:
@@ -105,6 +127,7 @@ def main(words: list[str] | None = None) -> None:
     It is 3 where silos could not be reached, so that whoever starts runs can tell what is worth another attempt.
     """
     end_like_ctrl_c()
+    show_renamed_names()
     # Without it the end of a run searches a million objects for garbage, which takes two seconds.
     atexit.register(gc.freeze)
     try:
@@ -114,7 +137,7 @@ def main(words: list[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         stop()
     except OSError as error:
-        if error.errno not in SURROUNDINGS or error.filename is None:
+        if error.errno not in ENVIRONMENT_ERRORS or error.filename is None:
             raise
         fail(f"{error.filename}: {error.strerror}")
     except Exception as error:
@@ -123,11 +146,11 @@ def main(words: list[str] | None = None) -> None:
         message: Any = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
             print(message)
-            leave(2)
-        fail(f"{message}{given(error, words if words is not None else sys.argv[1:])}")
+            exit_with(2)
+        fail(f"{message}{given_value(error, words if words is not None else sys.argv[1:])}")
     else:
         # Typer has made a code of the interrupt itself.
-        stop() if code == STOPPED else leave(code if isinstance(code, int) else 0)
+        stop() if code == EXIT_INTERRUPTED else exit_with(code if isinstance(code, int) else 0)
 
 
 def end_like_ctrl_c() -> None:
@@ -136,7 +159,20 @@ def end_like_ctrl_c() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def given(error: Any, words: list[str]) -> str:
+def show_renamed_names() -> None:
+    """Show a deprecated name, which comes as a warning, in one line on stderr."""
+    show = warnings.showwarning
+
+    def show_line(message: Any, category: type[Warning], *where: Any, **file: Any) -> None:
+        if issubclass(category, RenamedWarning):
+            print(f"note: {message}", file=sys.stderr)
+        else:
+            show(message, category, *where, **file)
+
+    warnings.showwarning = show_line
+
+
+def given_value(error: Any, words: list[str]) -> str:
     """Return the value that a wrong option was given, for the message; nothing where it is not known."""
     for name in getattr(getattr(error, "param", None), "opts", ()):
         if name in words[:-1]:
@@ -147,17 +183,17 @@ def given(error: Any, words: list[str]) -> str:
 def stop() -> None:
     """Say that the command was stopped and leave."""
     print("stopped", file=sys.stderr)
-    leave(STOPPED)
+    exit_with(EXIT_INTERRUPTED)
 
 
 def fail(message: str, code: int = 2) -> None:
     """Say what is wrong in one line and leave with `code`."""
     line = " ".join(message.split()).encode(errors="backslashreplace").decode()
     print(f"error: {line}", file=sys.stderr)
-    leave(code)
+    exit_with(code)
 
 
-def leave(code: int) -> None:
+def exit_with(code: int) -> None:
     """Exit with `code`; a pipe that nobody reads any more is no error."""
     try:
         sys.stdout.flush()

@@ -7,25 +7,23 @@ from typing import Annotated
 import typer
 
 from ..options.prepare import KINDS, Recipe
-from .from_model import taking
+from .options_from_model import options_from_model
 
 app = typer.Typer(
-    help="Make a federated data set: a folder with one file a silo.", no_args_is_help=True, add_completion=False
+    help="Create a federated data set: a folder with one file per silo.", no_args_is_help=True, add_completion=False
 )
 
 
 def write(
     recipe: Recipe,
-    out: Annotated[Path, typer.Argument(help="Folder to write; it must not exist, or be empty.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write; it must be new or empty.")],
 ) -> None:
     """Make the data set that `recipe` describes, write it to the folder `out`, and say what is in it."""
     from fedbnsl.algorithms.graphs.edges import edge_count
     from fedbnsl.data.folder.folder import write_folder
 
-    from ..make import form_of, make
-
-    data = make(recipe)
-    write_folder(out, data, form_of(recipe))
+    data = recipe.build()
+    write_folder(out, data, recipe.file_form)
     rows = sum(data.schema.rows.values())
     true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     if data.truth is not None and data.truth.lagged is not None:
@@ -34,4 +32,4 @@ def write(
 
 
 for kind, model in KINDS.items():
-    app.command(kind, help=getdoc(model))(taking(model, without=("kind",))(write))
+    app.command(kind, help=getdoc(model))(options_from_model(model, without=("kind",))(write))

@@ -1,37 +1,245 @@
-"""`fedbnsl privacy`: what a budget will buy, and what has been spent."""
+"""`fedbnsl privacy plan`: what a privacy budget can probably detect, before any of it is spent.
 
+`fedbnsl privacy ledger`: what the silos of a folder have spent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options.learn import LearnOptions
-from .from_model import taking
+from fedbnsl.algorithms.errors import BadInput
 
-app = typer.Typer(
-    help="Plan a privacy budget, and see what has been spent.", no_args_is_help=True, add_completion=False
+from ..options.learn import LearnOptions
+from .options_from_model import options_from_model
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedbnsl.algorithms.constraint.orientation import ConstraintMethod
+    from fedbnsl.algorithms.core.promise import Charge
+    from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.algorithms.privacy.zcdp import Forecast, Shares
+
+
+def show_ledger(folder: Path, delta: float) -> None:
+    """Print the privacy budget that every silo of `folder` has spent, by run and in total."""
+    from rich.table import Table
+
+    from fedbnsl.algorithms.privacy.zcdp import delta_for
+    from fedbnsl.data.folder.folder import read_schema, silo_files
+    from fedbnsl.tasks.silo.ledger import ledger_of
+    from fedbnsl.tracking.result import NOT_COVERED
+
+    from ..terminal.tables import console
+
+    schema = read_schema(folder)
+    delta = delta_for(delta, schema)
+    ledgers = {silo: ledger_of(path, silo).charges() for silo, path in silo_files(folder).items()}
+    out = console()
+    if not any(ledgers.values()):
+        out.print(f"{folder}: no ε has been spent on these rows")
+        return
+    table = Table("silo", "run", "releases", "ρ", f"ε at δ = {delta:.3g}", "what")
+    for silo, charges in ledgers.items():
+        for run in dict.fromkeys(charge.run for charge in charges):
+            _add(table, silo, run, tuple(charge for charge in charges if charge.run == run), delta)
+        _add(table, silo, "all runs", charges, delta, last=True)
+    out.print(table)
+    out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
+
+
+def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: float, *, last: bool = False) -> None:
+    from fedbnsl.algorithms.privacy.ledger import spent
+
+    kinds = Counter(charge.what for charge in charges)
+    what = ", ".join(f"{times} × {kind}" if times > 1 else kind for kind, times in kinds.items())
+    broken = {charge.broken for charge in charges} - {""}
+    epsilon = f"∞, NOT PRIVATE: {', '.join(sorted(broken))}" if broken else f"{spent(charges, delta):.4g}"
+    rho = sum(charge.rho for charge in charges)
+    table.add_row(silo, run, str(len(charges)), f"{rho:.5g}", epsilon, "" if last else what, end_section=last)
+
+
+MOST_SILOS = "two thirds of the silos, not the coordinator"
+# A χ² test of level 5 % finds, nine times in ten, what adds this much to a statistic of one degree of freedom.
+DETECTION_POWER = 10.5
+# How much the noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
+EVEN = 4.0
+OF_SERIES = (
+    "Time series: one record is one window of lags + 1 rows, here of 2, and a row is in 2 windows. -p protect=row "
+    "protects a row in all of them, -p protect=stretch an unbroken series as a whole; both take more noise."
 )
 
-Folder = Annotated[Path, typer.Argument(help="Federated data set: a folder with one file a silo.")]
+
+def show_plan(folder: Path, epsilon: float, delta: float) -> None:
+    """Print the noise and what is likely to be found with each private algorithm, and recommend one."""
+    from fedbnsl.algorithms.core.promise import ReplaceOne
+    from fedbnsl.algorithms.privacy.zcdp import budget, delta_for, gaussian_sigma
+    from fedbnsl.data.folder.about import Reading
+    from fedbnsl.data.folder.folder import read_schema
+    from fedbnsl.tracking.result import NOT_COVERED
+
+    from ..terminal.tables import console
+
+    schema = read_schema(folder, Reading(private=True))
+    delta = delta_for(delta, schema)
+    cost = budget(epsilon, delta, ReplaceOne)
+    out = console()
+    d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
+    out.print(
+        f"{d} variables, {silos} silos, {rows} rows; ε = {epsilon:g}, "
+        f"δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, {ReplaceOne.label}, per record). Nothing is spent by this plan."
+    )
+    out.print(
+        f"As one Gaussian release, all of it would be noise of {1 / math.sqrt(2 * cost.rho):.4g} sensitivities; no "
+        f"accounting allows less than {gaussian_sigma(1.0, epsilon, delta):.4g} (analytic Gaussian)."
+    )
+    best = _of_labels(schema, epsilon, delta) if schema.kind == "discrete" else _of_numbers(schema, epsilon, delta)
+    if best is None:
+        out.print("Too few rows for this budget: use a larger ε, or more rows.")
+    else:
+        out.print(f"recommended: fedbnsl learn {folder} --algorithm {best} --epsilon {epsilon:g}")
+    out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
+
+
+def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
+    """Print the table of the algorithms for continuous data; return the recommended one, None if all refuse."""
+    from rich.table import Table
+
+    from fedbnsl.algorithms import registry
+    from fedbnsl.algorithms.moments import secure_sum
+
+    from ..terminal.tables import console
+
+    table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
+    found = []
+    for name, plan, trusted in (
+        ("secure-sum", secure_sum.secure_sum_plan, MOST_SILOS),
+        ("dp-covariance", secure_sum.dp_covariance_plan, "nobody"),
+        ("dp-fed-sparse", None, "nobody"),
+    ):
+        if schema.kind not in registry.entry(name).kinds:
+            continue
+        one = forecast_of(name, plan, schema, epsilon, delta)
+        if one is None:
+            table.add_row(name, trusted, "refused: too few rows", "", "")
+        else:
+            found.append(one)
+            table.add_row(name, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
+    console().print(table)
+    console().print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
+    _print_price_of_a_silo("secure-sum", len(schema.rows))
+    if schema.kind == "time-series":
+        console().print(OF_SERIES, soft_wrap=True)
+    console().print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
+    if not found:
+        return None
+    return found[0].algorithm if len(schema.rows) > 1 else min(found, key=lambda one: one.weight_error).algorithm
+
+
+def forecast_of(
+    name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
+) -> Forecast | None:
+    """Return what to expect of an algorithm with its default settings; None if it would refuse the budget.
+
+    `plan` gives the noise of an algorithm that learns from second moments; any other one measures its own.
+    """
+    from fedbnsl.algorithms import registry
+    from fedbnsl.algorithms.moments.summed import noise_level
+    from fedbnsl.algorithms.privacy.zcdp import forecast
+
+    spec = registry.specify(name, epsilon=epsilon, delta=delta)
+    settings, algorithm = spec.settings, registry.build(spec)
+    try:
+        server = algorithm.open_server(schema)
+    except BadInput:
+        return None
+    d, silos, rows = len(schema.variables), len(schema.rows), sum(schema.rows.values())
+    if plan is None:
+        return forecast(name, d, rows, algorithm.measures(server)["noise"])
+    summed, shares = settings.columns(schema), plan(settings, schema)
+    d, rows = len(summed.variables), sum(summed.rows.values())
+    return forecast(name, d, rows, noise_level(shares, d, silos, rows, settings.clip_for(schema, shares)))
+
+
+def _print_price_of_a_silo(name: str, silos: int) -> None:
+    """Print what it costs that no silo, which knows its own share of the noise, learns more than ε allows."""
+    from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
+
+    from ..terminal.tables import console
+
+    if silos > 1:
+        more = guaranteed_shares(silos, 0)[0] / guaranteed_shares(silos, 1)[0]
+        console().print(
+            f"A record is hidden from the other silos, too: the noise of {name} has {more:.3g} times the variance that "
+            "would do against the coordinator alone (-p colluders=0).",
+            soft_wrap=True,
+        )
+
+
+def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
+    """Print the table of the algorithms for discrete data; return the recommended one, None if too little is found."""
+    from rich.table import Table
+
+    from fedbnsl.algorithms.constraint.orientation import FCI, PC
+
+    from ..terminal.tables import console
+
+    table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
+    weakest = []
+    for name, method in (("fed-pc", PC), ("fed-fci", FCI)):
+        noise = noise_in_counts(schema, method, epsilon, delta)
+        weakest.append(weakest_dependence(sum(schema.rows.values()), noise))
+        table.add_row(name, MOST_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
+    console().print(table)
+    console().print("Of pairs of variables, in the first exchange; the later ones, given others, have more noise.")
+    _print_price_of_a_silo("fed-pc", len(schema.rows))
+    console().print("V: Cramér's V of two variables of two levels each, alike in number; the edges weaker are missed.")
+    return "fed-pc" if weakest[0] < 1 else None
+
+
+def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, delta: float) -> float:
+    """Return the standard deviation of the noise in a count of the first exchange, which is about every pair."""
+    from fedbnsl.algorithms.constraint import fed_pc
+
+    settings = fed_pc.FederatedSettings(epsilon=epsilon, delta=delta)
+    levels = [len(schema.levels[name]) for name in schema.variables]
+    tables = len(levels) * (len(levels) - 1) // 2
+    cells = (sum(levels) ** 2 - sum(one**2 for one in levels)) // 2
+    each = fed_pc.plan_of(settings, method, schema.rows).variance(tables, cells)
+    return math.sqrt(float(each) * len(schema.rows))
+
+
+def weakest_dependence(rows: int, noise: float) -> float:
+    """Return Cramér's V of the weakest dependence that a test of two even binary variables likely finds."""
+    return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
+
+
+app = typer.Typer(
+    help="Plan a privacy budget and show what has been spent.", no_args_is_help=True, add_completion=False
+)
+
+Folder = Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")]
 
 
 @app.command()
-@taking(LearnOptions, only=("delta",))
+@options_from_model(LearnOptions, only=("delta",))
 def plan(
     options: LearnOptions,
     folder: Folder,
     epsilon: Annotated[float, typer.Option(metavar="E", help="The privacy budget ε that a run may spend.")],
 ) -> None:
     """Say what a run with this privacy budget is likely to find, and with which algorithm; nothing is spent."""
-    from ..terminal.privacy_plan import show_plan
-
     show_plan(folder, epsilon, options.delta or 0.0)
 
 
 @app.command()
-@taking(LearnOptions, only=("delta",))
+@options_from_model(LearnOptions, only=("delta",))
 def ledger(options: LearnOptions, folder: Folder) -> None:
     """Show what each silo has spent of its privacy budget, in every run on these rows."""
-    from ..terminal.ledger import show_ledger
-
     show_ledger(folder, options.delta or 0.0)

@@ -1,30 +1,119 @@
-"""`fedbnsl silo`: take part in a federation with rows that stay where they are."""
+"""`fedbnsl silo start` and `fedbnsl silo check`: a silo on its owner's machine, whose rows never leave it."""
 
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-app = typer.Typer(
-    help="Take part in a federation, with rows that stay here.", no_args_is_help=True, add_completion=False
-)
+from fedbnsl.algorithms.errors import BadInput
 
-Config = Annotated[Path, typer.Option(metavar="FILE", help="The owner's file, as `fedbnsl federation init` makes it.")]
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="The silo's name, in place of the file's.")]
-Data = Annotated[Path | None, typer.Option(metavar="PATH", help="The silo's rows, in place of the file's.")]
+if TYPE_CHECKING:
+    from fedbnsl.tasks.transport.configuration import SiloFile
+    from fedbnsl.tasks.transport.identity import Identity
+
+
+def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
+    """Join the federation as the file at `path` says, and answer until told to end.
+
+    Raises `BadInput` for a file or rows that cannot be used, before anybody is told of them.
+    """
+    from fedbnsl.tasks.silo.service import SiloService
+    from fedbnsl.tasks.transport.configuration import read_silo_file
+    from fedbnsl.tasks.transport.silo_worker import attend
+
+    from ..terminal.daemon import log_line, run_until_signal
+
+    file = read_silo_file(path, name, data)
+    service = SiloService(file.name, file.data, policy=file.policy)
+    try:
+        service.describe()
+        listen = (file.listen.host, file.listen.port)
+        run_until_signal(lambda: attend(file.coordinator.tls, service, file.identity, listen, log_line))
+    finally:
+        service.close()
+
+
+def check_silo(path: Path, name: str | None, data: Path | None) -> None:
+    """Say what this silo would tell a coordinator before round 1, what its owner allows, and who answers.
+
+    Raises `BadInput` if a part of it does not work.
+    """
+    from fedbnsl.tasks.transport.configuration import read_silo_file
+
+    file = read_silo_file(path, name, data)
+    print(f"silo {file.name}: certificate, key and trusted certificates match")
+    for line in (*disclosure_lines(file), *policy_lines(file)):
+        print(line)
+    print(coordinator_holder(file))
+
+
+def disclosure_lines(file: SiloFile) -> list[str]:
+    """Return, in lines, all that a coordinator learns before round 1."""
+    from fedbnsl.tasks.silo.rows import Described, describe_rows
+
+    described = describe_rows(file.name, file.data)
+    lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]
+    if isinstance(described, Described):
+        labels = {name: column.labels for name, column in described.profile.columns.items() if column.labels}
+        lines += [f"  labels of {name}: {', '.join(those)}" for name, those in labels.items()]
+    return lines
+
+
+def policy_lines(file: SiloFile) -> list[str]:
+    """Return what the owner's policy says, in lines."""
+    policy = file.policy
+    set_to = [(field.name, getattr(policy, field.name)) for field in fields(policy)]
+    said = [f"{name} = {value}" for name, value in set_to if value != getattr(type(policy)(), name)]
+    return [f"policy: {', '.join(said) or 'everything is allowed'}"]
+
+
+def coordinator_holder(file: SiloFile) -> str:
+    """Return who answers at the coordinator's address; raises `BadInput` if nobody does, or somebody else."""
+    from fedbnsl.tasks.transport.identity import COORDINATOR
+
+    where = file.coordinator
+    try:
+        holder = _holder_at(file.identity, where.host, where.port)
+    except ssl.SSLError as error:
+        raise BadInput(f"{where}: the other side has no certificate that this silo trusts ({error.reason})") from None
+    except OSError as error:
+        raise BadInput(f"{where}: no coordinator answers ({error})") from None
+    if holder != COORDINATOR:
+        raise BadInput(f"{where}: answers with the certificate of '{holder}', not of a coordinator")
+    return f"the coordinator responds at {where}"
+
+
+def _holder_at(identity: Identity, host: str, port: int) -> str:
+    context = ssl.create_default_context(cafile=str(identity.trusted))
+    context.check_hostname = False  # the authority signs for coordinators only, wherever they are
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.load_cert_chain(identity.certificate, identity.key)
+    with socket.create_connection((host, port), timeout=10) as plain, context.wrap_socket(plain) as wrapped:
+        subject = (wrapped.getpeercert() or {}).get("subject", ())
+        return dict(pair for entry in subject for pair in entry).get("commonName", "nobody")  # type: ignore[misc]
+
+
+app = typer.Typer(help="Join a federation; the rows stay on this machine.", no_args_is_help=True, add_completion=False)
+
+Config = Annotated[
+    Path, typer.Option(metavar="FILE", help="The owner's configuration file, written by `fedbnsl federation init`.")
+]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the silo; overrides the configuration file.")]
+Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Rows of the silo; overrides the configuration file.")]
 
 
 @app.command()
 def start(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
-    """Join the federation over mutual TLS and answer within the owner's policy, until told to end."""
-    from ..terminal import silo as terminal
-
-    terminal.start(config, name, data)
+    """Join the federation over mutual TLS and answer within the owner's policy, until stopped."""
+    serve_silo(config, name, data)
 
 
 @app.command()
 def check(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
-    """Say what a coordinator learns before round 1, what the policy allows, and whether the coordinator answers."""
-    from ..terminal import silo as terminal
-
-    terminal.check(config, name, data)
+    """Show what a coordinator learns before round 1 and what the policy allows; check that the coordinator answers."""
+    check_silo(config, name, data)

@@ -1,21 +1,55 @@
-"""`fedbnsl track`: tell MLflow what it could not be told while a run went on."""
+"""`fedbnsl track`: upload records of a finished run that MLflow missed."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fedbnsl.algorithms.errors import BadInput
+
+
+def track_run(folder: Path) -> str:
+    """Tell MLflow what is kept in `folder` of a finished run, and return a link to the MLflow run.
+
+    The store is the one that the run was begun with, or the one that MLFLOW_TRACKING_URI now names. Raises `BadInput`
+    if nothing is kept there, if the run goes on or was interrupted, and if MLflow still cannot be told.
+    """
+    from fedbnsl.tracking.mlflow.store import tracking_uri
+    from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, read_outbox, upload_outbox
+    from fedbnsl.tracking.staging import first_line
+
+    from ..engines.resuming import run_lock
+
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder")
+    with run_lock(folder):
+        kept = read_outbox(folder)
+        if kept is None:
+            raise BadInput(f"{folder}: MLflow has the complete run: there is no {OUTBOX_FILE}")
+        if kept.ending is None:
+            raise BadInput(f"{folder}: this run was interrupted: continue it with fedbnsl learn --resume {folder}")
+        uri = tracking_uri(os.environ.get("MLFLOW_TRACKING_URI") or kept.opening.uri)
+        if uri != kept.opening.uri:
+            kept = replace(kept, opening=replace(kept.opening, uri=uri, run_id=""))
+        try:
+            return upload_outbox(kept, folder).url
+        except BadInput:
+            raise
+        except Exception as error:
+            raise BadInput(f"tracking URI {uri}: upload failed: {first_line(error)}") from error
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def track(
-    run: Annotated[Path, typer.Argument(help="The results of a run: the folder that said MLflow could not be told.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run that MLflow has only in part.")],
 ) -> None:
-    """Tell MLflow the rest of a finished run whose folder is RUN.
+    """Upload the records of the run in the folder RUN that MLflow missed.
 
-    The MLflow run goes on, or a new one begins if that is gone, or if MLFLOW_TRACKING_URI now names another store.
+    They are added to the MLflow run, or to a new one if that is gone or MLFLOW_TRACKING_URI names another store.
     """
-    from ..terminal.track import track_run
-
     print(f"MLflow: {track_run(run)}")

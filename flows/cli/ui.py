@@ -10,13 +10,13 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def ui(
     prefect_port: Annotated[
-        int, typer.Option(metavar="PORT", help="Port of the Prefect server; a free one if it is taken.")
+        int, typer.Option(metavar="PORT", help="Port of the Prefect server; if it is in use, another one is chosen.")
     ] = 4200,
     mlflow_port: Annotated[
-        int, typer.Option(metavar="PORT", help="Port of the MLflow server; a free one if it is taken.")
+        int, typer.Option(metavar="PORT", help="Port of the MLflow server; if it is in use, another one is chosen.")
     ] = 5000,
 ) -> None:
-    """Start the Prefect and the MLflow user interfaces; Ctrl-C stops both."""
+    """Start the web interfaces of Prefect and MLflow; Ctrl-C stops both."""
     from ..servers.processes import serve_both
 
     serve_both(prefect_port, mlflow_port)

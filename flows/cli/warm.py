@@ -9,7 +9,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from fedbnsl.tracking.new_database import keep_as_template, template
+from fedbnsl.tracking.mlflow.store import keep_as_template, template
 
 from ..servers.environment import prepare_environment
 from ..servers.processes import CHILD, process, temporary_server
@@ -33,8 +33,9 @@ def warm() -> None:
 
 def _learn(out: Path) -> None:
     """Learn something tiny in this process, by the default algorithm: the code of others is compiled when they run."""
-    from fedbnsl.flows.api import learn, prepare
     from fedbnsl.tasks.fork_server import PRELOADED
+
+    from ..api import learn, prepare
 
     # What a run through Prefect and Dask imports besides.
     for module in ("fedbnsl.flows.learn", *PRELOADED):

@@ -1,7 +1,14 @@
-"""What the Prefect UI shows of a run besides its tasks: progress, the picture, tables of scores and edges, a link."""
+"""What Prefect's pages show of a run besides its tasks: progress, picture, tables, links, and its log.
+
+Log lines are sent directly to the server, several at a time: Prefect's own log worker would print errors on the
+terminal when the server ends, and the command line silences Prefect's loggers.
+"""
 
 import base64
+import logging
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,15 +22,14 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.edge_text import SYMBOLS
-from fedbnsl.algorithms.graphs.edges import weighted
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
-from fedbnsl.flows.job.finished import Finished
-from fedbnsl.flows.job.run import Progress
+from fedbnsl.algorithms.graphs.edges import SYMBOLS, classify, classify_lagged, weighted
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tracking.mlflow.store import comparison_of
+from fedbnsl.tracking.result import CompletedRun
 
-EVERY = 2.0
+from ..job.run import Progress, outcome_text, progress_text
+
+UPDATE_SECONDS = 2.0
 """seconds between two updates of the progress: each is a request to the server"""
 LARGEST_PICTURE = 1_000_000
 """bytes of a picture that Prefect's database is given"""
@@ -43,7 +49,7 @@ class ProgressArtifact:
         if self._id is None or heard.round.outcome or time.monotonic() >= self._next:
             done = 100.0 if heard.round.outcome else 100.0 * heard.round.number / heard.max_rounds
             self._orchestration.tell(lambda: self._show(done))
-            self._next = time.monotonic() + EVERY
+            self._next = time.monotonic() + UPDATE_SECONDS
 
     def _show(self, done: float) -> None:
         if self._id is not None:
@@ -53,7 +59,7 @@ class ProgressArtifact:
         self._id = made
 
 
-def publish(finished: Finished) -> None:
+def publish(finished: CompletedRun) -> None:
     """Create the picture, the table of scores, the table of edges and the link to the MLflow run."""
     result = finished.result
     picture = finished.files.get("structure.png")
@@ -84,3 +90,81 @@ def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
     with get_client(sync_client=True) as client:
         present = client.read_flow_run(UUID(flow_run_id)).tags
         client.update_flow_run(UUID(flow_run_id), tags=sorted({*present, *tags}))
+
+
+Line = dict[str, Any]
+"""a line as Prefect's API takes it"""
+SEND_SECONDS = 2.0
+"""seconds between two requests with what has been said since"""
+MAX_LINE_CHARACTERS = 10_000
+"""characters of a line"""
+SCORES = ("shd", "tpr", "fdr", "f1", "edges", "lagged_shd", "lagged_edges", "epsilon", "seconds")
+
+
+class FlowRunLog:
+    """A listener that logs every round of the flow run `flow_run_id`, and what else it is told to say."""
+
+    def __init__(
+        self, orchestration: Orchestration, flow_run_id: str, send: Callable[[list[Line]], None] | None = None
+    ) -> None:
+        """Start with nothing said; `send` delivers lines, by default to the Prefect server."""
+        self._orchestration, self._flow_run_id = orchestration, flow_run_id
+        self._send = send or _deliver
+        self._kept: list[Line] = []
+        self._next = 0.0
+
+    def __call__(self, heard: Progress) -> None:
+        """Log the round that is over."""
+        self.say(round_line(heard), now=heard.round.outcome is not None)
+
+    def say(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
+        """Log `line`, at the latest with the next one that is said after a while, or `now`."""
+        said = {
+            "name": "fedbnsl",
+            "level": level,
+            "message": line[:MAX_LINE_CHARACTERS],
+            "timestamp": datetime.now(UTC).isoformat(),
+            "flow_run_id": self._flow_run_id,
+        }
+        self._kept.append(said)
+        if now or time.monotonic() >= self._next:
+            kept, self._kept = self._kept, []
+            self._orchestration.tell(lambda: self._send(kept))
+            self._next = time.monotonic() + SEND_SECONDS
+
+    def fail(self, error: BaseException) -> None:
+        """Log why the run has ended without a result."""
+        self.say(f"the run failed: {str(error) or type(error).__name__}", logging.ERROR, now=True)
+
+    def finish(self, finished: CompletedRun) -> None:
+        """Log the scores of the run that is over, what to know of them, and where the results are."""
+        for line in result_lines(finished):
+            self.say(line)
+        self.say(f"all files: {finished.folder.absolute()}", now=True)
+
+
+def round_line(heard: Progress) -> str:
+    """Return what a round came to, in one line: its measures, and the bytes sent until then."""
+    return f"round {heard.round.number} of at most {heard.max_rounds}: {progress_text(heard)}"
+
+
+def result_lines(finished: CompletedRun) -> list[str]:
+    """Return how the run ended, its scores, findings that a reader must know, and where the report is."""
+    result, metrics = finished.result, finished.result.metrics
+    known = {name: metrics.get(name) for name in SCORES}
+    scores = [f"{name} {value:.4g}" for name, value in known.items() if isinstance(value, int | float)]
+    lines = [
+        f"{outcome_text(result)}: {result.algorithm} on {result.dataset}",
+        f"scores: {', '.join(scores)}",
+        *(f"{one.said} {one.advice}" for one in result.diagnosed.findings),
+    ]
+    if "report.html" in finished.files:
+        lines.append(f"report: {finished.files['report.html'].absolute()}")
+    if finished.tracking_url:
+        lines += [f"MLflow: {finished.tracking_url}", f"all runs compared: {comparison_of(finished.tracking_url)}"]
+    return lines
+
+
+def _deliver(lines: list[Line]) -> None:
+    with get_client(sync_client=True) as client:
+        client.create_logs(lines)

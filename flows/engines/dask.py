@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,28 +10,23 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.data.federated import POOLED, outlive_pooling
-from fedbnsl.data.folder.about import read_about
-from fedbnsl.data.folder.declared import declared
+from fedbnsl.data.federated import POOLED, weights_after_pooling
+from fedbnsl.data.folder.about import declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
-from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
-from fedbnsl.tasks.silo.run_terms import RunTerms
-from fedbnsl.tasks.transport.cluster import connected, embedded, gathered
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator, embedded_cluster, wait_for_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
-from fedbnsl.tasks.transport.dask_transport import DaskTransport
-from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import SiloFederation
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
-from ..job.asked import job_asked
-from ..job.job import Job
-from ..job.reading import reading_of
-from ..job.reading import silos_of as silos_asked
-from ..job.session import Session
-from ..job.spec import pools
-from .pins import Interrupted, Pin
+from ..job.check import create_job, needs_pooling, reading_of
+from ..job.check import selected_silos as silos_asked
+from ..job.job import Job, Session
+from ..options.learn import LearnSettings
+from .resuming import Interrupted, Pin
+from .run_context import Workers
 
 Names = tuple[str, ...]
 
@@ -59,9 +53,9 @@ class Silos:
     def seals(self, job: Job, context: str) -> dict[str, str]:
         """Have every silo admit `job`, and return the seals of their rows for one `context`, as `begin` does."""
         federation = self.connect(job, job.spec, job.run_id)
-        hidden = masked.applies(registry.build(job.spec), self.session.schema, asked=job.secure)
-        federation.ask("admit", federation.terms, hidden, bears_loss=False)
-        return federation.ask("seal", context, bears_loss=False)
+        hidden = masked.is_masked(registry.build(job.spec), self.session.schema, asked=job.settings.secure)
+        federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
+        return federation.ask("seal", context, tolerates_dropout=False)
 
     def finish(self) -> None:
         """Let the silos forget the run, which is over."""
@@ -72,59 +66,54 @@ class Silos:
 def _files(settings: LearnSettings) -> dict[str, Path]:
     """Return the silos of a folder with their files, or, for what needs all rows in one place, one with all of them."""
     folder = Path(settings.data)
-    return {POOLED: folder} if pools(settings) else dict(silo_files(folder, silos_asked(settings)))
+    return {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, silos_asked(settings)))
 
 
-def _cluster(settings: LearnSettings) -> tuple[AbstractContextManager[Any], Names]:
-    """Return where the silos are, and the names of those that are to take part; no names: whoever is there."""
+def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
+    """The Dask client of the silos, as a context, and the silos that take part; no names: all that are connected."""
     wanted = silos_asked(settings)
     if settings.federation is None:
-        files, started = _files(settings), _started.get()
-        there = started is not None and started[0] == files
-        return (nullcontext(started[1]) if started and there else embedded(files)), tuple(files)
-    if pools(settings):
+        files = _files(settings)
+        reuse = started is not None and started.files == files
+        return (nullcontext(started.client) if started and reuse else embedded_cluster(files)), tuple(files)
+    if needs_pooling(settings):
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
     file = read_federation_file(Path(settings.federation))
-    return connected(file), wanted or file.silos
-
-
-_started: ContextVar[tuple[dict[str, Path], Any] | None] = ContextVar("started", default=None)
-"""the silos of workers on this machine that have been started ahead of a run, and a client of them"""
+    return connect_to_coordinator(file), wanted or file.silos
 
 
 @contextmanager
-def workers_ahead(settings: LearnSettings) -> Iterator[None]:
-    """Have the run of `settings` within the block find its workers on this machine started, if it needs such."""
+def prestarted_workers(settings: LearnSettings) -> Iterator[Workers | None]:
+    """Start the workers that the run of `settings` needs on this machine; None if its silos are elsewhere."""
     if settings.federation is not None:
-        yield
+        yield None
         return
     files = _files(settings)
-    with embedded(files) as client:
-        token = _started.set((files, client))
-        try:
-            yield
-        finally:
-            _started.reset(token)
+    with embedded_cluster(files) as client:
+        yield Workers(files, client)
 
 
 @contextmanager
-def silos_of(
-    settings: LearnSettings, orchestration: Orchestration, resumed: Interrupted | None = None
+def connect_silos(
+    settings: LearnSettings,
+    orchestration: Orchestration,
+    resumed: Interrupted | None = None,
+    workers: Workers | None = None,
 ) -> Iterator[Silos]:
-    """Yield the silos that `settings` name, or those of the run that is `resumed`.
+    """Yield the silos that `settings` name, or those of the run that is `resumed`; `workers` are those started already.
 
-    Raises `SilosAway` where one is missing, `BadInput` where its rows cannot be used.
+    Raises `SilosAway` if one is missing, `BadInput` if its rows cannot be used.
     """
-    folder, pooled = Path(settings.data), pools(settings)
-    cluster, asked = _cluster(settings)
+    folder, pooled = Path(settings.data), needs_pooling(settings)
+    cluster, asked = _cluster(settings, workers)
     with cluster as client:
         asked, quorum = (asked, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
-        names = gathered(client, asked, settings.silo_patience, quorum)
-        stayed_away = tuple(f"{silo} did not come: learned without it" for silo in asked if silo not in names)
+        names = wait_for_silos(client, asked, settings.silo_patience, quorum)
+        stayed_away = tuple(f"{silo} did not connect: learned without it" for silo in asked if silo not in names)
         about = read_about(folder) if folder.is_dir() else {}
         transport = DaskTransport(client)
-        said = declared(about, reading_of(settings))
-        found = federated_schema(transport, names, said)
+        said = declarations(about, reading_of(settings))
+        found = schema_from_descriptions(transport, names, said)
         schema, aside = found.schema, tuple(found.schema.aside)
         truth, silo_weights = (
             read_truth(folder / TRUTH, schema.variables, aside) if (folder / TRUTH).exists() else (None, {})
@@ -136,8 +125,10 @@ def silos_of(
             gone = dict(federations[-1].roster.gone) if federations else dict(resumed.gone if resumed else {})
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
             known = job.known(schema)
-            terms = RunTerms(run_id, registry.pack(spec), known, job.seed, job.budget, said, step_of=job.run_id)
-            federation = SiloFederation(roster, terms, job.secure, orchestration.solves)
+            terms = RunTerms(
+                run_id, registry.pack(spec), known, job.settings.seed, job.budget, said, step_of=job.run_id
+            )
+            federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)
             return federation
 
@@ -149,10 +140,10 @@ def silos_of(
             notes=(*stayed_away, *found.notes),
         )
         yield Silos(
-            session, about, truth, outlive_pooling(silo_weights) if pooled else silo_weights, federations, connect
+            session, about, truth, weights_after_pooling(silo_weights) if pooled else silo_weights, federations, connect
         )
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
     """Return the job that `settings` ask for on `silos`."""
-    return job_asked(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)
+    return create_job(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)

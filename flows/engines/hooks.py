@@ -1,8 +1,8 @@
-"""Whoever wants to know of drift or failure: a message to an address, or to a command.
+"""Messages about drift and failure of scheduled runs, to an address or a command; and the changes as an artifact.
 
-A message tells what was learned and how it differs from before, or that a run failed and of which kind the failure is.
-It has nothing of the rows, and not the words of an error, which may quote a cell. A hook that fails is said in one
-line, and makes no difference to the run.
+A message reports what was learned and how it differs from the previous run, or that a run failed and the kind of
+failure. It contains nothing of the rows, and no text of an error, which may quote a cell. A hook that fails costs one
+line and leaves the run unaffected.
 """
 
 import json
@@ -14,49 +14,53 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from prefect.artifacts import create_markdown_artifact
+from prefect.runtime import deployment
+from prefect.states import Completed
+
 from fedbnsl.algorithms.errors import BadInput, SilosAway
-from fedbnsl.flows.job.finished import Finished
-from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.options.repeat import Event, RepeatSettings
-from fedbnsl.tracking.comparison import named_changes
-from fedbnsl.tracking.notice import notice
+from fedbnsl.tracking.comparison import Comparison, changes_by_fate
+from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.staging import notice
 
-from .following import drifted
+from ..options.learn import LearnSettings
+from ..options.repeat import Event, RepeatSettings
+from .run_comparison import Unchanged, is_drift
 
-PATIENCE = 30.0
+HOOK_TIMEOUT_SECONDS = 30.0
 """seconds that a hook may take"""
 
 Message = Mapping[str, Any]
 
 
-def tell_finished(settings: LearnSettings, repeat: RepeatSettings, finished: Finished) -> None:
+def notify_finished(settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun) -> None:
     """Tell of a run that has come to its end: that it was learned, or failed for want of silos, and of drift."""
     result = finished.result
     if result.outcome == "silo lost":
-        tell(repeat, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
+        notify(repeat, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
         return
     told = _message(settings, repeat) | {"algorithm": result.algorithm}
     if result.changes is not None:
-        told |= result.changes.metrics | named_changes(result.changes)
-    tell(repeat, "learned", told)
-    if result.changes is not None and drifted(result.changes, repeat):
-        tell(repeat, "drift", told)
+        told |= result.changes.metrics | changes_by_fate(result.changes)
+    notify(repeat, "learned", told)
+    if result.changes is not None and is_drift(result.changes, repeat):
+        notify(repeat, "drift", told)
 
 
-def tell_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException) -> None:
+def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException) -> None:
     """Tell of a run that has failed, and of which kind the failure is."""
     reason = "the run failed"
     if isinstance(error, BadInput):
-        reason = "silos were away" if isinstance(error, SilosAway) else "something that was given is wrong"
-    tell(repeat, "failure", _message(settings, repeat) | {"reason": reason})
+        reason = "silos did not respond" if isinstance(error, SilosAway) else "wrong input"
+    notify(repeat, "failure", _message(settings, repeat) | {"reason": reason})
 
 
-def tell_unchanged(settings: LearnSettings, repeat: RepeatSettings) -> None:
+def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings) -> None:
     """Tell of a run that was skipped."""
-    tell(repeat, "unchanged", _message(settings, repeat) | {"folder": None})
+    notify(repeat, "unchanged", _message(settings, repeat) | {"folder": None})
 
 
-def tell(repeat: RepeatSettings, event: Event, message: Message) -> None:
+def notify(repeat: RepeatSettings, event: Event, message: Message) -> None:
     """Send `message` of `event` to the address and to the command, if it was asked for."""
     if event not in repeat.hook_on:
         return
@@ -86,14 +90,61 @@ def _tried(what: str, call: Callable[[], None]) -> None:
     except Exception as error:
         status = getattr(error, "code", None) or getattr(error, "returncode", None)
         why = f"{type(error).__name__} {status}" if isinstance(status, int) else type(error).__name__
-        notice(f"{what} could not be told ({why}); the run is what it is without it")
+        notice(f"{what} failed ({why}); the run is unaffected")
 
 
 def _post(url: str, text: str) -> None:
     request = Request(url, text.encode(), {"Content-Type": "application/json"}, method="POST")
-    with urlopen(request, timeout=PATIENCE) as answer:
+    with urlopen(request, timeout=HOOK_TIMEOUT_SECONDS) as answer:
         answer.read(1)
 
 
 def _run(words: list[str], text: str) -> None:
-    subprocess.run(words, input=text.encode(), stdout=subprocess.DEVNULL, check=True, timeout=PATIENCE)
+    subprocess.run(words, input=text.encode(), stdout=subprocess.DEVNULL, check=True, timeout=HOOK_TIMEOUT_SECONDS)
+
+
+SKIPPED = "Skipped"
+"""the state of a run that had nothing to learn"""
+MAX_LISTED_EDGES = 40
+"""edges of one fate that the artifact names"""
+
+
+def run_recurring(
+    settings: LearnSettings, repeat: RepeatSettings, learned: Callable[[LearnSettings, RepeatSettings], CompletedRun]
+) -> Any:
+    """Return what `learned` returns, or the state of a run that was skipped; tell the hooks what has become of it."""
+    named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
+    try:
+        finished = learned(settings, named)
+    except Unchanged as same:
+        notice(f"skipped: {same}")
+        notify_unchanged(settings, named)
+        return Completed(name=SKIPPED, message=str(same))
+    except Exception as error:
+        notify_failed(settings, named, error)
+        raise
+    if finished.result.changes is not None:
+        notice(finished.result.changes.said)
+    notify_finished(settings, named, finished)
+    return finished
+
+
+def publish_changes(changes: Comparison) -> None:
+    """Create the artifact of what has changed since the run before."""
+    create_markdown_artifact(markdown(changes), key="changes", description=f"since {changes.earlier}")
+
+
+def markdown(changes: Comparison) -> str:
+    """Return what has changed as Markdown; names of variables stand as code, so that none is read as markup."""
+    lines = [f"# Changes since `{changes.earlier}`", "", changes.said[:1].upper() + changes.said[1:] + "."]
+    for fate, edges in changes_by_fate(changes).items():
+        if edges:
+            more = [f"- … and {len(edges) - MAX_LISTED_EDGES} more"] * (len(edges) > MAX_LISTED_EDGES)
+            lines += [
+                "",
+                f"**{fate}**",
+                "",
+                *(f"- `{edge.replace('`', '´')}`" for edge in edges[:MAX_LISTED_EDGES]),
+                *more,
+            ]
+    return "\n".join(lines)

@@ -8,19 +8,17 @@ from pathlib import Path
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.data.federated import FederatedData, pool
-from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
-from fedbnsl.tasks.silo.one_thread import on_one_thread
-from fedbnsl.tasks.silo.run_terms import RunTerms
-from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.service import SiloService, on_one_thread
 from fedbnsl.tasks.silo.source import FileSource, Parsed, SiloSource, TableSource
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport, roster_of
 from fedbnsl.tracking.result import RunResult
 
-from ..job.asked import job_asked
-from ..job.job import Job
+from ..job.check import create_job
+from ..job.job import Job, Session
 from ..job.run import Listener, run
-from ..job.session import Session
 from ..options.learn import LearnSettings
 
 
@@ -29,7 +27,7 @@ def run_inline(
     data: FederatedData,
     listeners: tuple[Listener, ...] = (),
     files: Mapping[str, Path] | None = None,
-    said: Declared = NOTHING_DECLARED,
+    said: Declared = NO_DECLARATION,
 ) -> RunResult:
     """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
 
@@ -44,8 +42,10 @@ def run_inline(
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
             schema = job.known(data.schema)
-            terms = RunTerms(run_id, registry.pack(spec), schema, job.seed, job.budget, said, step_of=job.run_id)
-            federations.append(SiloFederation(roster_of(transport, schema.silos), terms, job.secure))
+            terms = RunTerms(
+                run_id, registry.pack(spec), schema, job.settings.seed, job.budget, said, step_of=job.run_id
+            )
+            federations.append(SiloFederation(roster_of(transport, schema.silos), terms, job.settings.secure))
             return federations[-1]
 
         try:
@@ -76,4 +76,4 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:
     """Return the job that `settings` ask for on `data`, in this process."""
-    return job_asked(settings, run_id, "inline", data.schema, data.about, data.truth, data.silo_weights)
+    return create_job(settings, run_id, "inline", data.schema, data.about, data.truth, data.silo_weights)

@@ -1,9 +1,16 @@
-"""What an interrupted run needs in its folder to be resumed: its settings, and its last checkpoint."""
+"""What a run needs in its folder to be resumed: lock, settings, fingerprints of the silos' rows, last checkpoint.
+
+Only one process at a time may work on a run's folder: the kernel releases the lock when a process dies. The rows are
+identified by a seal that only their silo can compute (`tasks/silo/seal.py`): the coordinator can tell whether rows are
+the same as before, and nothing else.
+"""
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,15 +18,98 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.options.model import checked
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
-from fedbnsl.tracking.naming import naming
+from fedbnsl.tracking.staging import name_in_errors, remove_leftovers
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
-from .alone import alone
-from .pins import Interrupted, Pin
+from ..options.learn import LearnSettings
+from ..options.model import validate
+
+LOCK = ".running"
+
+
+@contextmanager
+def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
+    """Hold the lock of the run in `folder`, which is created if needed; temporary files of a killed run are removed.
+
+    Raises `BadInput` if another process holds the lock, if the folder cannot be written, and, for a `fresh` run, if it
+    has results already. Where files cannot be locked, as on some network drives, there is no lock.
+    """
+    new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = _locked(folder)
+    except BadInput:
+        raise
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{folder}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        remove_leftovers(folder)
+        if fresh and any(one.name != LOCK for one in folder.iterdir()):
+            raise BadInput(f"{folder}: already exists; give a new or an empty folder")
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+        os.close(held)
+        if new:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _locked(folder: Path) -> int:
+    """Return the descriptor of the lock file, locked; the file that has the name, not one that was just removed."""
+    while True:
+        held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        if sys.platform == "win32":
+            return held
+        import fcntl
+
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(held)
+            raise BadInput(f"{folder}: the run is already in progress in another process") from None
+        except OSError:
+            return held
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(held), os.stat(folder / LOCK)):
+                return held
+        os.close(held)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a silo was when the run began."""
+
+    rows: int
+    seal: str
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """How the silos of an interrupted run stand: what they were, and which had been given up, with the reason."""
+
+    pins: Mapping[str, Pin]
+    gone: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_pins(began: Mapping[str, Pin], now: Mapping[str, Pin]) -> None:
+    """Raise `BadInput` naming a silo that is missing or new, or whose rows are not those with which the run began."""
+    for silo, pin in began.items():
+        if silo not in now:
+            raise BadInput(f"silo {silo} took part when the run began, and is not connected")
+        if now[silo].rows != pin.rows:
+            raise BadInput(
+                f"silo {silo} had {pin.rows} rows when the run began and has {now[silo].rows}: start a new run"
+            )
+        if now[silo].seal != pin.seal:
+            raise BadInput(f"silo {silo} has different rows than when the run began: start a new run")
+    new = sorted(set(now) - set(began))
+    if new:
+        raise BadInput(f"silo {new[0]} did not take part when the run began: start a new run")
+
 
 CHECKPOINT = "checkpoint.bin"
 STARTED = "started.json"
@@ -47,7 +137,7 @@ def write_started(folder: Path, started: Started) -> None:
     }
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
     content = {**vars(started), "settings": settings, "pins": pins}
-    with naming(folder / STARTED):
+    with name_in_errors(folder / STARTED):
         (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
     os.replace(folder / f".{STARTED}", folder / STARTED)
 
@@ -59,7 +149,7 @@ def read_started(folder: Path) -> Started:
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        settings = checked(LearnSettings, content.pop("settings"))
+        settings = validate(LearnSettings, content.pop("settings"))
         pins = {silo: Pin(*pin) for silo, pin in content.pop("pins").items()}
         return Started(settings=settings, pins=pins, **content)
     except BadInput:
@@ -68,17 +158,17 @@ def read_started(folder: Path) -> Started:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 
 
-def settings_of(folder: Path) -> LearnSettings:
+def resume_settings(folder: Path) -> LearnSettings:
     """Return the settings with which the run in `folder` is resumed.
 
     Raises `BadInput` if there is nothing to resume, or if the run is still going.
     """
     settings = read_started(folder).settings
-    with alone(folder):
+    with run_lock(folder):
         return settings.model_copy(update={"resume": True})
 
 
-def standing_of(folder: Path) -> Interrupted:
+def interrupted_silos(folder: Path) -> Interrupted:
     """Return how the silos of the interrupted run in `folder` stand."""
     lost = load(folder / CHECKPOINT).lost if (folder / CHECKPOINT).exists() else ()
     return Interrupted(read_started(folder).pins, dict.fromkeys(lost, "it was given up before the run was interrupted"))
@@ -93,7 +183,7 @@ def resumed_from(folder: Path) -> Resumed | None:
     return Resumed(kept.number, kept.state(algorithm.server_type), kept.rows, kept.seconds)
 
 
-def checkpointing(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
+def checkpoint_listener(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
     """Return a listener that checkpoints every round; `before` is its run time in seconds until now."""
     start = perf_counter() - before
 
@@ -105,7 +195,7 @@ def checkpointing(folder: Path, before: float = 0.0) -> Callable[[Progress], Non
         checkpoint = Checkpoint(
             job.run_id,
             registry.pack(job.spec),
-            job.seed,
+            job.settings.seed,
             number,
             state,
             heard.rows,
@@ -117,7 +207,7 @@ def checkpointing(folder: Path, before: float = 0.0) -> Callable[[Progress], Non
     return keep
 
 
-def forget(folder: Path) -> None:
+def remove_checkpoint(folder: Path) -> None:
     """Remove what only an interrupted run needs: the outputs are there."""
     for name in (STARTED, CHECKPOINT):
         (folder / name).unlink(missing_ok=True)

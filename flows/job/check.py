@@ -1,22 +1,28 @@
-"""The checks of a job before its first round."""
+"""From options to a job: the algorithm with its typed settings, how tables are read, and the checks before round 1."""
 
 import math
 from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.choose import choices
-from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Entry
+from fedbnsl.algorithms.choose import AUTO, choices
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.levels import check_levels_public
 
-from .confidence import check_bootstrap
+from ..options.learn import LearnOptions, LearnSettings
+from .follow_up import check_bootstrap
 from .job import Job
+from .knowledge import knowledge_of
 from .score import check_truth
 
 
-def suited(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
+def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
     """Return the algorithms that `auto` and its alternatives are for data of `schema`, "a or b", if `holds` of them.
 
     They are private if that of `job` is. "" if there are none.
@@ -31,30 +37,30 @@ def check(job: Job, schema: Schema) -> None:
     name, entry = job.spec.name, registry.entry(job.spec.name)
     if schema.kind not in entry.kinds:
         kinds = " or ".join(entry.kinds)
-        instead = suited(job, schema)
-        raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: try {instead}")
+        instead = suitable_algorithms(job, schema)
+        raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: use {instead}")
     if schema.gaps and not entry.gaps:
-        fitting = suited(job, schema, lambda one: one.gaps)
-        others = f"take {fitting}, or " if fitting else ""
+        fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
+        others = f"use {fitting}, or " if fitting else ""
         raise BadInput(
-            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}leave out the rows that have "
-            "one, by --missing complete-rows"
+            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}drop the rows that have "
+            "one with --missing complete-rows"
         )
     _check_streams(job, schema)
     if entry.needs_truth and job.truth is None:
-        raise BadInput(f"{name} picks by the truth, and {job.dataset} has no truth.csv")
+        raise BadInput(f"{name} uses the true graph to choose, and {job.dataset} has no truth.csv")
     algorithm = registry.build(job.spec)
-    if entry.pooled and job.secure:
-        raise BadInput(f"--secure: {name} needs all rows in one place, so there is nothing to mask")
-    masked.applies(algorithm, schema, asked=job.secure)
+    if entry.pooled and job.settings.secure:
+        raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
+    masked.is_masked(algorithm, schema, asked=job.settings.secure)
     check_bootstrap(job)
     if job.budget.delta and math.isinf(job.budget.epsilon):
-        raise BadInput("--budget-delta is the δ of a --budget, and none is given")
+        raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:
         algorithm.private.promise(schema)
         check_levels_public(job.dataset, set(schema.levels) - set(job.about.get("levels") or {}))
     elif not math.isinf(job.budget.epsilon):
-        raise BadInput(f"--budget bounds the ε of private algorithms: {name} as asked for is not private")
+        raise BadInput(f"--budget limits the ε of private algorithms: {name} with these settings is not private")
     check_truth(job, schema)
 
 
@@ -65,11 +71,94 @@ def _check_streams(job: Job, schema: Schema) -> None:
     name, silo = job.spec.name, schema.streamed[0]
     if not registry.entry(name).streams:
         raise BadInput(
-            f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, from "
-            f"which {suited(job, schema, lambda one: one.streams)} can learn"
+            f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' streams its rows, which "
+            f"{suitable_algorithms(job, schema, lambda one: one.streams)} can use"
         )
-    if job.bootstrap:
+    if job.settings.bootstrap:
         raise BadInput(
-            f"--bootstrap draws from rows in memory: {job.dataset}: silo '{silo}' reads its rows in passes, as they "
-            "are more than its memory is to hold"
+            f"--bootstrap needs rows in memory: {job.dataset}: silo '{silo}' streams its rows, as they exceed its "
+            "memory limit"
         )
+
+
+def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
+    """Return the algorithm that `options` ask for on data of `schema`, with its settings, the budget among them.
+
+    `auto` becomes the algorithm that suits the data. Raises `BadInput` for a parameter or a value that it does not
+    have.
+    """
+    if options.spec is not None:
+        return options.spec
+    first = choices(schema, private=options.epsilon is not None)[0]
+    return options.specify(first.name, first.params)
+
+
+def check_options(options: LearnOptions) -> None:
+    """Raise `BadInput` for what is wrong with `options` whatever the data are."""
+    if options.spec is not None:
+        registry.build(options.spec)
+        return
+    if not options.params:
+        return  # The names of all parameters are in the code of all algorithms, which takes a second to import.
+    own = (one for name in registry.ALGORITHMS for one in registry.parameter_names(name))
+    known = dict.fromkeys(("preset", *RENAMED_SETTINGS, *own))
+    for name in options.params:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            instead = f"did you mean {near[0]}?" if near else "`fedbnsl algorithms NAME` lists those of one"
+            raise BadInput(f"unknown setting '{name}', which no algorithm has: {instead}")
+
+
+def is_private(options: LearnOptions) -> bool:
+    """Say whether `options` ask for a private run: by --epsilon, by a parameter, or by an algorithm that always is."""
+    if options.epsilon is not None or options.spec is None:
+        return options.epsilon is not None
+    return registry.build(options.spec).private is not None
+
+
+def needs_pooling(options: LearnOptions) -> bool:
+    """Say whether `options` ask for an algorithm that needs all rows in one place."""
+    return options.algorithm != AUTO and registry.entry(options.algorithm).pooled
+
+
+def create_job(
+    settings: LearnSettings,
+    run_id: str,
+    engine: str,
+    schema: Schema,
+    about: dict[str, Any],
+    truth: Structure | None,
+    silo_weights: dict[str, FloatArray],
+) -> Job:
+    """Return the job that `settings` ask for on data of `schema`; raises `BadInput` as `algorithm_spec` does."""
+    return Job(
+        settings,
+        run_id,
+        engine,
+        algorithm_spec(settings, schema),
+        about,
+        truth,
+        knowledge_of(settings, schema.variables),
+        silo_weights=silo_weights,
+    )
+
+
+def reading_of(options: LearnOptions) -> Reading:
+    """Return which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
+    return Reading(
+        _stripped(options.ignore),
+        _stripped(options.only),
+        options.missing,
+        selected_silos(options),
+        private=is_private(options),
+        learned_from=True,
+    )
+
+
+def selected_silos(options: LearnOptions) -> tuple[str, ...]:
+    """Return the silos that are to take part, sorted; none for all."""
+    return tuple(sorted(set(_stripped(options.silos))))
+
+
+def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names if name.strip())

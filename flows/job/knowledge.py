@@ -1,17 +1,17 @@
-"""What is known of the graph beforehand: from the options to the silos, and onto what is learned."""
+"""Background knowledge: from the options to the silos, and imposed on the learned structures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, of_tiers, without_parents
+from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.graphs.imposed import imposed, known_truth
+from fedbnsl.algorithms.graphs.cpdag import impose_knowledge, known_truth
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.folder.knowledge import read_knowledge
+from fedbnsl.data.folder.truth import read_knowledge
 
 from ..options.learn import LearnOptions
 from .job import Job
@@ -26,8 +26,8 @@ def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
     tiers = [tier.split(",") for tier in options.tiers.split("<")] if options.tiers else []
     forbidden = (
         *_arcs("forbidden", options.forbidden_arcs),
-        *of_tiers([[name.strip() for name in tier] for tier in tiers]),
-        *without_parents(_words(options.no_parents), variables),
+        *tier_arcs([[name.strip() for name in tier] for tier in tiers]),
+        *no_parent_arcs(_words(options.no_parents), variables),
     )
     known = Knowledge(
         tuple(dict.fromkeys((*file.required, *_arcs("required", options.required_arcs)))),
@@ -51,7 +51,7 @@ def _arcs(option: str, given: str | None) -> list[Arc]:
     return found
 
 
-def imposing(algorithm: Algorithm, schema: Schema) -> Algorithm:
+def with_knowledge(algorithm: Algorithm, schema: Schema) -> Algorithm:
     """Return `algorithm`, whose structures agree with what `schema` says is known, whether or not it looked at that."""
     known = schema.knowledge
     if not known:
@@ -59,7 +59,7 @@ def imposing(algorithm: Algorithm, schema: Schema) -> Algorithm:
     needed, possible = known.needed(schema.variables), known.possible(schema.variables)
 
     def agreeing(structure: Structure) -> Structure:
-        return imposed(structure, needed, possible)
+        return impose_knowledge(structure, needed, possible)
 
     def each(server: Any) -> dict[str, Structure]:
         assert algorithm.local_structures is not None
@@ -72,7 +72,7 @@ def imposing(algorithm: Algorithm, schema: Schema) -> Algorithm:
     )
 
 
-def comparing(job: Job, structure: Structure, schema: Schema) -> Job:
+def comparable_truth(job: Job, structure: Structure, schema: Schema) -> Job:
     """Return `job` with the truth that `structure` is compared with, what is known beforehand taken into account."""
     known = job.knowledge
     if job.truth is None or not known:

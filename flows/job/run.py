@@ -1,14 +1,16 @@
-"""One execution of `learn` with either engine: run the rounds, tell the listeners, score the result.
+"""One run of `learn` with either engine: run the rounds, call the listeners, score the result.
 
-Nothing here depends on Prefect: an engine is a `Session`.
+Nothing here depends on Prefect: an engine is a `Session`. The texts of progress and outcome are shared by the terminal,
+notebooks and Prefect's log.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.names import pluralize
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -16,19 +18,11 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
-from .confidence import confidence, figures_of
-from .diagnosis import diagnose, not_diagnosed
-from .filling import with_filling
-from .job import Job
-from .knowledge import comparing, imposing
-from .lag_order import with_lags
-from .parameters import dynamics, parameters
-from .permitted import permitted
-from .privacy import about_told, figures, privacy_spent
-from .refit import errors, refit
-from .score import Scored, score
-from .session import Session
-from .units import with_units
+from .follow_up import confidence, confidence_metrics, diagnose, dynamics, errors, not_diagnosed, parameters, refit
+from .job import Job, Session, unless_refused
+from .knowledge import comparable_truth, with_knowledge
+from .preparation import with_imputation_model, with_lags, with_units
+from .score import Scored, privacy_metrics, privacy_spent, score
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ Listener = Callable[[Progress], None]
 
 
 @runtime_checkable
-class HearsResamples(Protocol):
+class ResampleListener(Protocol):
     """A listener that is also told how far the resamples are, after each exchange about them."""
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
@@ -68,28 +62,22 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` to its end and return the result, a lost silo being a value in it; raises `BadInput` as `check`."""
     check(job, session.schema)
-    job = with_filling(with_lags(with_units(job, session), session), session)
-    algorithm = imposing(registry.build(job.spec), job.known(session.schema))
+    job = with_imputation_model(with_lags(with_units(job, session), session), session)
+    algorithm = with_knowledge(registry.build(job.spec), job.known(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start, played = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _follow(job, algorithm, played, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
-    fitted = permitted(lambda: refit(*after), lambda said: None)
-    model = permitted(lambda: parameters(*after), lambda said: Parameters(None, said))
-    diagnosed = permitted(lambda: diagnose(*after), not_diagnosed)
+    fitted = unless_refused(lambda: refit(*after), lambda said: None)
+    model = unless_refused(lambda: parameters(*after), lambda said: Parameters(None, said))
+    diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
     tell = _telling(job, listeners)
-    sure = permitted(lambda: confidence(job, session, last, scored.structure, tell), lambda said: None)
+    sure = unless_refused(lambda: confidence(job, session, last, scored.structure, tell), lambda said: None)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
-        name=job.name,
-        algorithm=job.spec.name,
-        params=asdict(job.spec.settings),
-        seed=job.seed,
-        engine=job.engine,
-        dataset=job.dataset,
-        about=about_told(job),
+        **vars(job.description),
         schema=replace(session.schema, knowledge=job.knowledge),
         structure=scored.structure,
         truth=truth,
@@ -100,7 +88,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
         | (diagnosed.metrics | job.filled.metrics)
-        | (figures_of(sure, job) | figures(privacy, job)),
+        | (confidence_metrics(sure, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
@@ -108,10 +96,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         parameters=model,
         diagnosed=diagnosed,
         basis=_basis(job, algorithm, last.server, scored.structure),
-        asked=job.asked,
         privacy=privacy,
-        secure=masked.applies(algorithm, session.schema, asked=job.secure),
-        bootstrap=job.bootstrap,
+        secure=masked.is_masked(algorithm, session.schema, asked=job.settings.secure),
         confidence=sure,
         notes=session.notes,
     )
@@ -129,7 +115,7 @@ def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], No
 
     def tell(running: int, exchanges: int) -> None:
         for listener in candidates:
-            if isinstance(listener, HearsResamples):
+            if isinstance(listener, ResampleListener):
                 listener.resampled(job, running, exchanges)
 
     return tell
@@ -137,7 +123,7 @@ def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], No
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
     """Return the scores of the final state, and the truth that its structure is compared with."""
-    compared = comparing(job, algorithm.structure(server), session.schema)
+    compared = comparable_truth(job, algorithm.structure(server), session.schema)
     scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
 
@@ -154,7 +140,7 @@ def _follow(
     last: Round[Any] | None = None
     for last in rounds:
         if last.number > len(rows):
-            rows.append(row_of(algorithm, last))
+            rows.append(rounds_row(algorithm, last))
             structure = algorithm.structure(last.server)
             progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
             for listener in listeners:
@@ -175,7 +161,7 @@ def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | Non
         yield from rounds(algorithm, federation, (resumed.number, resumed.server))
 
 
-def row_of(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
+def rounds_row(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
     """Return the row of `rounds.csv` for a finished round: measures and bytes of that round alone."""
     traffic = finished.traffic
     return {
@@ -204,3 +190,47 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
         "formula_megabytes": formula / 1e6,
         **{name: int(rows[-1][name]) for name in COUNTED if rows and name in rows[-1]},
     }
+
+
+LEVEL = "conditioning_set_size"
+"""what the rounds of a search by independence tests measure besides"""
+OPEN_ENDED = 1000
+"""a limit of so many rounds or more is no forecast: such a search ends when there is nothing left to test"""
+
+
+def progress_text(heard: Progress) -> str:
+    """Return the measures of a round and the bytes until then, in short."""
+    if LEVEL in heard.row:
+        return search_text(heard)
+    apart = ("round", "bytes_up", "bytes_down", "formula_bytes")
+    measures = [f"{key} {value:.3g}" for key, value in heard.row.items() if key not in apart]
+    return "  ".join([*measures, format_bytes(bytes_so_far(heard))])
+
+
+def search_text(heard: Progress) -> str:
+    """Return how far a search by independence tests is after this exchange."""
+    row = heard.row
+    left_out = f" ({row['tests_left_out']:,.0f} left out)" if row["tests_left_out"] else ""
+    size = "search over" if heard.round.outcome else f"next, conditioning sets of {row[LEVEL]:.0f}"
+    transferred = format_bytes(bytes_so_far(heard))
+    return f"{row['tests']:,.0f} tests{left_out}, {row['edges']:.0f} edges left, {transferred}; {size}"
+
+
+def outcome_text(result: RunResult) -> str:
+    """How a run ended, after how many rounds, and without which silos."""
+    lost = f" (lost: {', '.join(result.lost)})" if result.lost else ""
+    return f"{result.outcome} after {pluralize(len(result.rounds), 'round')}{lost}"
+
+
+def bytes_so_far(heard: Progress) -> float:
+    """Return the bytes sent until now, both ways."""
+    return sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
+
+
+def format_bytes(count: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,14 +1,23 @@
-"""The scores of a run: the learned structure against the truth, or, for local baselines, those of every silo."""
+"""The scores of a run, and the ε that it has spent.
 
+The learned structure is compared with the true graph; local baselines are scored at every silo. The silos' ledgers are
+the only source of any ε that is shown.
+"""
+
+import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm
+from fedbnsl.algorithms.core.promise import Charge, ReplaceOne
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Federation
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.privacy.ledger import spent
+from fedbnsl.tracking.result import Metric, PrivacySpent
 
 from .job import Job
 
@@ -41,7 +50,7 @@ def check_truth(job: Job, schema: Schema) -> None:
     truths = list(own_truths(job).values()) if _truths_differ(job) else [job.truth]
     for truth in truths:
         only_who = schema.kind == "time-series" and truth.lagged is None
-        compare(truth, truth, allow_cyclic_truth=job.allow_cyclic_truth or only_who)
+        compare(truth, truth, allow_cyclic_truth=job.settings.allow_cyclic_truth or only_who)
 
 
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
@@ -54,23 +63,23 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
     """
     structure = algorithm.structure(server)
     local = algorithm.local_structures(server) if algorithm.local_structures else {}
-    own, lenient = own_truths(job), job.allow_cyclic_truth
-    each = {silo: against(one, own.get(silo, job.truth), lenient) for silo, one in local.items()}
+    own, lenient = own_truths(job), job.settings.allow_cyclic_truth
+    each = {silo: structure_scores(one, own.get(silo, job.truth), lenient) for silo, one in local.items()}
     scored = each if job.truth is not None else {}
     if entry.needs_truth and job.truth is not None:
         best = min(sorted(local), key=lambda silo: _distance(_of_all(local[silo], job)))
         structure = local[best]
     elif local and not entry.vote:
-        return Scored(structure, mean(list(each.values())), local, scored, averaged=True)
+        return Scored(structure, mean_scores(list(each.values())), local, scored, averaged=True)
     return Scored(structure, _of_all(structure, job), local, scored, averaged=_truths_differ(job))
 
 
 def _of_all(structure: Structure, job: Job) -> Metrics:
     """Return the scores of one structure for all silos: means over their truths, where these have different edges."""
-    lenient = job.allow_cyclic_truth
+    lenient = job.settings.allow_cyclic_truth
     if not _truths_differ(job):
-        return against(structure, job.truth, lenient)
-    return mean([against(structure, own, lenient) for _, own in sorted(own_truths(job).items())])
+        return structure_scores(structure, job.truth, lenient)
+    return mean_scores([structure_scores(structure, own, lenient) for _, own in sorted(own_truths(job).items())])
 
 
 def _truths_differ(job: Job) -> bool:
@@ -96,7 +105,7 @@ def _distance(found: Metrics) -> float:
     return float(found["shd"] or 0.0) + float(found.get("lagged_shd") or 0.0)
 
 
-def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
+def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
     """Return the scores of `structure`; those that need a truth are None if there is none.
 
     They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then says why.
@@ -106,14 +115,14 @@ def against(structure: Structure, truth: Structure | None, allow_cyclic_truth: b
         try:
             found = dict(compare(structure, truth, allow_cyclic_truth=allow_cyclic_truth))
         except BadInput as error:
-            found = {**against(structure, None), "not_compared": str(error)}
+            found = {**structure_scores(structure, None), "not_compared": str(error)}
     else:
         itself = compare(structure, structure, allow_cyclic_truth=True)
         found = {key: value if key in COUNTED else None for key, value in itself.items()}
     return found | {"acyclic": structure.acyclic}
 
 
-def mean(scores: list[Metrics]) -> Metrics:
+def mean_scores(scores: list[Metrics]) -> Metrics:
     """Return the mean of each score over the silos; a flag holds if it holds everywhere, None stays None."""
     averaged: Metrics = {}
     for key, first in scores[0].items():
@@ -124,3 +133,47 @@ def mean(scores: list[Metrics]) -> Metrics:
         else:
             averaged[key] = sum(numbers) / len(numbers) if numbers else None
     return averaged
+
+
+def privacy_spent(
+    job: Job, algorithm: FederatedAlgorithm[Any, Any, Any, Any], federation: Federation
+) -> PrivacySpent | None:
+    """Return what the run of `job` and all runs before it have spent; None for an algorithm that is not private."""
+    if algorithm.private is None:
+        return None
+    promise = algorithm.private.promise(federation.schema)
+    here, ever = federation.charges(job.run_id), federation.charges()
+    most = max(here.values(), key=lambda charges: sum(charge.rho for charge in charges), default=())
+    return PrivacySpent(
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        adjacency=ReplaceOne.label,
+        protects=promise.protects,
+        broken=promise.broken,
+        run={silo: spent(charges, promise.delta) for silo, charges in here.items()},
+        ever={silo: spent(charges, promise.delta) for silo, charges in ever.items()},
+        releases=releases(most),
+        tight=algorithm.private.tight(federation.schema),
+    )
+
+
+def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
+    """Return each kind of release with how often it was made and the ρ of all of that."""
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for charge in charges:
+        kinds[charge.what].append(charge.rho)
+    return tuple((what, len(costs), math.fsum(costs)) for what, costs in kinds.items())
+
+
+def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
+    """Return the privacy part of `metrics.json`: ε is null where nothing is promised, with or without noise."""
+    if privacy is None:
+        return {"epsilon": None, "delta": None}
+    return {
+        "epsilon": None if privacy.broken else privacy.spent,
+        "delta": privacy.delta,
+        "adjacency": privacy.adjacency,
+        "privacy": f"NOT PRIVATE: {privacy.broken}" if privacy.broken else "private",
+        "epsilon_tight": privacy.tight,
+        "epsilon_all_runs": privacy.spent_ever,
+    }

@@ -1,20 +1,27 @@
-"""What `learn` can be told: the command line, the Python signature and Prefect's form are all made from this."""
+"""The options of `learn`: the command line, the Python signature and Prefect's form are generated from them."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput
 
-from .algorithm_form import list_settings
-from .model import LARGEST, OnCommandLine, Options, checked, in_utf8
+from .model import LARGEST, OnCommandLine, Options, in_utf8, validate
+from .parameters import list_settings
+
+if TYPE_CHECKING:
+    from fedbnsl.algorithms.core.spec import AlgorithmSpec
 
 Value = bool | int | float | str
 Missing = Literal["model", "complete-rows", "refuse"]
-"""as `fedbnsl.data.folder.declared` has it, which the command line's help does not import"""
+"""as `fedbnsl.data.folder.about` has it, which the command line's help does not import"""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -29,7 +36,7 @@ Algorithm = Annotated[
     str,
     Field(
         title="Algorithm",
-        description="How to learn: one of those that `fedbnsl algorithms` lists; auto: as suits the data.",
+        description="Algorithm, one of `fedbnsl algorithms`; auto chooses one that suits the data.",
         json_schema_extra=_list_algorithms,
     ),
     OnCommandLine(("--algorithm", "-a"), "NAME"),
@@ -40,6 +47,11 @@ Columns = tuple[str, ...]
 Listed = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
 
 
+NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+PARSED = {"algorithm", "params", "epsilon", "delta", "seed"}
+"""fields that `LearnOptions.spec` is made from"""
+
+
 class LearnOptions(Options):
     """How to learn, whatever the data."""
 
@@ -48,8 +60,7 @@ class LearnOptions(Options):
         dict[str, Value],
         Field(
             title="Settings of the algorithm",
-            description="A setting of the algorithm that is to differ from its default; "
-            "`fedbnsl algorithms NAME` explains them.",
+            description="A setting of the algorithm, which may be repeated; `fedbnsl algorithms NAME` explains them.",
             examples=[{"rho1": 1000, "l1": 0.1}],
             json_schema_extra=list_settings,
         ),
@@ -69,7 +80,7 @@ class LearnOptions(Options):
     ] = None
     budget: Annotated[
         float | None,
-        Field(gt=0, title="Budget", description="The most ε that all runs on the same rows may spend together."),
+        Field(gt=0, title="Budget", description="Maximum ε of all runs on the same rows together."),
         OnCommandLine(value="E"),
     ] = None
     budget_delta: Annotated[
@@ -78,7 +89,7 @@ class LearnOptions(Options):
             gt=0,
             lt=1,
             title="δ of the budget",
-            description="The δ at which the budget holds, and the largest of a run; default: 1/n², n the silo's rows.",
+            description="δ of the budget, and the maximum δ of a run; default: 1/n², n the silo's rows.",
         ),
         OnCommandLine(value="D"),
     ] = None
@@ -91,13 +102,13 @@ class LearnOptions(Options):
     ] = False
     ignore: Annotated[
         Columns,
-        Field(title="Ignore", description="Columns to leave out, as if they were not there; commas between them."),
+        Field(title="Ignore", description="Columns to exclude, separated by commas."),
         Listed,
         OnCommandLine(value="COLUMNS"),
     ] = ()
     only: Annotated[
         Columns,
-        Field(title="Only", description="The columns to learn from, all others left out; commas between them."),
+        Field(title="Only", description="Columns to learn from, separated by commas; all others are excluded."),
         Listed,
         OnCommandLine(value="COLUMNS"),
     ] = ()
@@ -105,36 +116,40 @@ class LearnOptions(Options):
         Missing,
         Field(
             title="Empty cells",
-            description="What to do about empty cells: keep them for the learner's model, leave out the rows that have "
-            "one, or refuse them.",
+            description="How to treat empty cells: model them, drop the rows that have one (complete-rows), or refuse "
+            "the data.",
         ),
     ] = "model"
     knowledge: Annotated[
         str | None,
         Field(
             title="Background knowledge",
-            description="CSV file rule,source,target of what is known: required, forbidden, no-parents, tier.",
+            description="CSV file rule,source,target of background knowledge; rules: required, forbidden, "
+            "no-parents, tier.",
         ),
         OnCommandLine(value="FILE"),
     ] = None
     required_arcs: Annotated[
         str | None,
-        Field(title="Required arcs", description="Arcs that are there, such as 'A->B,B->C'."),
+        Field(title="Required arcs", description="Arcs that must be in the graph, such as 'A->B,B->C'."),
         OnCommandLine(("--required",), "ARCS"),
     ] = None
     forbidden_arcs: Annotated[
         str | None,
-        Field(title="Forbidden arcs", description="Arcs that cannot be, such as 'B->A'."),
+        Field(title="Forbidden arcs", description="Arcs that must not be in the graph, such as 'B->A'."),
         OnCommandLine(("--forbidden",), "ARCS"),
     ] = None
     tiers: Annotated[
         str | None,
-        Field(title="Tiers", description="What comes before what, such as 'age,sex<smokes<cancer'."),
+        Field(
+            title="Tiers",
+            description="Causal order, such as 'age,sex<smokes<cancer': no arc points to an earlier tier.",
+        ),
         OnCommandLine(value="TIERS"),
     ] = None
     no_parents: Annotated[
         str | None,
-        Field(title="No parents", description="Variables that nothing causes, such as 'age,sex'."),
+        Field(title="No parents", description="Variables without parents, such as 'age,sex'."),
         OnCommandLine(value="NAMES"),
     ] = None
     parameters: Annotated[
@@ -148,7 +163,7 @@ class LearnOptions(Options):
         bool,
         Field(
             title="Diagnoses",
-            description="Also ask the silos what the data can support, and which silo disagrees: two more exchanges.",
+            description="Also check what the data can support and which silo deviates, in two more exchanges.",
         ),
     ] = True
     smoothing: Annotated[
@@ -166,8 +181,9 @@ class LearnOptions(Options):
             ge=0,
             le=10_000,
             title="Resamples",
-            description="Learn again from so many random halves of each silo's rows, 2 or more, and say how many of "
-            "them have each edge; 0: none.",
+            description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
+            "confidence "
+            "in each edge; 0: none.",
         ),
         OnCommandLine(value="N"),
     ] = 0
@@ -177,7 +193,7 @@ class LearnOptions(Options):
             ge=0,
             le=LARGEST,
             title="Seed",
-            description="Same seed, same result, bit for bit; private noise has no seed.",
+            description="Random seed: the same seed gives the same result, bit for bit; private noise has no seed.",
         ),
         OnCommandLine(value="N"),
     ] = 0
@@ -200,14 +216,14 @@ class LearnOptions(Options):
         str | None,
         Field(
             title="Federation",
-            description="The coordinator's file, federation.toml, of silos on their owners' machines; default: workers "
-            "on this machine.",
+            description="The coordinator's federation.toml, for silos on their owners' machines; default: workers on "
+            "this machine.",
         ),
         OnCommandLine(value="FILE"),
     ] = None
     silos: Annotated[
         Columns,
-        Field(title="Silos", description="The silos that take part, all others left out; commas between them."),
+        Field(title="Silos", description="Silos to include, separated by commas; all others are excluded."),
         Listed,
         OnCommandLine(value="NAMES"),
     ] = ()
@@ -216,14 +232,14 @@ class LearnOptions(Options):
         Field(
             ge=1,
             title="Quorum",
-            description="Go on without silos that stay away as long as so many are left; default: at the start all are "
-            "needed, later as many as the algorithm needs.",
+            description="Minimum number of silos: the run continues without unresponsive ones while so many are left; "
+            "default: all at the start, later as many as the algorithm needs.",
         ),
         OnCommandLine(value="N"),
     ] = None
     silo_patience: Annotated[
         float,
-        Field(gt=0, title="Patience (s)", description="Seconds to wait for a silo that stays away."),
+        Field(gt=0, title="Patience (s)", description="Timeout in seconds for an unresponsive silo."),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
     allow_cyclic_truth: Annotated[
@@ -235,7 +251,9 @@ class LearnOptions(Options):
     @classmethod
     def _none_or_several(cls, resamples: int) -> int:
         if resamples == 1:
-            raise BadInput("bootstrap is 1: one resample says nothing of chance; give 2 or more, or 0 for none")
+            raise BadInput(
+                "bootstrap is 1: a single resample cannot estimate confidence; give 2 or more, or 0 for none"
+            )
         return resamples
 
     @field_validator("algorithm")
@@ -247,13 +265,41 @@ class LearnOptions(Options):
         if name == AUTO:
             return name
         if name in registry.STEPS:
-            raise BadInput(f"algorithm '{name}' is a step of other runs: there are {', '.join(registry.ALGORITHMS)}")
+            raise BadInput(
+                f"algorithm '{name}' is a step of other runs, not an algorithm; "
+                f"available: {', '.join(registry.ALGORITHMS)}"
+            )
         registry.entry(name)
         return name
 
+    @cached_property
+    def spec(self) -> "AlgorithmSpec | None":
+        """The algorithm with its typed settings, parsed once; None for `auto`, which depends on the data.
+
+        Raises `BadInput` for a setting or a value that the algorithm does not have.
+        """
+        from fedbnsl.algorithms.choose import AUTO
+
+        return None if self.algorithm == AUTO else self.specify(self.algorithm)
+
+    def specify(self, name: str, defaults: Mapping[str, Any] = NO_DEFAULTS) -> "AlgorithmSpec":
+        """The algorithm `name` with these settings, seed and budget; `defaults` hold where no setting is given."""
+        from fedbnsl.algorithms import registry
+
+        seed = {"seed": self.seed} if "seed" in registry.parameter_names(name) else {}
+        return registry.specify(name, {**defaults, **seed, **self.params}, self.epsilon, self.delta)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with the fields in `update`; its algorithm is parsed again if these change it."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and PARSED & update.keys():
+            copied.__dict__.pop("spec", None)
+        return copied
+
     def on(self, data: str) -> "LearnSettings":
-        """Return the settings of a run with these options on the federated data set `data`, a folder."""
-        return checked(LearnSettings, {**dict(self), "data": data})
+        """The settings of a run with these options on the federated data set `data`, a folder."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return validate(LearnSettings, {**given, "data": data})
 
 
 class DataSet(Options):
@@ -261,7 +307,7 @@ class DataSet(Options):
 
     data: Annotated[str, AfterValidator(in_utf8)] = Field(
         title="Data set",
-        description="Folder with one .csv or .parquet file a silo, all with the same columns; optional truth.csv.",
+        description="Folder with one .csv or .parquet file per silo, all with the same columns; optional truth.csv.",
         examples=["example"],
     )
 
@@ -272,12 +318,15 @@ class LearnSettings(LearnOptions, DataSet):
     model_config = ConfigDict(title="Learn")
 
     resume: bool = Field(
-        default=False, title="Resume", description="Continue the interrupted run whose output folder is given above."
+        default=False, title="Resume", description="Continue the interrupted run in the output folder given above."
     )
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """Return the same settings with the name and the output folder filled in."""
+        """The same settings with a name and an output folder; a generated name is one that no folder in runs/ has."""
         name = self.name or run_name(self.algorithm, self.data, self.seed, when or datetime.now())
+        if self.name is None and self.out is None:
+            numbered = (f"{name}-{number}" for number in count(2))
+            name = next(one for one in chain((name,), numbered) if not (Path("runs") / one).exists())
         return self.model_copy(update={"name": name, "out": self.out or str(Path("runs") / name)})
 
 

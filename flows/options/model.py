@@ -1,13 +1,19 @@
-"""What the models of options have in common: how a value is refused, and how a field is written on the command line."""
+"""Base classes of option models, how a field is written on the command line, and the fields that recipes share."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.data.defaults import Noise
+
+if TYPE_CHECKING:
+    from fedbnsl.data.federated import FederatedData
+    from fedbnsl.data.folder.folder import Form as FileForm
 
 LARGEST = 2**63 - 1
 """the largest seed: all that keep it, such as messages and databases, hold whole numbers of 64 bits"""
@@ -17,6 +23,27 @@ class Options(BaseModel):
     """Options that a user can choose; a field's description is its meaning in the help, the forms and the docs."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class DataRecipe(Options):
+    """A kind of data set with its options; it builds the data set that it describes.
+
+    Generators are imported when a data set is built, so that the command line shows its help without numpy.
+    """
+
+    @abstractmethod
+    def build(self) -> "FederatedData":
+        """The data set; raises `BadInput` for options that make no sense together."""
+
+    def arguments(self, *without: str) -> dict[str, Any]:
+        """The options by name, as arguments of a generator."""
+        return self.model_dump(exclude={"kind", "form", *without})
+
+    @property
+    def file_form(self) -> "FileForm":
+        """The kind of file that a silo's rows are written to."""
+        form: FileForm = getattr(self, "form", "csv")
+        return form
 
 
 @dataclass(frozen=True)
@@ -39,7 +66,7 @@ def in_utf8(text: str) -> str:
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Raise `BadInput` for options that are refused within the block: one line with the first field and its value."""
     try:
         yield
@@ -56,7 +83,69 @@ def one_line() -> Iterator[None]:
 Model = TypeVar("Model", bound=Options)
 
 
-def checked(model: type[Model], values: Mapping[str, Any]) -> Model:
+def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
     """Return the `model` of values from outside, by name; raises `BadInput` as `one_line` does."""
-    with one_line():
+    with one_line_errors():
         return model(**values)
+
+
+Seed = Annotated[
+    int,
+    Field(ge=0, le=LARGEST, title="Seed", description="Random seed: the same seed gives the same data, bit for bit."),
+    OnCommandLine(value="N"),
+]
+Silos = Annotated[int, Field(ge=1, title="Silos", description="Number of silos."), OnCommandLine(value="N")]
+Rows = Annotated[
+    int, Field(ge=2, title="Rows per silo", description="Number of rows of each silo."), OnCommandLine(value="N")
+]
+Variables = Annotated[int, Field(ge=2, title="Variables", description="Number of variables."), OnCommandLine(value="N")]
+Edges = Annotated[
+    int | None,
+    Field(
+        title="Expected edges",
+        description="Expected number of edges in the random graph; default: as many as variables.",
+    ),
+    OnCommandLine(value="N"),
+]
+Latent = Annotated[
+    int,
+    Field(
+        ge=0,
+        title="Latent variables",
+        description="Number of variables to hide, common causes first; the true graph is then a PAG.",
+    ),
+    OnCommandLine(value="N"),
+]
+Degree = Annotated[
+    float,
+    Field(ge=0, title="Degree", description="Mean number of neighbours in the random graph."),
+    OnCommandLine(value="MEAN"),
+]
+Levels = Annotated[
+    str,
+    Field(
+        title="Levels",
+        pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?$",
+        description="Levels of each variable: a number such as 3, or a range such as 2-5 to draw it from.",
+    ),
+    OnCommandLine(value="N|N-N"),
+]
+Concentration = Annotated[
+    float | None,
+    Field(
+        title="Concentration",
+        description="Concentration of the Dirichlet distribution of the probability tables; "
+        "default: drawn for each row of a table, from 0.1 to 1.",
+    ),
+    OnCommandLine(value="ALPHA"),
+]
+Noisy = Annotated[
+    Noise,
+    Field(title="Noise", description="Distribution of the errors of the linear model."),
+    OnCommandLine(value="NAME"),
+]
+Form = Annotated[
+    Literal["csv", "parquet"],
+    Field(title="Form", description="File format of the silos' rows."),
+    OnCommandLine(value="NAME"),
+]

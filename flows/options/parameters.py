@@ -1,11 +1,19 @@
-"""The parameters of an algorithm: names, types, defaults, and meanings as the fields of its settings state them."""
+"""The settings of an algorithm: names, types, defaults and meanings, for the command line and Prefect's forms.
+
+The form imports the code of the algorithms, which takes time, so it is built for deployments only.
+"""
 
 import ast
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
 from textwrap import dedent
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from fedbnsl.tasks.prefect_internals import in_prefect_command
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
             _shown(kinds[field.name]),
             None if field.default is MISSING else field.default,
             meanings.get(field.name, ""),
-            words_in(kinds[field.name]),
+            literal_choices(kinds[field.name]),
         )
         for field in fields(config)
         if field.init
@@ -59,12 +67,12 @@ def _stated_in(config: type[Any]) -> dict[str, str]:
     return found
 
 
-def words_in(kind: Any) -> tuple[str, ...]:
+def literal_choices(kind: Any) -> tuple[str, ...]:
     """Return the words among the values of a type; none of a number."""
     if get_origin(kind) is Literal:
         return tuple(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
-        return tuple(word for one in get_args(kind) for word in words_in(one))
+        return tuple(word for one in get_args(kind) for word in literal_choices(one))
     return ("true", "false") if kind is bool else ()
 
 
@@ -75,3 +83,59 @@ def _shown(kind: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return " | ".join(map(_shown, get_args(kind)))
     return str(getattr(kind, "__name__", kind))
+
+
+ELSEWHERE = ("epsilon", "delta", "seed")
+"""settings that have fields of their own beside those of the algorithm"""
+FEATURED = ("fed-sparse", "secure-linear", "secure-sum", "fed-pc", "secure-ges", "fdbnl")
+"""those that a form shows which is for any algorithm: the page has them in one line, and no room for all"""
+_default_text: ContextVar[tuple[str, ...] | None] = ContextVar("shown", default=None)
+
+
+@contextmanager
+def with_settings_schema(algorithm: str) -> Iterator[None]:
+    """Have the schemas that are made within the block hold the settings of `algorithm`; "auto": of those featured."""
+    from fedbnsl.algorithms.choose import AUTO
+
+    token = _default_text.set(FEATURED if algorithm == AUTO else (algorithm,))
+    try:
+        yield
+    finally:
+        _default_text.reset(token)
+
+
+def list_settings(schema: dict[str, Any]) -> None:
+    """Replace the `schema` of any settings by one that lists those of algorithms, where that is wanted.
+
+    It is wanted within `with_form_of`, and in Prefect's own commands, such as `prefect deploy`. What no field is for
+    can be given as JSON.
+    """
+    names = _default_text.get() or (FEATURED if in_prefect_command() else ())
+    if names:
+        free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
+        del schema["additionalProperties"]
+        # The page shows the first that fits: fields before JSON.
+        schema["anyOf"] = [*(settings_schema(name) for name in names), free]
+
+
+def settings_schema(name: str) -> dict[str, Any]:
+    """Return the JSON schema of the settings of algorithm `name`: types and meanings; none of them is needed.
+
+    Defaults are said and not filled in: what a form sends would otherwise override a preset.
+    """
+    from pydantic import TypeAdapter
+
+    from fedbnsl.algorithms.registry import entry
+
+    one = entry(name)
+    fields = TypeAdapter(one.config).json_schema()["properties"]
+    meanings = {known.name: known.meaning for known in parameters(one.config)}
+    properties = {}
+    for key, field in fields.items():
+        if key not in ELSEWHERE:
+            said = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
+            properties[key] = {**field, "title": key, "description": said.strip()}
+    if one.presets:
+        preset = {"title": "preset", "enum": list(one.presets), "type": "string"}
+        properties = {"preset": preset | {"description": "Named settings to start from."}, **properties}
+    return {"title": name, "type": "object", "description": one.summary, "properties": properties}

@@ -1,13 +1,17 @@
-"""What `prepare` can make: a recipe for each kind of data. Commands, Python API and Prefect's form come from these."""
+"""The recipes of `prepare`, one per kind of data: command, Python API and Prefect's form are generated from them."""
 
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.defaults import (
     DEGREE,
+    DISCRETE,
     EFFECTS,
+    GAUSSIAN,
     GRAPH,
     LEVELS,
     MIXED_LEVELS,
@@ -22,26 +26,39 @@ from fedbnsl.data.defaults import (
     Truth,
     Version,
 )
-from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
 
-from .fields import (
+from .model import (
     Concentration,
+    DataRecipe,
     Degree,
     Edges,
     Form,
     Latent,
     Levels,
     Noisy,
+    OnCommandLine,
     Rows,
     Seed,
     Silos,
     Variables,
+    validate,
 )
-from .model import OnCommandLine, Options, checked
 from .time_series import Dynamic, Series
 
+if TYPE_CHECKING:
+    from fedbnsl.data.federated import FederatedData
 
-class _OnRandomGraph(Options):
+
+DISCRETE_SACHS_ROWS = 853
+"""the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""
+
+
+def _range(levels: str) -> tuple[int, int]:
+    fewest, _, most = levels.partition("-")
+    return int(fewest), int(most or fewest)
+
+
+class _OnRandomGraph(DataRecipe):
     variables: Variables = 20
     silos: Silos = 8
     rows: Rows = 5000
@@ -64,9 +81,15 @@ class Homogeneous(_Linear):
     model_config = ConfigDict(title="homogeneous: one model for all silos")
     kind: Literal["homogeneous"] = "homogeneous"
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.linear import homogeneous
+
+        return homogeneous(**self.arguments())
+
 
 class Heterogeneous(_Linear):
-    """Draw every silo's rows from a linear model of its own: one random graph, but weights that differ by silo."""
+    """Draw each silo's rows from its own linear model: one random graph, weights that differ by silo."""
 
     model_config = ConfigDict(title="heterogeneous: one graph, weights of each silo")
     kind: Literal["heterogeneous"] = "heterogeneous"
@@ -74,9 +97,15 @@ class Heterogeneous(_Linear):
     rows: Rows = 50
     weight_variance: Annotated[
         float,
-        Field(ge=0, title="Variance of the weights", description="Variance of each weight between the silos."),
+        Field(ge=0, title="Variance of the weights", description="Variance of each weight across the silos."),
         OnCommandLine(value="VAR"),
     ] = 0.1
+
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.linear import heterogeneous
+
+        return heterogeneous(**self.arguments())
 
 
 class Nonlinear(_OnRandomGraph):
@@ -87,8 +116,14 @@ class Nonlinear(_OnRandomGraph):
     silos: Silos = 10
     rows: Rows = 50
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.nonlinear import nonlinear
 
-class Discrete(Options):
+        return nonlinear(**self.arguments())
+
+
+class Discrete(DataRecipe):
     """Draw every silo's rows from the same random network over discrete variables."""
 
     model_config = ConfigDict(title="discrete: one random network for all silos")
@@ -102,28 +137,34 @@ class Discrete(Options):
     concentration: Concentration = None
     latent: Latent = 0
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.discrete import discrete
 
-class Mixed(Options):
+        return discrete(**self.arguments("levels"), levels=_range(self.levels))
+
+
+class Mixed(DataRecipe):
     """Draw every silo's rows from one random model of numbers and labels; silos differ in rows and means."""
 
     model_config = ConfigDict(title="mixed: numbers and labels in one random model")
     kind: Literal["mixed"] = "mixed"
     variables: Annotated[
         int,
-        Field(ge=2, title="Variables", description="How many variables there are; half of them are discrete."),
+        Field(ge=2, title="Variables", description="Number of variables; half of them are discrete."),
         OnCommandLine(value="N"),
     ] = 20
     silos: Silos = 5
     rows: Annotated[
         int,
-        Field(ge=2, title="Rows per silo", description="How many rows a silo holds on average."),
+        Field(ge=2, title="Rows per silo", description="Mean number of rows of a silo."),
         OnCommandLine(value="N"),
     ] = 1000
     seed: Seed = 0
     edges: Edges = None
     effects: Annotated[
         Effects,
-        Field(title="Effects", description="How effects on a number depend on the labels that act on it."),
+        Field(title="Effects", description="How the effects on a numeric variable depend on its discrete parents."),
         OnCommandLine(value="NAME"),
     ] = EFFECTS
     levels: Levels = f"{MIXED_LEVELS[0]}-{MIXED_LEVELS[1]}"
@@ -137,20 +178,30 @@ class Mixed(Options):
         OnCommandLine(value="SIGMA"),
     ] = SITE_MEANS
     unequal: Annotated[
-        bool, Field(title="Unequal", description="Give the silos rows in the proportions 1 : 2 : 3 and so on.")
+        bool,
+        Field(
+            title="Unequal",
+            description="Give the silos unequal numbers of rows, in the proportions 1 : 2 : 3 and so on.",
+        ),
     ] = True
     form: Form = "csv"
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.mixed import mixed
 
-class Surrogate(Options):
-    """Draw the rows of one discrete network; a hidden variable deals them to the silos, so that each is biased."""
+        return mixed(**self.arguments("levels"), levels=_range(self.levels))
+
+
+class Surrogate(DataRecipe):
+    """Draw rows from one discrete network; a hidden variable assigns them to silos, so that each silo is biased."""
 
     model_config = ConfigDict(title="surrogate: silos that a hidden variable tells apart")
     kind: Literal["surrogate"] = "surrogate"
     silos: Silos = 4
     rows: Annotated[
         int,
-        Field(ge=2, title="Rows per silo", description="How many rows a silo holds on average."),
+        Field(ge=2, title="Rows per silo", description="Mean number of rows of a silo."),
         OnCommandLine(value="N"),
     ] = 2500
     seed: Seed = 0
@@ -159,7 +210,8 @@ class Surrogate(Options):
         Field(
             ge=0,
             title="Parents",
-            description="How many variables the hidden one depends on; with 0, the silos are alike.",
+            description="Number of variables that the hidden one depends on; with 0, the silos have the same "
+            "distribution.",
         ),
         OnCommandLine(value="N"),
     ] = 5
@@ -174,7 +226,7 @@ class Surrogate(Options):
     ] = None
     variables: Annotated[
         int,
-        Field(ge=2, title="Variables", description="How many variables a random network has."),
+        Field(ge=2, title="Variables", description="Number of variables of a random network."),
         OnCommandLine(value="N"),
     ] = 20
     degree: Degree = DEGREE
@@ -182,9 +234,15 @@ class Surrogate(Options):
     concentration: Concentration = None
     latent: Latent = 0
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.networks.surrogate import surrogate
 
-class Sachs(Options):
-    """Deal the Sachs data to silos: flow cytometry of 11 proteins in 7466 cells (Sachs et al. 2005)."""
+        return surrogate(**self.arguments("levels"), levels=_range(self.levels))
+
+
+class Sachs(DataRecipe):
+    """Divide the Sachs data among silos: flow cytometry of 11 proteins in 7466 cells (Sachs et al. 2005)."""
 
     model_config = ConfigDict(title="sachs: 11 proteins, 7466 cells")
     kind: Literal["sachs"] = "sachs"
@@ -194,12 +252,12 @@ class Sachs(Options):
     ] = False
     truth: Annotated[
         Truth,
-        Field(title="Truth", description="Which graph counts as true, by its number of edges; 18 has a cycle."),
+        Field(title="Truth", description="The graph taken as true, by its number of edges; 18 has a cycle."),
         OnCommandLine(value="NAME"),
     ] = TRUTH
     transform: Annotated[
         Transform,
-        Field(title="Transform", description="What to do with every value before it is used."),
+        Field(title="Transform", description="Transformation of every value."),
         OnCommandLine(value="NAME"),
     ] = TRANSFORM
     center: Annotated[bool, Field(title="Centre", description="Subtract the mean over all cells.")] = False
@@ -217,9 +275,24 @@ class Sachs(Options):
     ] = None
     seed: Seed = 0
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.networks.sachs import discrete_sachs, sachs
 
-class Network(Options):
-    """Draw rows from a published network, or from a BIF file of yours."""
+        if not self.discrete:
+            if self.rows is not None:
+                raise BadInput(f"rows is '{self.rows}': only discrete data are drawn, the table has 7466 cells")
+            return sachs(**self.arguments("discrete", "rows"))
+        for name in ("by_condition", "truth", "transform", "center"):
+            if getattr(self, name) != Sachs.model_fields[name].default:
+                raise BadInput(
+                    f"{name} is '{getattr(self, name)}': discrete data are drawn from one network of 17 edges"
+                )
+        return discrete_sachs(self.silos, self.rows or DISCRETE_SACHS_ROWS, self.seed)
+
+
+class Network(DataRecipe):
+    """Draw rows from a published network, or from your own BIF file."""
 
     model_config = ConfigDict(title="network: a published network")
     kind: Literal["network"] = "network"
@@ -238,8 +311,14 @@ class Network(Options):
     seed: Seed = 0
     latent: Latent = 0
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.networks.published import network
 
-class Lucas(Options):
+        return network(self.network, self.silos, self.rows, self.seed, self.latent)
+
+
+class Lucas(DataRecipe):
     """Draw rows of LUCAS, a made-up study of lung cancer in 12 variables, for feature selection (Guyon et al. 2008)."""
 
     model_config = ConfigDict(title="lucas: 12 variables, for causal feature selection")
@@ -253,42 +332,47 @@ class Lucas(Options):
     rows: Rows = 500
     seed: Seed = 0
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.networks.lucas import lucas
 
-class Split(Options):
-    """Deal a table of yours to silos: in equal parts, in skewed parts, in given sizes, or by a column."""
+        return lucas(**self.arguments())
+
+
+class Split(DataRecipe):
+    """Divide your own table among silos: in equal or skewed parts, in given sizes, or by a column."""
 
     model_config = ConfigDict(title="split: a table of yours")
     kind: Literal["split"] = "split"
     table: Annotated[
         str, Field(title="Table", description="A .csv or .parquet file with a header."), OnCommandLine(value="FILE")
     ]
-    silos: Annotated[
-        int | None, Field(title="Silos", description="Deal the rows to this many silos."), OnCommandLine(value="N")
-    ] = None
+    silos: Annotated[int | None, Field(title="Silos", description="Number of silos."), OnCommandLine(value="N")] = None
     sizes: Annotated[
         list[int] | None,
-        Field(title="Sizes", description="Rows of each silo, as 100,200,50."),
+        Field(title="Sizes", description="Number of rows of each silo, such as 100,200,50."),
         OnCommandLine(value="N,N,..."),
     ] = None
     concentration: Annotated[
         float | None,
         Field(
             title="Concentration",
-            description="With silos: sizes that differ, drawn from a Dirichlet distribution of this concentration; "
-            "the smaller, the more uneven.",
+            description="With --silos: draw unequal sizes from a Dirichlet distribution of this concentration; "
+            "the smaller, "
+            "the more uneven.",
         ),
         OnCommandLine(value="ALPHA"),
     ] = None
     by: Annotated[
         str | None,
-        Field(title="By column", description="Make a silo of every value of this column."),
+        Field(title="By column", description="Create one silo per value of this column."),
         OnCommandLine(value="COLUMN"),
     ] = None
     skew: Annotated[
         str | None,
         Field(
             title="Skewed column",
-            description="With silos: spread each level of this column of labels unevenly over the silos.",
+            description="With --silos: distribute each level of this discrete column unevenly over the silos.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -296,7 +380,8 @@ class Split(Options):
         int | None,
         Field(
             title="Surrogate",
-            description="With silos: deal the rows by a hidden variable that depends on so many columns, so that each "
+            description="With --silos: assign the rows by a hidden variable that depends on this many columns, "
+            "so that each "
             "silo is biased.",
         ),
         OnCommandLine(value="N"),
@@ -305,45 +390,65 @@ class Split(Options):
         Literal["continuous", "discrete"] | None,
         Field(
             title="Kind of data",
-            description="What the table holds; default: what it looks like, where columns of words are discrete.",
+            description="Kind of the data; by default inferred: columns of text are discrete.",
         ),
         OnCommandLine(("--kind",), "NAME"),
     ] = None
     truth: Annotated[
         str | None,
-        Field(title="Truth", description="File of the true graph, source,target in every line."),
+        Field(title="Truth", description="CSV file of the true graph, with a line source,target per edge."),
         OnCommandLine(value="FILE"),
     ] = None
     seed: Seed = 0
     form: Form = "csv"
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.splitting.partition import split_table
 
-class Amputate(Options):
-    """Empty some cells of a federated data set, to see what a learner makes of gaps."""
+        truth = Path(self.truth) if self.truth else None
+        options = self.arguments("table", "data_kind", "truth")
+        return split_table(Path(self.table), **options, kind=self.data_kind, truth=truth)
+
+
+class Amputate(DataRecipe):
+    """Empty some cells of a federated data set, to test a learner with missing values."""
 
     model_config = ConfigDict(title="amputate: gaps in a data set")
     kind: Literal["amputate"] = "amputate"
     source: Annotated[
         str,
-        Field(title="Data", description="Folder of the federated data set whose cells are to be emptied."),
+        Field(title="Data", description="Folder of the federated data set."),
         OnCommandLine(("--from",), "FOLDER"),
     ]
     mechanism: Annotated[
         Mechanism,
         Field(
             title="Mechanism",
-            description="What tells where cells are empty: mcar, nothing; mar, another column that stays complete, as "
-            "half of them do; mnar, what stood in the cell.",
+            description="Missingness mechanism: mcar, completely at random; mar, dependent on another column "
+            "that stays "
+            "complete, as half of them do; mnar, dependent on the value itself.",
         ),
         OnCommandLine(value="NAME"),
     ] = "mcar"
     share: Annotated[
         float,
-        Field(gt=0, lt=1, title="Share", description="Share of empty cells in each column that gets any."),
+        Field(gt=0, lt=1, title="Share", description="Share of empty cells in each affected column."),
         OnCommandLine(value="SHARE"),
     ] = 0.1
     seed: Seed = 0
     form: Form = "csv"
+
+    def build(self) -> "FederatedData":
+        """The data set."""
+        import numpy as np
+
+        from fedbnsl.data.folder.folder import read_folder
+        from fedbnsl.data.generators.amputate import amputate
+
+        rng = np.random.default_rng(self.seed)
+        made = amputate(read_folder(Path(self.source)), self.mechanism, self.share, rng)
+        return replace(made, about=made.about | {"amputated": {**made.about["amputated"], "seed": self.seed}})
 
 
 Recipe = (
@@ -369,5 +474,5 @@ KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for 
 def recipe(kind: str, **options: Any) -> Recipe:
     """Return the recipe of `kind` with `options`; raises `BadInput` for an unknown kind, option or value."""
     if kind not in KINDS:
-        raise BadInput(f"there is no kind of data '{kind}': there are {', '.join(KINDS)}")
-    return checked(KINDS[kind], options)
+        raise BadInput(f"unknown kind of data '{kind}'; available: {', '.join(KINDS)}")
+    return validate(KINDS[kind], options)

@@ -1,4 +1,4 @@
-"""What a run that is repeated can be told: whether to skip unchanged data, what counts as drift, whom to tell."""
+"""The options of scheduled runs: what to do with unchanged data, what counts as drift, and who is notified."""
 
 import shlex
 from typing import Annotated, Literal
@@ -24,29 +24,38 @@ class RepeatOptions(Options):
         Literal["skip", "learn"],
         Field(
             title="Unchanged data",
-            description="What to do if no silo's rows have changed since the run before: skip the run, or learn again.",
+            description="What to do if no silo's rows have changed since the previous run: skip the run, or "
+            "learn again.",
         ),
     ] = "skip"
     drift_edges: Annotated[
         int,
-        Field(ge=1, title="Drift: edges", description="So many edges gained, lost or turned are drift."),
+        Field(
+            ge=1,
+            title="Drift: edges",
+            description="Minimum number of edges gained, lost or reversed that counts as drift.",
+        ),
         OnCommandLine(value="N"),
     ] = 1
     drift_parameters: Annotated[
         float,
-        Field(gt=0, title="Drift: parameters", description="So much parameter drift, in nats a row, is drift."),
+        Field(
+            gt=0,
+            title="Drift: parameters",
+            description="Minimum parameter drift, in nats per row, that counts as drift.",
+        ),
         OnCommandLine(value="NATS"),
     ] = 0.1
     hook_url: Annotated[
         str | None,
-        Field(title="Hook: address", description="Address that a JSON message is posted to, by http or https."),
+        Field(title="Hook: address", description="Address (http or https) to which a JSON message is posted."),
         OnCommandLine(value="URL"),
     ] = None
     hook_command: Annotated[
         str | None,
         Field(
             title="Hook: command",
-            description="Command that gets the JSON message on its standard input; no shell reads it.",
+            description="Command that receives the JSON message on its standard input; it is run without a shell.",
         ),
         OnCommandLine(value="COMMAND"),
     ] = None
@@ -54,7 +63,8 @@ class RepeatOptions(Options):
         tuple[str, ...],
         Field(
             title="Hook: when",
-            description=f"When to send it, commas between: {', '.join(EVENTS)}; default: drift,failure.",
+            description=f"Events that send the message, separated by commas: {', '.join(EVENTS)}; default: "
+            f"drift,failure.",
             json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
         ),
         Listed,
@@ -66,7 +76,7 @@ class RepeatOptions(Options):
     def _events(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for one in given:
             if one not in EVENTS:
-                raise BadInput(f"hook_on: {shown(one)} is none of {', '.join(EVENTS)}")
+                raise BadInput(f"hook_on: {shown(one)} is no event; available: {', '.join(EVENTS)}")
         return given
 
     @field_validator("hook_url")
@@ -98,7 +108,7 @@ class RepeatSettings(RepeatOptions):
     deployment: str = Field(
         default="",
         title="Deployment",
-        description="Name under which runs follow each other; default: that of the deployment.",
+        description="Name under which runs are compared with each other; default: that of the deployment.",
     )
 
 

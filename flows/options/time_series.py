@@ -1,16 +1,19 @@
 """The recipes of `prepare` for time series: drawn from random models, or recorded."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from fedbnsl.data.defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE
 
-from .fields import Noisy, Seed, Silos, Variables
-from .model import OnCommandLine, Options
+from .model import DataRecipe, Noisy, OnCommandLine, Seed, Silos, Variables
+
+if TYPE_CHECKING:
+    from fedbnsl.data.federated import FederatedData
 
 
-class Dynamic(Options):
+class Dynamic(DataRecipe):
     """Draw time series from a stable random model: graphs within a time and from earlier times (Chen et al. 2025)."""
 
     model_config = ConfigDict(title="dynamic: time series of a random model")
@@ -22,30 +25,33 @@ class Dynamic(Options):
         Field(
             ge=2,
             title="Rows per silo",
-            description="Rows of each silo that have all their lags before them: every series begins with as many rows "
-            "more as there are lags.",
+            description="Rows of each silo that have all their lags; every series begins with as many further "
+            "rows as there "
+            "are lags.",
         ),
         OnCommandLine(value="N"),
     ] = 256
     seed: Seed = 0
     lags: Annotated[
         int,
-        Field(ge=1, title="Lags", description="How many steps back a variable's causes may lie."),
+        Field(ge=1, title="Lags", description="Largest lag, in time steps, of a variable's causes."),
         OnCommandLine(value="N"),
     ] = 1
     degree: Annotated[
         float,
-        Field(ge=0, title="Degree", description="Mean number of neighbours in the graph within a time."),
+        Field(ge=0, title="Degree", description="Mean number of neighbours in the graph within one time step."),
         OnCommandLine(value="MEAN"),
     ] = INTRA_DEGREE
     lagged_degree: Annotated[
         float,
-        Field(gt=0, title="Lagged degree", description="Mean number of variables that one drives at each lag."),
+        Field(
+            gt=0, title="Lagged degree", description="Mean number of variables that one variable affects at each lag."
+        ),
         OnCommandLine(value="MEAN"),
     ] = LAGGED_DEGREE
     decay: Annotated[
         float,
-        Field(ge=1, title="Decay", description="How many times smaller the weights are at the next lag."),
+        Field(ge=1, title="Decay", description="Factor by which the weights shrink from one lag to the next."),
         OnCommandLine(value="ETA"),
     ] = DECAY
     heterogeneity: Annotated[
@@ -58,18 +64,24 @@ class Dynamic(Options):
         OnCommandLine(value="SIGMA"),
     ] = 0.0
     own_structures: Annotated[
-        bool, Field(title="Own structures", description="Draw a graph and weights of its own for every silo.")
+        bool, Field(title="Own structures", description="Draw a separate graph and weights for every silo.")
     ] = False
     noise: Noisy = NOISE
     series: Annotated[
         int,
-        Field(ge=1, title="Series per silo", description="Draw the rows of a silo as so many separate series."),
+        Field(ge=1, title="Series per silo", description="Number of separate series that a silo's rows are drawn as."),
         OnCommandLine(value="N"),
     ] = 1
 
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.dynamic import dynamic
 
-class Series(Options):
-    """Deal recorded time series of yours to silos: whole, or one series in consecutive pieces."""
+        return dynamic(**self.arguments())
+
+
+class Series(DataRecipe):
+    """Divide your own recorded time series among silos: whole series, or consecutive pieces of one."""
 
     model_config = ConfigDict(title="series: recorded time series of yours")
     kind: Literal["series"] = "series"
@@ -77,7 +89,7 @@ class Series(Options):
         str,
         Field(
             title="Table",
-            description="A .csv or .parquet file with a row for each time of each series, a .mat file of NetSim, or a "
+            description="A .csv or .parquet file with one row per time and series, a .mat file of NetSim, or a "
             ".tsv file of the DREAM4 challenge.",
         ),
         OnCommandLine(value="FILE"),
@@ -86,7 +98,7 @@ class Series(Options):
         str | None,
         Field(
             title="Series column",
-            description="The column that tells the series apart; default: the one called series, if any.",
+            description="Column that identifies the series; default: the column called series, if any.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -94,8 +106,9 @@ class Series(Options):
         str | None,
         Field(
             title="Time column",
-            description="The column of times, numbers or dates; default: the one called time, or else rows follow each "
-            "other.",
+            description="Column of times, numbers or dates; default: the column called time, if any; otherwise "
+            "the rows are "
+            "consecutive.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -104,21 +117,21 @@ class Series(Options):
         Field(
             ge=1,
             title="Silos",
-            description="Deal whole series to this many silos, in their order, or cut a single one into so many "
-            "consecutive pieces; default: a silo for every series.",
+            description="Number of silos: whole series are assigned in order, a single series is cut into consecutive "
+            "pieces; default: one silo per series.",
         ),
         OnCommandLine(value="N"),
     ] = None
     by: Annotated[
         str | None,
-        Field(title="By column", description="Make a silo of every value of this column."),
+        Field(title="By column", description="Create one silo per value of this column."),
         OnCommandLine(value="COLUMN"),
     ] = None
     truth: Annotated[
         str | None,
         Field(
             title="Truth",
-            description="File of the true graph: .csv with source,target[,weight][,lag] in every line, or .json with "
+            description="File of the true graph: .csv with a line source,target[,weight][,lag] per edge, or .json with "
             "edges.",
         ),
         OnCommandLine(value="FILE"),
@@ -127,7 +140,15 @@ class Series(Options):
         bool,
         Field(
             title="Standardise",
-            description="Give every column of every series the mean 0 and the standard deviation 1: for recordings "
-            "whose levels and units say nothing, such as those of functional MRI.",
+            description="Standardise every column of every series to mean 0 and standard deviation 1: for "
+            "recordings whose "
+            "levels and units are arbitrary, such as functional MRI.",
         ),
     ] = False
+
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.recordings.series import series
+
+        truth = Path(self.truth) if self.truth else None
+        return series(Path(self.table), **self.arguments("table", "truth"), truth=truth)

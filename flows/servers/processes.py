@@ -1,5 +1,9 @@
-"""The Prefect and the MLflow server, as processes of ours: for `fedbnsl ui`, and for a schedule that needs one."""
+"""The Prefect and MLflow servers as child processes: for `fedbnsl ui`, for schedules, and for a single run.
 
+The server of a single run starts while this process still imports and checks.
+"""
+
+import json
 import os
 import signal
 import socket
@@ -15,26 +19,44 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tracking.new_database import begin_from_template
+from fedbnsl.tasks.fork_server import fork_server
+from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
+from fedbnsl.tracking.mlflow.store import EXPERIMENT, begin_from_template, comparison_link, table_link
 
-from .farewell import abandon_services, stop_services
-from .views import view_lines
+from .environment import prepare_environment
+
+PATIENCE = 10.0
+"""seconds for the server to name the experiment"""
+
+
+def view_lines(mlflow: str) -> list[str]:
+    """Return a line for each saved view on the MLflow server at `mlflow`; none if it has no runs of ours yet."""
+    asked = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
+    try:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            experiment = json.load(answer)["experiment"]["experiment_id"]
+    except (OSError, ValueError, KeyError):
+        return []
+    return [
+        f"  runs with their scores: {table_link(mlflow, experiment)}",
+        f"  all runs compared:      {comparison_link(mlflow, experiment)}",
+    ]
+
 
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
 """which asks for a key first"""
 ANSWER = 5.0
 """seconds for the user's server to say that it is well"""
-CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.child")
+CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 """the first words of the command line of a program that must not outlive this process"""
 
 FOR_ONE_RUN = {
+    **EPHEMERAL_SERVER,
     "PREFECT_UI_ENABLED": "0",
-    "PREFECT__SERVER_EPHEMERAL": "1",
-    "PREFECT__SERVER_FINAL": "1",
     # Nobody watches this server, so it keeps the runs and their tasks, but not every event that led to them.
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
@@ -51,7 +73,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     """
     known = users_server()
     if known:
-        check_answers(known)
+        check_reachable(known)
         yield known
         return
     _begin_database()
@@ -61,7 +83,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
     words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
     with process(words, env) as server:
-        answering(f"{url}/health", server, "the Prefect server", patience)
+        wait_until_up(f"{url}/health", server, "the Prefect server", patience)
         os.environ["PREFECT_API_URL"] = url
         try:
             yield url
@@ -84,18 +106,18 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
     """
     known = users_server()
     if known:
-        check_answers(known)
+        check_reachable(known)
         yield lambda: known
         return
     _begin_database()
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
-    words = [*CHILD, "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    words = [*CHILD, "uvicorn", "--factory", SERVER_APP]
     words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
     with process(words, FOR_ONE_RUN) as server:
 
         def ready() -> str:
-            answering(f"{url}/health", server, "the Prefect server", patience)
+            wait_until_up(f"{url}/health", server, "the Prefect server", patience)
             return url
 
         try:
@@ -149,7 +171,7 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
     words = [*CHILD, "mlflow", "server", "--host", HOST, "--port", str(port)]
     words += ["--backend-store-uri", uri, "--workers", "1"]
     with process(words, {}) as server:
-        answering(f"{url}/health", server, "the MLflow server", patience)
+        wait_until_up(f"{url}/health", server, "the MLflow server", patience)
         yield url
 
 
@@ -165,7 +187,7 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
             print(f"MLflow:  {mlflow}", flush=True)
             for line in view_lines(mlflow):
                 print(line, flush=True)
-            print(f"to have runs use this server: export PREFECT_API_URL={prefect_api}", flush=True)
+            print(f"to run on this server: export PREFECT_API_URL={prefect_api}", flush=True)
             print("Ctrl-C stops both", flush=True)
             while True:
                 time.sleep(3600)
@@ -201,7 +223,7 @@ def process(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
                 continue
 
 
-def check_answers(url: str) -> None:
+def check_reachable(url: str) -> None:
     """Raise `BadInput` unless the API of the user's Prefect server answers at `url`."""
     advice = "start it, or correct or unset PREFECT_API_URL"
     if urlsplit(url).hostname == CLOUD:
@@ -218,12 +240,12 @@ def check_answers(url: str) -> None:
         raise BadInput(f"what answers at {url} is not the API of a Prefect server; {advice}")
 
 
-def answering(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:
+def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:
     """Wait until `url` answers; raises `BadInput` if the server ends or stays silent."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise BadInput(f"{what} did not start: it left with {server.returncode}")
+            raise BadInput(f"{what} did not start: it exited with {server.returncode}")
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
@@ -243,3 +265,19 @@ def free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise BadInput("no free port on this machine")
+
+
+@contextmanager
+def prestart(engine: str, *, quiet: bool) -> Iterator[Ready | None]:
+    """Start a Prefect server unless the user has one, and the process that workers are forked from.
+
+    Yield what waits for the server and returns the URL of its API; None for an engine other than Prefect, which needs
+    neither. `quiet` silences Prefect's own messages.
+    """
+    prepare_environment(quiet=quiet)
+    if engine != "prefect":
+        yield None
+        return
+    with temporary_server() as ready:
+        fork_server()
+        yield ready

@@ -12,10 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
-
-RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
-    AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
-EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
+from fedbnsl.tasks.prefect_internals import COUNT_OLD_EVENTS, COUNT_OLD_RUNS, vacuum
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ def old_history(database: Path, age: timedelta) -> OldHistory:
     before = (datetime.now(UTC) - age).strftime("%Y-%m-%d %H:%M:%S")
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
-            counts = [int(db.execute(asked, (before,)).fetchone()[0]) for asked in (RUNS, EVENTS)]
+            counts = [int(db.execute(query, (before,)).fetchone()[0]) for query in (COUNT_OLD_RUNS, COUNT_OLD_EVENTS)]
     except sqlite3.Error as error:
         raise BadInput(f"{database}: Prefect's database cannot be read: {error}") from None
     return OldHistory(counts[0], counts[1], database.stat().st_size)
@@ -73,24 +70,10 @@ def prune(database: Path, age: timedelta) -> int:
     }
     try:
         with temporary_settings(periods):
-            asyncio.run(_vacuumed())
+            asyncio.run(vacuum())
         with closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as db:
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except Exception as error:
-        raise BadInput(f"{database}: Prefect's database cannot be cleaned now: {error}") from error
+        raise BadInput(f"{database}: Prefect's database cannot be cleaned: {error}") from error
     return database.stat().st_size
-
-
-async def _vacuumed() -> None:
-    """Do once what Prefect's server does every hour."""
-    from prefect.server.database import provide_database_interface
-    from prefect.server.services import db_vacuum
-
-    db = provide_database_interface()
-    await db_vacuum.vacuum_old_flow_runs(db=db)
-    await db_vacuum.vacuum_orphaned_logs(db=db)
-    await db_vacuum.vacuum_orphaned_artifacts(db=db)
-    await db_vacuum.vacuum_stale_artifact_collections(db=db)
-    await db_vacuum.vacuum_old_events(db=db)
-    await (await db.engine()).dispose()

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fedbnsl.algorithms.core.counted import counted
+from fedbnsl.algorithms.core.names import pluralize
 
-from ..job.figures import LEVEL, OPEN_ENDED, figures
 from ..job.job import Job
-from ..job.run import Listener
+from ..job.run import LEVEL, OPEN_ENDED, Listener, progress_text
 from ..job.run import Progress as Round
 
 EVERY = 5.0
@@ -58,13 +57,19 @@ class _Bar:
     def __call__(self, heard: Round) -> None:
         """Show the round."""
         number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
-        self._progress.update(self._task, description=self._name, completed=number, total=most, figures=figures(heard))
+        self._progress.update(
+            self._task, description=self._name, completed=number, total=most, figures=progress_text(heard)
+        )
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show how many resamples have converged."""
-        done, shown = job.bootstrap - running, f"{self._name}: resamples"
+        done, shown = job.settings.bootstrap - running, f"{self._name}: resamples"
         self._progress.update(
-            self._task, description=shown, completed=done, total=job.bootstrap, figures=counted(exchanges, "exchange")
+            self._task,
+            description=shown,
+            completed=done,
+            total=job.settings.bootstrap,
+            figures=pluralize(exchanges, "exchange"),
         )
 
 
@@ -81,11 +86,11 @@ class _Lines:
         if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
             self._next, self._level = time.monotonic() + EVERY, level
             most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
-            print(f"round {heard.round.number}{most}: {figures(heard)}", file=sys.stderr, flush=True)
+            print(f"round {heard.round.number}{most}: {progress_text(heard)}", file=sys.stderr, flush=True)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Print how many resamples have converged, if it is time."""
         if time.monotonic() >= self._next or not running:
             self._next = time.monotonic() + EVERY
-            done = f"{job.bootstrap - running} of {job.bootstrap} resamples learned from"
+            done = f"{job.settings.bootstrap - running} of {job.settings.bootstrap} resamples done"
             print(f"exchange {exchanges}: {done}", file=sys.stderr, flush=True)

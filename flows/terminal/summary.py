@@ -1,14 +1,13 @@
-"""What `learn` prints at the end: the structure, the scores, and where report and run are."""
+"""The summary that `learn` prints: structure, scores, how the run ended, and the paths of its results."""
 
-from fedbnsl.tracking.mlflow.views import comparison_of
+from fedbnsl.tracking.mlflow.store import comparison_of
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
-from fedbnsl.tracking.report.knowledge import knowledge_line
-from fedbnsl.tracking.result import PrivacySpent, RunResult, series_warnings, strengths_in
+from fedbnsl.tracking.report.report import knowledge_line
+from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, strengths_in
 from fedbnsl.tracking.silo_edges import silo_edges
 
-from ..job.figures import readable
-from ..job.finished import Finished
-from .listing import console, show_scores, show_structure
+from ..job.run import format_bytes, outcome_text
+from .tables import console, show_scores, show_structure
 
 SHOWN = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
@@ -16,7 +15,7 @@ SHOWN = (
 )
 
 
-def as_document(finished: Finished) -> str:
+def as_document(finished: CompletedRun) -> str:
     """Return what a program wants to know of a run as one JSON document: metrics, folder, files, and the ε spent.
 
     `privacy` is null where nothing was promised, and its `epsilon` where the promise was broken.
@@ -39,7 +38,7 @@ def as_document(finished: Finished) -> str:
     )
 
 
-def show_result(finished: Finished) -> None:
+def show_result(finished: CompletedRun) -> None:
     """Print the result of a run."""
     result, metrics = finished.result, finished.result.metrics
     show_structure(result.structure, strengths=strengths_in(result))
@@ -49,15 +48,11 @@ def show_result(finished: Finished) -> None:
         out.print("scores, means over the silos:")
     show_scores({key: metrics.get(key) for key in SHOWN})
     out.print()
-    sent = readable(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
+    sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
     formula = float(metrics["formula_megabytes"] or 0)
-    lost = f" ({', '.join(result.lost)})" if result.lost else ""
-    out.print(
-        f"{result.outcome}{lost} after {metrics['rounds']} rounds, {metrics['seconds']} s, "
-        f"{sent} sent ({formula:.3g} MB by the papers' formula)"
-    )
+    out.print(f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent ({formula:.3g} MB by the papers' formula)")
     if result.asked not in ("", result.algorithm):
-        out.print(f"{result.asked}: {result.algorithm} was chosen for {result.schema.kind} data")
+        out.print(f"{result.asked}: chose {result.algorithm} for {result.schema.kind} data")
     if metrics.get("tests") is not None:
         out.print(f"{metrics['tests']:,} independence tests, {metrics['tests_left_out']:,} left out")
     if metrics.get("not_compared"):
@@ -66,15 +61,16 @@ def show_result(finished: Finished) -> None:
         out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    lines = (*knowledge_line(result), *sure_lines(result), *shared_lines(result), *forecast_lines(result))
+    lines = (*knowledge_line(result), *confidence_lines(result), *agreement_lines(result), *forecast_lines(result))
     for line in (*lines, *result.basis, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
-    elif result.secure:
-        out.print("replies were masked: the coordinator saw their sums only; no ε is promised for these")
+    if result.secure:
+        exact = "" if result.privacy is not None else "; no ε is guaranteed for these sums"
+        out.print(f"replies were masked: the coordinator saw only their sums{exact}")
     if result.truth is None:
-        out.print("no truth.csv, so nothing to score against")
+        out.print("no truth.csv, so there are no scores")
     if "report.html" in finished.files:
         out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
     for name in MODELS:
@@ -91,25 +87,27 @@ def finding_lines(result: RunResult) -> list[str]:
     return [f"! {one.said} {one.advice}" for one in result.diagnosed.findings]
 
 
-def sure_lines(result: RunResult) -> list[str]:
+def confidence_lines(result: RunResult) -> list[str]:
     """Return what the resamples say in one line, if any were asked for."""
     found = result.confidence
     if not result.bootstrap:
         return []
     if found is None:
-        return ["how sure the edges are is not known: a silo was lost before the resamples had ended"]
-    sent = readable(found.bytes_sent)
+        return ["the confidence in the edges is unknown: a silo was lost before the resamples ended"]
+    sent = format_bytes(found.bytes_sent)
     return [
         f"bootstrap: {found.strengths.structures} resamples in {found.exchanges} more exchanges, {sent}; "
         f"averaged network of strengths above {found.threshold:.2f}: {result.metrics['averaged_edges']} edges"
     ]
 
 
-def shared_lines(result: RunResult) -> list[str]:
+def agreement_lines(result: RunResult) -> list[str]:
     """Return how far the silos' own structures agree, if there are such."""
     silos, edges = len(result.local_structures), silo_edges(result.local_structures)
     most = sum(2 * len(one.weights) > silos for one in edges)
-    return [f"the silos' own structures: {most} edges that most have, {len(edges) - most} others"] if silos else []
+    return (
+        [f"the silos' own structures: {most} edges shared by most silos, {len(edges) - most} others"] if silos else []
+    )
 
 
 def forecast_lines(result: RunResult) -> list[str]:
@@ -118,8 +116,8 @@ def forecast_lines(result: RunResult) -> list[str]:
     lines = series_warnings(result)
     if model is not None and same is not None:
         lines.append(
-            f"forecast of the next row: mean squared error {model:.4g}, that of 'as it was' {same:.4g}, "
-            "on the data of the fit"
+            f"forecast of the next row: mean squared error {model:.4g}, {same:.4g} for a persistence forecast, "
+            "on the training data"
         )
     return lines
 

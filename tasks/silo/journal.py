@@ -18,7 +18,7 @@ from types import TracebackType
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
-from .private_folder import BadRecord, make_private, make_private_file, private_folder
+from .seal import BadRecord, make_private_file, make_private_folder, private_folder
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -35,14 +35,14 @@ CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunState:
     """Where a run stands at this silo: the last finished round (0 before the first) and the state it left."""
 
     number: int = 0
     state: bytes | None = None
 
 
-NOT_BEGUN = Standing()
+NOT_BEGUN = RunState()
 
 
 class Journal:
@@ -59,7 +59,7 @@ class Journal:
             self._db.executescript(SCHEMA)
             return
         try:
-            make_private(path.parent)
+            make_private_folder(path.parent)
             make_private_file(path)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             # FULL: a reply that was sent must survive a power cut, or its noise would be drawn anew.
@@ -86,14 +86,14 @@ class Journal:
         """Close the file."""
         self._db.close()
 
-    def standing(self, run: str) -> Standing:
+    def standing(self, run: str) -> RunState:
         """Return where `run` stands; raises `BadRecord` if its state is damaged."""
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
             return NOT_BEGUN
         self._require_whole(row[2] == _checksum(run, *row[:2]), run, row[0])
-        return Standing(*row[:2])
+        return RunState(*row[:2])
 
     def reply(self, run: str, number: int, binding: str) -> bytes | None:
         """Return what was answered in round `number` of `run`, None if that round was not finished.

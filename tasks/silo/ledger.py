@@ -18,8 +18,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
-from .private_folder import BadRecord, make_private, make_private_file, private_folder
-from .seal import seal
+from .seal import BadRecord, make_private_file, make_private_folder, private_folder, seal
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
@@ -48,10 +47,10 @@ class FileLedger:
         """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if it cannot be recorded."""
         rows = self._rows()
         try:
-            make_private(self.path.parent)
+            make_private_folder(self.path.parent)
             make_private_file(self.path)
             # Locked before charges are read: no other process may add one between the check and the insert.
-            with _locked(self.path.parent), closing(_opened(self.path)) as db:
+            with _locked(self.path.parent), closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 charges = self._complete(_charges(db, self.path))
                 charge = decide(charges, request, key, self._elsewhere({rows}))
@@ -85,7 +84,7 @@ class FileLedger:
         if not self.path.exists():
             return
         try:
-            with closing(_opened(self.path)) as db:
+            with closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 kept = db.execute(f"SELECT {COLUMNS} FROM charges WHERE run = ?", (run,)).fetchall()
                 for row in kept:
@@ -131,7 +130,7 @@ def ledger_path(source: Path, silo: str) -> Path:
     return private_folder(source) / f"{silo}{ENDING}"
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     """Return the open ledger; what is not committed when it is closed is rolled back."""
     db = sqlite3.connect(path, timeout=30, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")
@@ -146,7 +145,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) -> tuple[Charge, ...]:
     try:
-        with closing(_opened(path)) as db:
+        with closing(_open(path)) as db:
             return read(db)
     except sqlite3.Error as error:
         raise BadRecord(f"{path}: the privacy ledger cannot be read ({error})") from None

@@ -7,14 +7,13 @@ from typing import Any
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared, redact_errors
 from fedbnsl.data.folder.check import check_same_columns
-from fedbnsl.data.folder.declared import NOTHING_DECLARED, Declared
+from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder
-from fedbnsl.data.folder.large import LargeTable, holds_parts, opened, source_of
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
 from fedbnsl.data.folder.table import read_variables
-from fedbnsl.data.folder.untold import untold
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,13 @@ class DescribedSeries:
 AnyDescribed = Described | DescribedPooled | DescribedSeries
 
 
-def describe_rows(silo: str, source: Path, declared: Declared = NOTHING_DECLARED) -> AnyDescribed:
+def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
     """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
     Where a private run reads, it names the file alone. What is `declared` of the kinds of data, of levels and of the
     step between two times is binding.
     """
-    with untold(source, declared.reading):
+    with redact_errors(source, declared.reading):
         return _described(silo, source, declared)
 
 
@@ -91,10 +90,10 @@ def _described(silo: str, source: Path, declared: Declared) -> AnyDescribed:
     if declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared)):
         series = read_series(source, declared)
         return DescribedSeries(silo, series.variables, series.stretches, series.step)
-    return Described(silo, opened(source, declared).profile(), source_of(source, declared) is not None)
+    return Described(silo, open_table(source, declared).profile(), source_of(source, declared) is not None)
 
 
-def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTHING_DECLARED) -> Any:
+def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Any:
     """Return the rows at `source`, in memory or to be read in passes: numbers or level codes.
 
     Their columns are those of `schema` in its order.
@@ -102,7 +101,7 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NOTH
     Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says; where a
     private run reads, naming the file alone.
     """
-    with untold(source, declared.reading):
+    with redact_errors(source, declared.reading):
         return _rows(silo, source, schema, declared)
 
 

@@ -13,16 +13,15 @@ from fedbnsl.algorithms.core.protocol import Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
 from fedbnsl.algorithms.secure.masked import session_of
-from fedbnsl.algorithms.secure.masks import Ring
+from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, SecureSession
 from fedbnsl.algorithms.secure.messages import read, read_names
 from fedbnsl.algorithms.secure.participant import Participant
-from fedbnsl.algorithms.secure.session import Phase, Refused, SecureSession
 
 from .journal import Journal
 
 
 @dataclass(frozen=True)
-class Question:
+class SecureSumRequest:
     """What the coordinator asks in one phase of a secure sum."""
 
     phase: Phase
@@ -43,7 +42,9 @@ class SecureSums:
         self._participants: dict[tuple[str, int], Participant] = {}
         """(run, round) -> this silo's state in the attempt under way"""
 
-    def answer(self, run: str, number: int, schema: Schema, question: Question, summand: Callable[[], Ring]) -> bytes:
+    def answer(
+        self, run: str, number: int, schema: Schema, question: SecureSumRequest, summand: Callable[[], Ring]
+    ) -> bytes:
         """Return the silo's answer to a question about the sum of round `number`; `summand` gives what it adds.
 
         Raises `Refused` if the session is not the one of this round, or if another sum of it has been unmasked.

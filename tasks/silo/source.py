@@ -16,10 +16,10 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
 from fedbnsl.algorithms.statistics.chunks import Table, chunks
 from fedbnsl.data.federated import Fingerprint
-from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
 
-from .journal import NOT_BEGUN, Journal, Standing, journal_path
+from .journal import NOT_BEGUN, Journal, RunState, journal_path
 from .ledger import FileLedger, ledger_of
 from .rows import AnyDescribed, describe_rows, read_rows
 from .seal import seal, sealed
@@ -66,7 +66,7 @@ class SiloSource(Protocol):
         ...
 
     @property
-    def begun(self) -> Standing:
+    def begun(self) -> RunState:
         """Where a run stands when it is opened without a durable journal."""
         ...
 
@@ -94,7 +94,7 @@ class FileSource:
     path: Path
     durable: bool = True
     parsed: Parsed | None = None
-    begun: Standing = NOT_BEGUN
+    begun: RunState = NOT_BEGUN
 
     @property
     def described(self) -> Fingerprint | None:
@@ -142,7 +142,7 @@ class TableSource:
 
     table: Table
     charged: MemoryLedger = field(default_factory=MemoryLedger)
-    begun: Standing = NOT_BEGUN
+    begun: RunState = NOT_BEGUN
     """where a run stands that was begun elsewhere and goes on here"""
     durable: bool = False
     described: Fingerprint | None = None

@@ -1,26 +1,90 @@
-"""The Dask cluster of a run: embedded (workers on this machine) or one that is already there.
+"""Silos on Dask workers: the cluster of a run, embedded on this machine or that of a coordinator, and the way to it.
 
-The workers are single-threaded processes, each pinned to its silos by the resources `silo:<name>`, each restarted by
-its nanny when it dies.
+A worker is a process with one thread; its nanny restarts it when it dies. It hosts the services of its silos as an
+attribute and announces each by a resource `silo:<name>`. `DaskTransport` pins each call to the worker that hosts the
+silo, where `on_worker` finds the service again.
 """
 
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput, SilosAway
 
 from ..fork_server import fork_server
+from ..silo.policy import NotAllowed
+from ..silo.service import MethodCall, SiloService
 from .configuration import FederationFile
-from .hosting import THREADS, resource
 from .unpickling import only_messages
 
-LOOK_AGAIN = 0.2
-"""seconds between two looks at who has come"""
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+"""one BLAS thread per worker: two workers with a thread per core are a hundred times slower"""
+
+ATTRIBUTE = "fedbnsl_silos"
+LOG_ATTRIBUTE = "fedbnsl_log"
+
+
+def resource(silo: str) -> str:
+    """The Dask resource that pins a call to the worker hosting `silo`."""
+    return f"silo:{silo}"
+
+
+def host(worker: Any, services: Iterable[SiloService], log: Callable[[str], None] = lambda line: None) -> None:
+    """Attach `services` to a Dask `worker` that is starting, and announce each as a resource.
+
+    `log` shows the owner, in one line, a call that its policy refused.
+    """
+    hosted = {service.name: service for service in services}
+    setattr(worker, ATTRIBUTE, hosted)
+    setattr(worker, LOG_ATTRIBUTE, log)
+    for silo in hosted:
+        worker.state.total_resources.setdefault(resource(silo), 1)
+        worker.state.available_resources.setdefault(resource(silo), 1)
+
+
+def hosted_by(worker: Any) -> dict[str, SiloService]:
+    """The services attached to a Dask `worker`, by silo."""
+    hosted: dict[str, SiloService] = getattr(worker, ATTRIBUTE, {})
+    return hosted
+
+
+@dataclass(frozen=True)
+class RemoteError:
+    """The exception of a call as a value: Dask would add a traceback with paths and code of the silo's machine."""
+
+    kind: type[Exception]
+    arguments: tuple[Any, ...]
+
+    def again(self) -> Exception:
+        """The exception, to raise it where the answer is awaited."""
+        return self.kind(*self.arguments)
+
+
+def on_worker(silo: str, call: MethodCall) -> Any:
+    """The answer of `silo` to `call`, or its `RemoteError`; runs on the Dask worker that hosts the silo."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    hosted = hosted_by(worker)
+    if silo not in hosted:
+        return RemoteError(BadInput, (f"silo {silo} is not hosted by this worker",))
+    try:
+        return call.on(hosted[silo])
+    except Exception as error:
+        if isinstance(error, NotAllowed):
+            getattr(worker, LOG_ATTRIBUTE)(f"refused: {error}")
+        return RemoteError(type(error), error.args)
+
+
+POLL_SECONDS = 0.2
+"""interval at which connected silos are polled"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -38,8 +102,8 @@ QUIET: dict[str, Any] = {
 
 
 @contextmanager
-def embedded(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
-    """Yield a client of min(P, cores) workers on this machine that host `silos`; they end with the block."""
+def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
+    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the block."""
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
@@ -64,8 +128,8 @@ def embedded(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[
 
 
 @contextmanager
-def connected(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
-    """Yield a client of the federation of `file`; raises `SilosAway` if its coordinator does not answer."""
+def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
+    """Yield a client of the federation of `file`; raises `SilosAway` if its coordinator does not respond."""
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
 
@@ -75,42 +139,43 @@ def connected(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
         client = Client(file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.security())
     except (OSError, ValueError, TimeoutError) as error:
         raise SilosAway(
-            f"{file.path}: no coordinator answers at {file.address} ({type(error).__name__}): is it started, by "
-            "`fedbnsl coordinator start`?"
+            f"{file.path}: no coordinator responds at {file.address} ({type(error).__name__}): start it with "
+            "`fedbnsl coordinator start`"
         ) from None
-    # A scheduler that goes is told of in one line; Dask would print how its client failed to reach it again.
+    # A lost scheduler is reported in one line; Dask would print every failed attempt to reconnect.
     with silence_logging_cmgr(logging.CRITICAL), client:
         yield client
 
 
 def hosted_silos(client: Any) -> tuple[str, ...]:
-    """Return the names of the silos that workers host at this moment, sorted.
+    """The names of the silos that workers host at this moment, sorted.
 
-    Raises `BadInput` if two workers host the same one: they would answer in turn.
+    Raises `BadInput` if two workers host the same silo, as they would answer in turn.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     running, prefix = [worker for worker in workers if worker["status"] == "running"], resource("")
     names = sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise BadInput(f"two workers host silo {twice}: which of them has its rows?")
+        raise BadInput(f"two workers host silo {twice}: stop the one that does not have its rows")
     return tuple(names)
 
 
-def gathered(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
-    """Return those of `silos` (none named: whoever is there) that workers host, once all do or `patience` is over.
+def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
+    """Wait until workers host all `silos`, or for `patience` seconds; returns those that are hosted.
 
-    Raises `SilosAway` if then fewer than `quorum` of them are there, or, where none is given, if one is missing.
+    Without names, returns all hosted silos. Raises `SilosAway` if fewer than `quorum` are hosted, or, without a quorum,
+    if one is missing.
     """
     deadline = time.monotonic() + patience
     while not _all_there(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
-        time.sleep(LOOK_AGAIN)
+        time.sleep(POLL_SECONDS)
     there = tuple(silo for silo in silos or present if silo in present)
     if not there or len(there) < (quorum or len(silos)):
         missing = [silo for silo in silos if silo not in present] or ["any silo"]
-        needed = f"; {quorum} of {len(silos) or 'those that come'} are needed" if quorum else ""
+        needed = f"; {quorum} of {len(silos) or 'all connected silos'} are needed" if quorum else ""
         raise SilosAway(
-            f"no worker hosts {', '.join(missing)} (there are {', '.join(present) or 'none'}){needed}: its owner "
+            f"no worker hosts {', '.join(missing)} (available: {', '.join(present) or 'none'}){needed}: its owner "
             "starts one with `fedbnsl silo start`"
         )
     return there
@@ -136,15 +201,15 @@ def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _start_method() -> str:
-    """Return how to start worker processes: forked, if the system can, from a process that has imported everything.
+    """The start method of worker processes: forked from a process with all imports, if the system can.
 
-    Measured: 5 s of CPU a worker less at the start, and a worker that died is back after 0.1 s instead of 6.
+    Measured: saves 5 s of CPU per worker at the start, and a worker that died is back after 0.1 s instead of 6 s.
     """
     return "forkserver" if fork_server() else "spawn"
 
 
 def _silence() -> None:
-    """Keep Dask's messages out of other handlers: the federation itself reports a worker that stays away."""
+    """Keep Dask's messages out of other handlers: the federation itself reports a missing worker."""
     for name in ("distributed", "tornado.application"):
         logger = logging.getLogger(name)
         logger.propagate = False
@@ -154,3 +219,52 @@ def _silence() -> None:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class DaskTransport:
+    """The workers that a Dask client reaches (see `SiloTransport`)."""
+
+    client: Any
+
+    def present(self) -> tuple[str, ...]:
+        """The silos that workers host at this moment, sorted."""
+        return hosted_silos(self.client)
+
+    def submit(self, silo: str, call: MethodCall) -> "DaskAnswer":
+        """Submit `call` to the worker that hosts `silo`; Dask waits for such a worker if there is none."""
+        # A unique key, so that Dask does not reuse the result of an equal call.
+        key = f"{call.method}-{uuid4()}"
+        return DaskAnswer(silo, self.client.submit(on_worker, silo, call, key=key, resources={resource(silo): 1}))
+
+
+@dataclass(frozen=True)
+class DaskAnswer:
+    """The future of a call to `silo` (see `PendingAnswer`)."""
+
+    silo: str
+    future: Any
+
+    def result(self, timeout: float) -> Any:
+        """Return the answer, or raise the silo's exception.
+
+        Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
+        """
+        from asyncio import CancelledError
+        from concurrent import futures
+
+        from distributed import KilledWorker
+
+        try:
+            answer = self.future.result(timeout=timeout)
+        except KilledWorker:
+            raise SiloLost((self.silo,), "its worker died repeatedly while solving") from None
+        except (CancelledError, futures.CancelledError):  # the type depends on Dask's version
+            raise SiloLost((self.silo,), "the connection to the coordinator's scheduler was lost") from None
+        if isinstance(answer, RemoteError):
+            raise answer.again()
+        return answer
+
+    def release(self) -> None:
+        """Let Dask drop the call and its result."""
+        self.future.release()

@@ -13,8 +13,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.check import check_silo_name
 
 from ..silo.policy import Policy, policy_of
-from .endpoint import Endpoint, endpoint
-from .identity import COORDINATOR, Identity
+from .identity import COORDINATOR, Endpoint, Identity, endpoint
 
 
 @dataclass(frozen=True)

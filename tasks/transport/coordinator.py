@@ -2,6 +2,8 @@
 
 Dask lets whoever is connected do everything. Here the holder of a silo's certificate may do what a silo's worker does,
 for the silo of that name, once at a time; all else is for coordinators.
+
+Dask's processes without the second, unencrypted port on which each of them would serve pages.
 """
 
 import asyncio
@@ -10,11 +12,24 @@ from typing import Any
 
 from distributed import Scheduler
 from distributed.comm.core import Comm
+from distributed.http.routing import RoutingApplication
+from tornado.httpserver import HTTPServer
 
-from .hosting import resource
+from .cluster import resource
 from .identity import COORDINATOR, Identity, peer_of
-from .no_pages import NoPages
 from .unpickling import only_messages
+
+
+class WithoutHttpServer:
+    """What a Dask scheduler or worker inherits first, so that it listens at its one TLS port and nowhere else."""
+
+    def start_http_server(
+        self, routes: Any, dashboard_address: Any, default_port: Any = 0, ssl_options: Any = None
+    ) -> None:
+        """Make the server of pages that Dask expects, but let it listen nowhere."""
+        self.http_application = RoutingApplication([])
+        self.http_server = HTTPServer(self.http_application)
+
 
 OPERATIONS = frozenset({"register-worker", "heartbeat_worker", "identity", "unregister", "close"})
 """what a silo's worker may ask of the scheduler"""
@@ -29,7 +44,7 @@ class Refusal(Exception):  # noqa: N818 - said to a peer, not a fault of this pr
     """Something that a peer may not do."""
 
 
-class FederationScheduler(NoPages, Scheduler):
+class FederationScheduler(WithoutHttpServer, Scheduler):
     """A scheduler that holds every peer to the certificate it has shown."""
 
     def __init__(self, silos: tuple[str, ...], say: Callable[[str], None], **options: Any) -> None:

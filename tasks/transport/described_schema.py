@@ -5,21 +5,20 @@ from dataclasses import replace
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.declared import Declared
-from fedbnsl.data.folder.federation import agreed
-from fedbnsl.data.folder.joint import Joint
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.profile import Profile
+from fedbnsl.data.folder.schema_inference import InferredSchema, agreed_schema
 from fedbnsl.data.folder.series import check_same_step
 
-from ..silo.method_call import MethodCall
 from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
-from .silo_transport import SiloTransport
+from ..silo.service import MethodCall
+from .roster import SiloTransport
 
-READING_SECONDS = 600.0
+DESCRIBE_TIMEOUT_SECONDS = 600.0
 """how long a silo may take to read its rows"""
 
 
-def federated_schema(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> Joint:
+def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> InferredSchema:
     """Return the public schema that `silos` describe; raises `BadInput` if they disagree or their rows are bad.
 
     Each says what its columns look like, and which labels occur in them unless they are many; what is `declared` holds.
@@ -27,17 +26,17 @@ def federated_schema(transport: SiloTransport, silos: tuple[str, ...], declared:
     first = _described(transport, silos, declared)
     pooled = [part for part in first if isinstance(part, DescribedPooled)]
     if pooled:
-        return Joint(_named(pooled[0]), pooled[0].notes)
+        return InferredSchema(_named(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
-        return Joint(_series_schema(series, first))
+        return InferredSchema(_series_schema(series, first))
     answers = [first]
 
     def ask(asked: Declared) -> dict[str, Profile]:
         parts = answers.pop() if answers else _described(transport, silos, asked)
         return {part.silo: part.profile for part in parts if isinstance(part, Described)}
 
-    found = agreed("the silos", ask, declared)
+    found = agreed_schema("the silos", ask, declared)
     streamed = tuple(sorted(part.silo for part in first if isinstance(part, Described) and part.streamed))
     return replace(found, schema=replace(found.schema, streamed=streamed))
 
@@ -69,4 +68,4 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
 
 def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:
     pending = [transport.submit(silo, MethodCall("describe", (declared,))) for silo in silos]
-    return [answer.result(READING_SECONDS) for answer in pending]
+    return [answer.result(DESCRIBE_TIMEOUT_SECONDS) for answer in pending]

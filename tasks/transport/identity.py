@@ -1,9 +1,23 @@
-"""Who a process of a federation is, and whom it trusts: what mutual TLS needs on either side."""
+"""Identities in a federation: certificates for mutual TLS, the authorities that issue them, and network addresses.
 
+There are two small certificate authorities, one for coordinators and one for silos. Silos trust only the coordinators'
+authority, a coordinator trusts both. So a silo's certificate gives access to a coordinator but not to other silos, and
+cannot impersonate a coordinator. The subject of a certificate names its holder, and a coordinator accepts a silo only
+under that name. Keys are on the curve P-256.
+"""
+
+import datetime
+import ipaddress
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from fedbnsl.algorithms.errors import BadInput
 
@@ -13,16 +27,16 @@ COORDINATOR = "coordinator"
 
 @dataclass(frozen=True)
 class Identity:
-    """The files of one party: its certificate, its key, and the certificates of the authorities it trusts."""
+    """The files of one party: its certificate, its key, and the certificates of trusted authorities."""
 
     certificate: Path
     key: Path
     trusted: Path
 
     def security(self) -> Any:
-        """Return the `Security` that Dask takes: only TLS, with a certificate demanded of both sides.
+        """The `Security` for Dask: TLS only, with certificates on both sides.
 
-        Raises `BadInput` for files that are missing or do not belong together.
+        Raises `BadInput` for missing files, or if they do not match.
         """
         from distributed import Security
 
@@ -37,20 +51,20 @@ class Identity:
         """Raise `BadInput` for a file that is missing or unusable, or a key that others may read."""
         for path in (self.certificate, self.key, self.trusted):
             if not path.is_file():
-                raise BadInput(f"{path}: there is no such file; `fedbnsl federation init` makes certificates")
+                raise BadInput(f"{path}: no such file; create certificates with `fedbnsl federation init`")
         if self.key.stat().st_mode & 0o077:
-            raise BadInput(f"{self.key}: others than its owner may read this key; chmod 600 forbids it")
+            raise BadInput(f"{self.key}: this key is readable by other users; restrict it with chmod 600")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context.load_verify_locations(self.trusted)
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
             raise BadInput(
-                f"{self.certificate}: certificate, key and trusted certificates do not fit ({error})"
+                f"{self.certificate}: certificate, key and trusted certificates do not match ({error})"
             ) from None
 
     def holder(self) -> str:
-        """Return the name that the certificate was issued for; raises `BadInput` if it cannot be read."""
+        """The name of the certificate's holder; raises `BadInput` if it cannot be read."""
         from cryptography import x509
         from cryptography.x509.oid import NameOID
 
@@ -58,11 +72,142 @@ class Identity:
             read = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             return str(read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
         except (OSError, ValueError, IndexError):
-            raise BadInput(f"{self.certificate}: not a certificate that names its holder") from None
+            raise BadInput(f"{self.certificate}: not a certificate with the name of its holder") from None
 
 
 def peer_of(comm: Any) -> str | None:
-    """Return the holder of the certificate with which the other side of a Dask `comm` has proved itself, if any."""
+    """The holder of the certificate of the other side of a Dask `comm`, None without a certificate."""
     certificate = comm.extra_info.get("peercert") or {}
     names = dict(pair for entry in certificate.get("subject", ()) for pair in entry)
     return names.get("commonName")
+
+
+VALIDITY_YEARS, AUTHORITY_VALIDITY_YEARS = 2, 10
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority: its certificate and its signing key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def load_or_create_authority(folder: Path, name: str) -> Authority:
+    """The authority `name`, read from its files in `folder`, or created there.
+
+    Raises `BadInput` for files that cannot be used.
+    """
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    if not certificate.exists():
+        made = _new_authority(f"fedbnsl {name}")
+        write_secret(key, _pem_of_key(made.key))
+        certificate.write_bytes(_pem(made.certificate))
+        return made
+    try:
+        signing = serialization.load_pem_private_key(key.read_bytes(), password=None)
+        read = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{certificate}: cannot use this authority ({error})") from None
+    if not isinstance(signing, ec.EllipticCurvePrivateKey):
+        raise BadInput(f"{key}: not the key of an authority created by `fedbnsl federation init`")
+    return Authority(read, signing)
+
+
+def issue(by: Authority, holder: str, folder: Path, name: str, hosts: tuple[str, ...] = ()) -> None:
+    """Write a new key and a certificate for `holder`, signed `by`, to `folder`/`name`.key and .pem."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names: list[x509.GeneralName] = [_host(host) for host in hosts] or [x509.DNSName("localhost")]
+    unsigned = _unsigned(_subject(holder), by.certificate.subject, key, VALIDITY_YEARS)
+    unsigned = unsigned.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    unsigned = unsigned.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    unsigned = unsigned.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(by.key.public_key()), critical=False
+    )
+    write_secret(folder / f"{name}.key", _pem_of_key(key))
+    (folder / f"{name}.pem").write_bytes(_pem(unsigned.sign(by.key, hashes.SHA256())))
+
+
+def write_trusted(path: Path, *authorities: Authority) -> None:
+    """Write the certificates of trusted authorities to `path`."""
+    path.write_bytes(b"".join(_pem(one.certificate) for one in authorities))
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, from the first byte on."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _new_authority(name: str) -> Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    unsigned = _unsigned(_subject(name), _subject(name), key, AUTHORITY_VALIDITY_YEARS)
+    unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    unsigned = unsigned.add_extension(
+        x509.KeyUsage(False, False, False, False, False, True, True, False, False), critical=True
+    )
+    unsigned = unsigned.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return Authority(unsigned.sign(key, hashes.SHA256()), key)
+
+
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    # Valid from yesterday, as the clocks of the silos' machines may differ.
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=365 * years))
+    )
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """HOST:PORT, as in a configuration file."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def tls(self) -> str:
+        """The address in Dask's form for TLS."""
+        return f"tls://{self}"
+
+
+def endpoint(text: str, name: str) -> Endpoint:
+    """Parse HOST:PORT; raises `BadInput` with the `name` of the setting for another form."""
+    host, colon, port = text.removeprefix("tls://").rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 65536) or "/" in host:
+        raise BadInput(f"{name} is '{text}': must be HOST:PORT, such as 10.0.0.5:8786")
+    return Endpoint(host, int(port))

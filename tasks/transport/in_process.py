@@ -10,24 +10,20 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.kept import pack_state
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import Replies, Sparse, Traffic
+from fedbnsl.algorithms.core.protocol import Replies, Sparse, Traffic, pack_state
 from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, MemoryLedger
 from fedbnsl.algorithms.statistics.chunks import Table
 
-from ..silo.journal import Standing
-from ..silo.method_call import MethodCall
-from ..silo.run_terms import RunTerms
-from ..silo.service import SiloService
+from ..rounds import in_turn
+from ..silo.journal import RunState
+from ..silo.runs import RunTerms
+from ..silo.service import MethodCall, SiloService
 from ..silo.source import TableSource
-from ..steps import in_turn
 from .federation import SiloFederation
-from .roster import Roster
-from .silo_transport import SiloTransport
-from .waiting import Patience
+from .roster import Patience, Roster, SiloTransport
 
 AT_ONCE = Patience(absent=60.0)
 """for answers that are there when they are awaited"""
@@ -139,7 +135,7 @@ class InProcessFederation:
         run = self._runs[algorithm]
         for silo, service in run.services.items():
             number, state = service.round_of(self.run_id), pack_state(algorithm, service.state(self.run_id))
-            begun = Standing(number or 0, state)
+            begun = RunState(number or 0, state)
             run.services[silo] = SiloService(silo, TableSource(self.tables[silo], self._ledgers[silo], begun))
 
     def _run(self, algorithm: Algorithm, number: int, silos: tuple[str, ...] = ()) -> "_Run":
@@ -150,7 +146,7 @@ class InProcessFederation:
         run = self._runs[algorithm]
         for silo in silos or self.schema.silos:
             if number == 1 or silo not in run.services or not _ready(run.services[silo], self.run_id, number):
-                source = TableSource(self.tables[silo], self._ledgers[silo], Standing(number - 1))
+                source = TableSource(self.tables[silo], self._ledgers[silo], RunState(number - 1))
                 run.services[silo] = SiloService(silo, source)
         return run
 

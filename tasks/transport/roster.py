@@ -1,61 +1,127 @@
-"""The silos of a run: who takes part, who has been given up, and how all of them are asked at once."""
+"""The silos of a run: which take part, which are lost, and calls to all of them at once.
 
+`SiloTransport` is the interface to the silos: over Dask, or directly within one process. `Patience` sets how long the
+coordinator waits for an answer before it gives a silo up.
+"""
+
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from fedbnsl.algorithms.core.counted import counted
+from fedbnsl.algorithms.core.names import pluralize
 from fedbnsl.algorithms.core.protocol import SiloLost
 
-from ..silo.method_call import MethodCall
-from ..steps import Start, Wait, in_threads
-from .silo_transport import SiloTransport
-from .waiting import Patience, answer_of
+from ..rounds import Start, Wait, in_threads
+from ..silo.service import MethodCall
+
+
+class PendingAnswer(Protocol):
+    """An answer that has not arrived yet."""
+
+    def result(self, timeout: float) -> Any:
+        """Return the answer, or raise the silo's exception.
+
+        Raises `TimeoutError` after `timeout` seconds, `SiloLost` if the answer can never arrive.
+        """
+        ...
+
+    def release(self) -> None:
+        """Stop waiting for the answer, and free its resources."""
+        ...
+
+
+class SiloTransport(Protocol):
+    """A connection to the silos."""
+
+    def present(self) -> tuple[str, ...]:
+        """Return the names of the silos that are connected at this moment, sorted."""
+        ...
+
+    def submit(self, silo: str, call: MethodCall) -> PendingAnswer:
+        """Send `call` to `silo` and return at once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Timeouts in seconds after which the coordinator gives a silo up."""
+
+    absent: float
+    """for a worker that died to return"""
+    solve: float = 3600.0
+    """for one answer of a connected worker"""
+
+
+def wait_for_answer(transport: SiloTransport, silo: str, call: MethodCall, patience: Patience) -> Any:
+    """The answer of `silo` to `call`; raises `SiloLost` after the timeouts of `patience`."""
+    pending = transport.submit(silo, call)
+    try:
+        return _wait(transport, silo, pending, patience)
+    finally:
+        pending.release()
+
+
+def _wait(transport: SiloTransport, silo: str, pending: PendingAnswer, patience: Patience) -> Any:
+    deadline, times_absent = time.monotonic() + patience.solve, 0
+    while True:
+        try:
+            return pending.result(timeout=min(patience.absent / 2, max(0.1, deadline - time.monotonic())))
+        except TimeoutError:
+            times_absent = 0 if silo in transport.present() else times_absent + 1
+            if times_absent > 1:
+                raise SiloLost((silo,), f"its worker has been gone for {patience.absent:g} s") from None
+            if time.monotonic() >= deadline:
+                raise SiloLost((silo,), f"no reply within {patience.solve:g} s") from None
 
 
 @dataclass
 class Roster:
-    """The `silos` of a run, reached over `transport`; `gone` are those given up, with the reason."""
+    """The `silos` of a run over a `transport`; `gone` has the lost ones, with the reason."""
 
     transport: SiloTransport
     silos: tuple[str, ...]
     patience: Patience
     gone: dict[str, str] = field(default_factory=dict)
     quorum: int = 1
-    """the least number of silos with which a run goes on"""
+    """minimum number of silos for a run to continue"""
     start: Start = in_threads
-    """how calls are started where their caller does not say"""
+    """starts the calls of callers that do not pass their own"""
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The silos that have not been given up."""
+        """The silos that are not lost."""
         return tuple(silo for silo in self.silos if silo not in self.gone)
 
     def require_all(self) -> None:
-        """Raise `SiloLost` if a silo has been given up."""
+        """Raise `SiloLost` if a silo is lost."""
         if self.gone:
             raise SiloLost(tuple(self.gone), next(iter(self.gone.values())))
 
-    def ask(self, calls: Mapping[str, MethodCall], *, bears_loss: bool, start: Start | None = None) -> dict[str, Any]:
-        """Send each silo its call, all at once, and return the answers by silo.
+    def ask(
+        self, calls: Mapping[str, MethodCall], *, tolerates_dropout: bool, start: Start | None = None
+    ) -> dict[str, Any]:
+        """Send each silo its call, all at once; returns the answers by silo.
 
-        A silo that stays silent is given up for the rest of the run, or raises `SiloLost`, unless `bears_loss` and a
-        quorum is left.
+        A silo that does not answer is lost for the rest of the run. Then raises `SiloLost`, unless `tolerates_dropout`
+        and the remaining silos are a quorum.
         """
-        works = {silo: partial(answer_of, self.transport, silo, call, self.patience) for silo, call in calls.items()}
+        works = {
+            silo: partial(wait_for_answer, self.transport, silo, call, self.patience) for silo, call in calls.items()
+        }
         answers, lost = _wait_for_all((start or self.start)(works))
-        if lost and not bears_loss:
+        if lost and not tolerates_dropout:
             raise SiloLost(tuple(lost), next(iter(lost.values())))
         self.gone.update(lost)
         if lost and len(self.present) < self.quorum:
-            left = f"{counted(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
+            left = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
             raise SiloLost(tuple(self.gone), f"{next(iter(lost.values()))}; {left}")
         return answers
 
 
 def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Wait for every silo; return the answers, and who is lost, with the reason, or raise the first other error."""
+    """Wait for every silo; returns the answers and the lost silos with reasons, or raises the first other error."""
     answers: dict[str, Any] = {}
     lost: dict[str, str] = {}
     errors: list[Exception] = []

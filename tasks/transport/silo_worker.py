@@ -13,23 +13,23 @@ from distributed import Worker
 from distributed.comm.core import connect
 
 from ..silo.service import SiloService
-from .hosting import host as host_services
-from .hosting import resource
+from .cluster import host as host_services
+from .cluster import resource
+from .coordinator import WithoutHttpServer
 from .identity import Identity
-from .no_pages import NoPages
 from .unpickling import only_messages
 
 SERVED = frozenset({"identity", "ping", "get_data", "free_keys", "connection_stream", "terminate"})
 """what a coordinator may ask of the worker besides tasks"""
 REFUSED = "Unexpected response from register: "
 """how Dask begins to say that the scheduler did not take a worker in"""
-AGAIN = 3.0
+RECONNECT_SECONDS = 3.0
 """seconds between two attempts to reach the coordinator"""
 REACH = 10.0
 """seconds for the coordinator to take a connection"""
 
 
-class SiloWorker(NoPages, Worker):
+class SiloWorker(WithoutHttpServer, Worker):
     """A Dask worker that can do no more than carry out calls of a silo's service."""
 
     def __init__(
@@ -86,7 +86,7 @@ async def attend(
             if said != reason:
                 said = reason
                 say(f"silo {service.name} cannot join {address}: {reason}")
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(RECONNECT_SECONDS)
 
 
 async def _reach(address: str, identity: Identity, patience: float) -> None:

@@ -21,7 +21,7 @@ FAMILIAR = ("builtins", "concurrent", "asyncio", "distributed", "dask")
 """packages that exceptions may come from besides"""
 OTHERS = frozenset(
     {
-        ("fedbnsl.tasks.transport.hosting", "on_worker"),
+        ("fedbnsl.tasks.transport.cluster", "on_worker"),
         ("dask._task_spec", "Task"),
         ("dask._expr", "Expr._reconstruct"),
         ("dask._expr", "LLGExpr"),

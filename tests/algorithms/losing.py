@@ -1,7 +1,7 @@
 """Federations that lose silos, and what they are compared with."""
 
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
-from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 class Losing(InProcessFederation):
@@ -13,7 +13,7 @@ class Losing(InProcessFederation):
 
     def exchange(self, algorithm, number, broadcast, sparse=None):
         silos = [silo for silo in self.schema.silos if number < self.lost.get(silo, number + 1)]
-        replies = {silo: self._solve(algorithm, number, silo, broadcast) for silo in silos}
+        replies = {silo: self.reply(algorithm, number, silo, broadcast) for silo in silos}
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
 
 

@@ -45,4 +45,4 @@ def test_every_entry_says_what_leaves_a_silo() -> None:
     for entry in registry.ALGORITHMS.values():
         assert entry.summary
         assert entry.source
-        assert entry.leaves
+        assert entry.disclosure

@@ -7,25 +7,24 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.knowledge import Knowledge, of_tiers
+from fedbnsl.algorithms.core.knowledge import Knowledge, tier_arcs
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.cpdag import known_truth
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.graphs.imposed import known_truth
-from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
+from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.job.knowledge import imposing
+from fedbnsl.flows.job.knowledge import with_knowledge
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SMALL = {f"notears-mlp{kind}": {"units": 2, "steps": 5} for kind in ("", "-admm", "-best", "-voting")}
 SMALL |= {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}
 SEEDS = (21, 22, 23)
-# Classes of discrete data by their searches, whose edges have directions that only knowledge can tell.
-NATIVE = ("fed-pc", "pc", "secure-boss", "secure-ges", "boss", "ges")
+DIRECTED_BY_KNOWLEDGE = [name for name, entry in registry.ALGORITHMS.items() if entry.directs_by_knowledge]
 
 
 def built(name: str) -> Algorithm:
@@ -42,13 +41,13 @@ def true_of(truth: Structure, seed: int, share: float = 0.3) -> Knowledge:
     forbidden = ~edges & ~edges.T & ~np.eye(len(edges), dtype=bool) & (rng.random(edges.shape) < share)
     tiers = np.array_split(np.array(topological_order(edges)), 3)
     no_arcs = [(names[i], names[j]) for i, j in np.argwhere(forbidden)]
-    no_arcs += of_tiers([[names[v] for v in tier] for tier in tiers])
+    no_arcs += tier_arcs([[names[v] for v in tier] for tier in tiers])
     return Knowledge(tuple((names[i], names[j]) for i, j in np.argwhere(required)), tuple(dict.fromkeys(no_arcs)))
 
 
 def learned(algorithm: Algorithm, schema: Schema, tables: dict[str, np.ndarray]) -> Structure:
     *_, last = rounds(algorithm, InProcessFederation(schema, tables))
-    return imposing(algorithm, schema).structure(last.server)
+    return with_knowledge(algorithm, schema).structure(last.server)
 
 
 @pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
@@ -71,7 +70,7 @@ def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
     assert not (arcs & ~possible).any()
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", DIRECTED_BY_KNOWLEDGE)
 def test_a_class_is_no_further_from_the_truth_for_true_knowledge_and_has_more_directions(name: str) -> None:
     without, with_it, directed = [], [], 0
     for seed in SEEDS:

@@ -11,20 +11,18 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.parameters.network_json import as_json
-from fedbnsl.data.folder.declared import declared
+from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import silo_files
-from fedbnsl.flows.job.asked import job_asked
-from fedbnsl.flows.job.reading import reading_of
+from fedbnsl.flows.job.check import create_job, reading_of
+from fedbnsl.flows.job.job import Session
 from fedbnsl.flows.job.run import run
-from fedbnsl.flows.job.session import Session
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SIZES = {"a": 70, "b": 130, "c": 100}
 
@@ -87,16 +85,16 @@ def learned(services, name):
     options, about = RUNS[name]
     settings = LearnSettings(data="rows", **options)
     transport, silos = InProcessTransport(services), tuple(sorted(services))
-    said = declared(about, reading_of(settings))
-    found = federated_schema(transport, silos, said)
+    said = declarations(about, reading_of(settings))
+    found = schema_from_descriptions(transport, silos, said)
     federations = []
 
     def connect(job, spec, step):
-        terms = RunTerms(step, registry.pack(spec), job.known(found.schema), job.seed, job.budget, said)
-        federations.append(SiloFederation(Roster(transport, silos, Patience(absent=60.0)), terms, job.secure))
+        terms = RunTerms(step, registry.pack(spec), job.known(found.schema), job.settings.seed, job.budget, said)
+        federations.append(SiloFederation(Roster(transport, silos, Patience(absent=60.0)), terms, job.settings.secure))
         return federations[-1]
 
-    job = job_asked(settings, "run", "inline", found.schema, about, None, {})
+    job = create_job(settings, "run", "inline", found.schema, about, None, {})
     result = run(job, Session(found.schema, connect, notes=found.notes))
     for federation in federations:
         federation.finish()

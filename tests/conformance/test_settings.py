@@ -15,11 +15,10 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.structure import below
-from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.data.generators.linear import homogeneous
-
-from .test_laws import LEVELS, in_stretches
+from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.conformance.test_laws import LEVELS, in_stretches
 
 NAMES = tuple("abcdefghi")
 
@@ -103,7 +102,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "settle": {"": Change(False), "fed-frank-wolfe": Change(True, {"settle_h": 100.0, "rounds": 30})},
     "settle_h": Change(100.0, {"settle": True, "rounds": 20}),
     "turns": {"": Change(0, {"rounds": 100}), "fed-frank-wolfe": Change(0, SETTLED | {"rounds": 40})},
-    "hold": Change(0.2),
+    "send_threshold": Change(0.2),
     "gamma": Change(0.4),
     "local_tolerance": Change(0.5),
     "local_steps": Change(1),
@@ -244,15 +243,16 @@ def federation(kind: str, hard: bool) -> InProcessFederation:
 def outcome(name: str, params: dict[str, Any], kind: str, hard: bool) -> tuple[Any, ...]:
     """Return what a run came to: its rounds with their traffic, the structure, and all that the server knows."""
     known = registry.parameter_names(name)
-    limits = {} if name in ("fed-pc", "pc", "rfcd", "secure-boss", "fed-ges") else SHORT
-    short = {key: value for key, value in (SHORT if limits else {"insecure_seed": 1}).items() if key in known}
+    searches = registry.entry(name).kinds[0] == "discrete"  # a search takes as many rounds as it needs
+    limits = {"insecure_seed": 1} if searches else SHORT
+    short = {key: value for key, value in limits.items() if key in known}
     given = {key: str(value) for key, value in (short | SMALL.get(name, {}) | params).items() if key in known}
     try:
         algorithm = registry.build(registry.specify(name, given))
     except BadInput as refused:
         return (str(refused),)
     done = list(rounds(algorithm, federation(kind, hard)))
-    weights, strengths = below(algorithm.structure(done[-1].server))
+    weights, strengths = unstacked(algorithm.structure(done[-1].server))
     return (
         len(done),
         [repr(one.traffic) for one in done],

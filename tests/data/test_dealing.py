@@ -6,15 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.data.generators.draw import stream
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
 from fedbnsl.data.generators.nonlinear import nonlinear
+from fedbnsl.data.generators.sampling import stream
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.sachs import discrete_sachs, sachs
-from fedbnsl.data.splitting.partition import split_table
-from fedbnsl.data.splitting.parts import equal
+from fedbnsl.data.splitting.partition import equal, split_table
 
 SETS = {
     "homogeneous": lambda seed: homogeneous(4, 3, 40, seed),

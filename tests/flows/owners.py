@@ -7,13 +7,15 @@ from contextlib import contextmanager
 
 import dask
 
-from fedbnsl.flows.terminal.federation import init
+from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.policy import ANYTHING
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.certificates import issue  # noqa: F401 - for tests that issue their own
 from fedbnsl.tasks.transport.cluster import QUIET
 from fedbnsl.tasks.transport.coordinator import FederationScheduler
-from fedbnsl.tasks.transport.identity import Identity
+from fedbnsl.tasks.transport.identity import (
+    Identity,
+    issue,  # noqa: F401 - for tests that issue their own
+)
 from fedbnsl.tasks.transport.silo_worker import SiloWorker
 from fedbnsl.tasks.transport.unpickling import only_messages
 
@@ -42,7 +44,7 @@ class Owners:
 
     def start(self):
         only_messages()
-        init(self.folder, list(self.files), "127.0.0.1:0")
+        init_federation(self.folder, list(self.files), "127.0.0.1:0")
         self._thread.start()
         self.scheduler = self.run(self._scheduler())
         port = self.scheduler.address.rpartition(":")[2]

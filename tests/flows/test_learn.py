@@ -9,9 +9,9 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.flows.engines.inline import job_inline, run_inline
-from fedbnsl.flows.engines.listening import listening
-from fedbnsl.flows.engines.resuming import settings_of
-from fedbnsl.flows.learn import learn
+from fedbnsl.flows.engines.resuming import resume_settings
+from fedbnsl.flows.engines.run_context import RunContext
+from fedbnsl.flows.learn import learn, learn_flow
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline
 
@@ -42,9 +42,11 @@ def followed(server, example, mlflow_uri, tmp_path_factory):
     """Return one run through Prefect and Dask, and what a listener heard."""
     heard = []
     out = tmp_path_factory.mktemp("out") / "run"
-    with pytest.MonkeyPatch.context() as patch, listening(heard.append):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
-        finished = learn(LearnSettings(data=str(example), name="followed", out=str(out), **SETTINGS))
+        finished = learn_flow(RunContext((heard.append,)))(
+            LearnSettings(data=str(example), name="followed", out=str(out), **SETTINGS)
+        )
     return finished, heard
 
 
@@ -159,7 +161,7 @@ def test_nothing_is_left_for_a_resume_that_is_not_needed(followed):
     finished, _ = followed
     assert not (finished.folder / "checkpoint.bin").exists()
     with pytest.raises(BadInput, match="this run is finished"):
-        settings_of(finished.folder)
+        resume_settings(finished.folder)
 
 
 def test_a_pooled_baseline_runs_on_one_silo_that_holds_all_rows(server, example, tmp_path):

@@ -8,7 +8,7 @@ from prefect.settings.context import get_current_settings
 
 from fedbnsl.flows.servers import processes
 from fedbnsl.flows.start import client_settings
-from fedbnsl.tracking import new_database
+from fedbnsl.tracking.mlflow import store
 
 URL = "http://127.0.0.1:1/api"
 
@@ -30,10 +30,10 @@ def test_heartbeats_go_to_the_users_server_alone(monkeypatch):
 def test_servers_find_a_database_that_is_whole(monkeypatch, tmp_path, start):
     template, home, found = tmp_path / "template.db", tmp_path / "home", []
     template.write_text("tables")
-    monkeypatch.setattr(new_database, "template", lambda program: template)
+    monkeypatch.setattr(store, "template", lambda program: template)
     monkeypatch.setenv("PREFECT_HOME", str(home))
     monkeypatch.setattr(processes, "users_server", lambda: None)
-    monkeypatch.setattr(processes, "answering", lambda *told: None)
+    monkeypatch.setattr(processes, "wait_until_up", lambda *told: None)
 
     class Ended:
         def poll(self):

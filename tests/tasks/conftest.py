@@ -6,7 +6,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.silo.policy import ANYTHING
-from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.silo.method_call import MethodCall
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.silo.service import MethodCall
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SILOS = ("a", "b", "c", "d")
 
@@ -36,10 +35,10 @@ class Answer:
         pass
 
 
-def asked(silent, quorum, *, bears_loss=True, gone=()):
+def asked(silent, quorum, *, tolerates_dropout=True, gone=()):
     roster = Roster(Silent(silent), SILOS, Patience(absent=0.0), dict.fromkeys(gone, "it went before"), quorum)
     calls = dict.fromkeys(roster.present, MethodCall("charges", (None,)))
-    return roster, roster.ask(calls, bears_loss=bears_loss)
+    return roster, roster.ask(calls, tolerates_dropout=tolerates_dropout)
 
 
 @pytest.mark.parametrize(("silent", "quorum"), [("d", 3), ("cd", 2), ("bcd", 1), ("", 4)])
@@ -70,7 +69,7 @@ def test_silos_that_went_before_count_as_lost():
 
 def test_what_bears_no_loss_ends_with_the_first_silent_silo():
     with pytest.raises(SiloLost) as lost:
-        asked("b", 1, bears_loss=False)
+        asked("b", 1, tolerates_dropout=False)
     assert (lost.value.silos, lost.value.reason) == (("b",), "its worker has been gone for 0 s")
     roster, _ = asked("", 1, gone="c")
     with pytest.raises(SiloLost, match="it went before"):

@@ -7,9 +7,9 @@ import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure.session import Aborted
+from fedbnsl.algorithms.secure.masks import Aborted
 from fedbnsl.tasks import rounds
-from fedbnsl.tasks.rounds import RETRIES, Orchestration, persistent
+from fedbnsl.tasks.rounds import RETRIES, Orchestration, with_retries
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def failing(times, error):
 
 @pytest.fixture
 def no_pause(monkeypatch):
-    monkeypatch.setattr(rounds, "PAUSE", 0)
+    monkeypatch.setattr(rounds, "RETRY_PAUSE_SECONDS", 0)
 
 
 def test_a_step_returns_what_it_found_and_is_recorded(orchestration, told):
@@ -94,7 +94,7 @@ def test_a_solve_that_may_yet_succeed_is_tried_again(orchestration, times, no_pa
 def test_a_solve_is_given_up_in_the_end(no_pause):
     work, tried = failing(9, ConnectionError("the line was cut"))
     with pytest.raises(ConnectionError):
-        persistent(work)
+        with_retries(work)
     assert len(tried) == RETRIES + 1
 
 
@@ -129,4 +129,4 @@ def test_once_prefect_is_gone_it_is_said_once_and_nothing_is_recorded(orchestrat
     orchestration.lost(ConnectionError("refused\nby the server"))
     assert told == ["first"]
     assert given_up == ["given up"]
-    assert capsys.readouterr().err.count("Prefect does not answer any more (division by zero)") == 1
+    assert capsys.readouterr().err.count("Prefect no longer responds (division by zero)") == 1

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fedbnsl.tasks.steps import in_threads
+from fedbnsl.tasks.rounds import in_threads
 
 
 def test_all_are_at_work_at_once_and_answer_by_name():

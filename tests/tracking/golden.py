@@ -11,16 +11,15 @@ import numpy as np
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
-from fedbnsl.algorithms.graphs.changes import changes_of
+from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.drift import Drift
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Drift, DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.tracking.comparison import Comparison
-from fedbnsl.tracking.report.words import COUNTS, SCORES
+from fedbnsl.tracking.report.report import COUNTS, SCORES
 from fedbnsl.tracking.result import Confidence, Diagnosed, Parameters, PrivacySpent, RunResult
 
 NAMES = ("age", "dose", "pain", "sleep", "fever", "blood")
@@ -117,7 +116,9 @@ def weighted_run():
         np.array([0.21, 1.7, 0.93, 3.9, 0.077, 2.2]),
     )
     drift = Drift({"age": 0.0171, "dose": 0.0432, "pain": -0.0029, "sleep": 0.0611, "fever": 0.0083, "blood": 0.0254})
-    changes = Comparison("last-week", changes_of(Structure(NAMES, matrix(NAMES, EARLIER)), structure), True, drift)
+    changes = Comparison(
+        "last-week", structure_changes(Structure(NAMES, matrix(NAMES, EARLIER)), structure), True, drift
+    )
     return RunResult(
         name="golden-weighted",
         algorithm="fed-sparse",
@@ -497,7 +498,7 @@ def wide_run():
         structure=Structure(names, matrix(names, WIDE)),
         truth=Structure(names, matrix(names, WIDE_TRUE)),
         refit={},
-        parameters=Parameters(None, "parameters were not asked for"),
+        parameters=Parameters(None, "parameters were not requested"),
         changes=None,
     )
 

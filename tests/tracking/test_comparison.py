@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
-from fedbnsl.tracking.comparison import PastRun, compared, named_changes
+from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
 from fedbnsl.tracking.outputs import changes_csv, write_outputs
 from fedbnsl.tracking.report.report import report_html
 
@@ -19,7 +19,7 @@ def repeated(chain):
     earlier = Structure(("a", "b", "c"), weights)
     network = GaussianNetwork(earlier, np.zeros(3), np.ones(3))
     now = PastRun("now", chain.structure, chain.parameters.network)
-    changes = compared(PastRun("yesterday", earlier, network), now)
+    changes = compare_runs(PastRun("yesterday", earlier, network), now)
     return replace(chain, changes=changes, metrics=chain.metrics | changes.metrics)
 
 
@@ -30,7 +30,7 @@ def test_figures_and_words(repeated):
     assert counts == [0, 1, 1, 1, 2]
     assert figures["parameter_drift"] == pytest.approx(repeated.changes.drift.total)
     assert repeated.changes.said.startswith("edges since yesterday: 1 lost, 1 turned, 1 kept; parameter drift ")
-    assert named_changes(repeated.changes)["turned"] == ["b → c"]
+    assert changes_by_fate(repeated.changes)["turned"] == ["b → c"]
 
 
 def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
@@ -48,8 +48,8 @@ def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
 
 def test_the_report_and_the_folder_have_them_only_where_a_run_follows_another(chain, repeated, tmp_path):
     html = report_html(repeated)
-    section = html[html.index("Changes since the run before") :]
-    for said in ("Compared with the run yesterday.", "turned", "drift, nats a row", "Kullback-Leibler"):
+    section = html[html.index("Changes since the previous run") :]
+    for said in ("Compared with run yesterday.", "turned", "drift, nats per row", "Kullback-Leibler"):
         assert said in section
     scores = html[html.index("<h2>Scores") : html.index("<h2>Edges")]
     assert "edges_gained" not in scores
@@ -59,15 +59,17 @@ def test_the_report_and_the_folder_have_them_only_where_a_run_follows_another(ch
 
 
 def test_without_a_model_structures_are_compared_all_the_same(chain):
-    found = compared(PastRun("yesterday", chain.structure), PastRun("now", chain.structure, chain.parameters.network))
+    found = compare_runs(
+        PastRun("yesterday", chain.structure), PastRun("now", chain.structure, chain.parameters.network)
+    )
     assert (found.drift, found.no_drift) == (None, "yesterday has no model to compare")
     assert "parameter_drift" not in found.metrics
     html = report_html(replace(chain, changes=found))
-    assert "Parameter drift is not known: yesterday has no model to compare." in html
+    assert "Parameter drift is not available: yesterday has no model to compare." in html
 
 
 def test_edges_without_weights_are_not_said_to_have_moved(chain):
     ones = Structure(("a", "b", "c"), np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0.0]]))
-    found = compared(PastRun("yesterday", ones), PastRun("now", ones))
+    found = compare_runs(PastRun("yesterday", ones), PastRun("now", ones))
     (row,) = csv.DictReader(StringIO(changes_csv(found)))
     assert (row["change"], row["moved"]) == ("kept", "")

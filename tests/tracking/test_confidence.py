@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.graphs.averaging import average
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.edges import classify
+from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.outputs import structure_csv, write_outputs
 from fedbnsl.tracking.pictures.picture import draw_structure
-from fedbnsl.tracking.pictures.thickness import thickness
+from fedbnsl.tracking.pictures.style import thickness
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import Confidence
+from tests.tracking.report.page import one_line
 
 NAMES = ("a", "b", "c")
 
@@ -32,8 +32,8 @@ def structure(*edges, lagged=None):
 def sure(chain):
     """The run on a → b → c, with ten resamples: ab in all, bc in seven, of which five as learned, ac in two."""
     drawn = [structure("ab", "bc")] * 5 + [structure("ab", "cb")] * 2 + [structure("ab", "ac")] * 2 + [structure("ab")]
-    strengths = strengths_of(drawn)
-    return replace(chain, bootstrap=10, confidence=Confidence(strengths, 0.2, average(strengths), 3, 4321))
+    strengths = edge_strengths(drawn)
+    return replace(chain, bootstrap=10, confidence=Confidence(strengths, 0.2, averaged_network(strengths), 3, 4321))
 
 
 def read(path):
@@ -57,7 +57,7 @@ def test_files_say_strength_and_direction_and_are_read_back(sure, tmp_path):
 def test_an_edge_that_no_resample_has_is_of_strength_0_and_of_no_direction():
     lagged = np.zeros((1, 3, 3))
     lagged[0, 0, 0] = 0.5
-    strengths = strengths_of([structure("ab", lagged=lagged), structure()])
+    strengths = edge_strengths([structure("ab", lagged=lagged), structure()])
     assert structure_csv(structure("ab", "cb", lagged=lagged), strengths).splitlines() == [
         "source,target,weight,lag,strength,direction",
         "a,b,1.0,0,0.5,1.0",
@@ -68,22 +68,22 @@ def test_an_edge_that_no_resample_has_is_of_strength_0_and_of_no_direction():
 
 def test_the_report_lists_edges_by_strength_and_says_what_strength_is_not(sure):
     page = report_html(sure)
-    section = page[page.index("Confidence") : page.index("Convergence")]
+    section = one_line(page[page.index("Confidence") : page.index("Convergence")])
     at = [section.index(text) for text in ("a → b", "b → c", "a → c")]
     assert at == sorted(at)
     assert (
         '<td>a → c</td><td class="number">0.2</td><td class="number">1</td><td>–</td><td>–</td><td>no</td>' in section
     )
     assert "10 resamples" in section
-    assert "3 more exchanges took 4,321 bytes" in section
-    assert "It does not tell whether the learner&#x27;s assumptions hold" in section
-    assert "The more resamples have an edge, the thicker its line." in page
+    assert "This took 3 additional exchanges and 4,321 bytes" in section
+    assert "It does not measure whether the learner's assumptions hold" in section
+    assert "Thicker lines are edges found in more resamples." in page
     assert "the stronger an edge" not in page
 
 
 def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):
     assert "Confidence" not in report_html(chain)
-    assert "a silo was lost before the resamples had ended" in report_html(replace(sure, confidence=None))
+    assert "a silo was lost before the resamples were complete" in report_html(replace(sure, confidence=None))
 
 
 def test_lines_are_as_thick_as_edges_are_strong_whatever_they_weigh_or_are(sure):
@@ -100,6 +100,6 @@ def test_in_a_drawing_over_time_lagged_edges_are_as_thick_as_they_are_strong():
     lagged = np.zeros((1, 3, 3))
     lagged[0, 0, 1] = 0.3
     one = structure(lagged=lagged)
-    strengths = strengths_of([one, one, one, structure()])
+    strengths = edge_strengths([one, one, one, structure()])
     lines = [patch.get_linewidth() for patch in draw_structure(one, None, "", strengths).axes[0].patches]
     assert 2.0 in [round(float(width), 9) for width in lines]

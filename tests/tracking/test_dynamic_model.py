@@ -10,7 +10,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.network_json import as_json, gaussian_from_json
-from fedbnsl.algorithms.parameters.reduced_form import forecast
+from fedbnsl.algorithms.parameters.networks import forecast
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import model_file, pgmpy_dynamic, pgmpy_model
 

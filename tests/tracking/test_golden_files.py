@@ -7,14 +7,13 @@ from io import StringIO
 import pytest
 
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.read_json import network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_from_json
 from fedbnsl.data.folder.truth import read_structure
-from fedbnsl.flows.job.past_run import read_run
-from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, write_outputs
-from fedbnsl.tracking.report.explore import explored, told
-
-from . import expected
-from .golden import ARROWS, EARLIER, LEARNED, LINES, RESAMPLES, ROUNDS, RUNS, tables
+from fedbnsl.flows.engines.run_comparison import read_run
+from fedbnsl.tracking.outputs import OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
+from fedbnsl.tracking.report.explore import graph_data, lay_out
+from tests.tracking import expected
+from tests.tracking.golden import ARROWS, EARLIER, LEARNED, LINES, RESAMPLES, ROUNDS, RUNS, tables
 
 TEXTS = (".csv", ".json", ".bif")
 
@@ -201,7 +200,7 @@ def test_a_finished_run_is_read_back_from_its_folder(folders):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_can_be_explored_is_as_expected(name):
     run = RUNS[name]
-    text = json.dumps(rounded(told(explored(run.structure, run.truth), run)), indent=1, ensure_ascii=False)
+    text = json.dumps(rounded(graph_data(lay_out(run.structure, run.truth), run)), indent=1, ensure_ascii=False)
     expected.check(f"{name}/explore", text)
 
 
@@ -214,7 +213,7 @@ def rounded(value):
 
 
 def test_files_that_only_some_runs_have(folders):
-    assert {name for name in FURTHER if (folders["dynamic"] / name).exists()} == set(FURTHER)
-    assert not {name for name in FURTHER if (folders["weighted"] / name).exists()}
+    assert {name for name in OPTIONAL_OUTPUTS if (folders["dynamic"] / name).exists()} == set(OPTIONAL_OUTPUTS)
+    assert not {name for name in OPTIONAL_OUTPUTS if (folders["weighted"] / name).exists()}
     assert (folders["weighted"] / "changes.csv").exists()
     assert (folders["cpdag"] / "averaged.csv").exists()

@@ -10,8 +10,7 @@ from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
 from fedbnsl.tracking.model import as_pgmpy, model_file, pgmpy_model, why_no_model
-
-from .labelled import discrete, of
+from tests.tracking.labelled import discrete, of
 
 ODD = ("<5", "12+", "Asy/Patch", "two words", "é", "-1", "[x]")
 

@@ -5,13 +5,13 @@ from contextlib import closing
 
 import pytest
 
-from fedbnsl.tracking import new_database
-from fedbnsl.tracking.new_database import begin_from_template, keep_as_template
+from fedbnsl.tracking.mlflow import store
+from fedbnsl.tracking.mlflow.store import begin_from_template, keep_as_template
 
 
 @pytest.fixture(autouse=True)
 def kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(new_database.sys, "prefix", str(tmp_path / "installation"))
+    monkeypatch.setattr(store.sys, "prefix", str(tmp_path / "installation"))
 
 
 def names(database):
@@ -57,6 +57,6 @@ def test_without_one_that_was_kept_nothing_is_begun(tmp_path):
 
 def test_a_program_of_another_version_has_a_database_of_its_own(in_use, monkeypatch, tmp_path):
     keep_as_template("mlflow", in_use)
-    monkeypatch.setattr(new_database, "version", lambda program: "99")
+    monkeypatch.setattr(store, "version", lambda program: "99")
     begin_from_template("mlflow", tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.outputs import FURTHER, OUTPUTS, silo_structures_csv, silos_csv, structure_csv, write_outputs
+from fedbnsl.tracking.outputs import (
+    OPTIONAL_OUTPUTS,
+    OUTPUTS,
+    silo_structures_csv,
+    silos_csv,
+    structure_csv,
+    write_outputs,
+)
 
 
 def test_every_edge_has_its_lag(over_time):
@@ -32,7 +39,7 @@ def test_a_cpdag_within_one_time_has_types_and_lags():
 
 def test_the_files_of_a_run(over_time, tmp_path):
     written = write_outputs(over_time, tmp_path / "run")
-    assert set(written) == {*OUTPUTS, *FURTHER, "model.json"}
+    assert set(written) == {*OUTPUTS, *OPTIONAL_OUTPUTS, "model.json"}
     assert written["matrices.png"].read_bytes().startswith(b"\x89PNG")
     with written["silos.csv"].open() as file:
         rows = list(csv.DictReader(file))

@@ -15,7 +15,7 @@ import pytest
 
 from fedbnsl.flows.servers.environment import prepare_environment
 from fedbnsl.flows.servers.processes import mlflow_server, prefect_server
-from fedbnsl.tracking.mlflow.views import comparison_link, table_link
+from fedbnsl.tracking.mlflow.store import comparison_link, table_link
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEPT = Path(__file__).parents[2] / ".cache" / "ui"

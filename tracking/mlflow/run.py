@@ -1,42 +1,93 @@
-"""One MLflow run per execution of `learn`, written from the coordinator with explicit run ids.
+"""One MLflow run per execution of `learn`, logged by the coordinator with explicit run ids.
 
-There is no active run and no global tracking URI, so that several runs may go on in one process. Logged for a round are
-its figures, the structure as JSON, and now and then the adjacency matrix as a picture; at the end scores, files and
-model. The figures of single rounds are named `round/…`, those of the whole run have plain names.
+`RunStart`, `RoundEvent` and `RunEnd` are the records of a run as plain values; `RunLog` logs them, and `tracker.py`
+stores them if MLflow is not available. There is no active run and no global tracking URI, so that several runs can be
+logged in one process. A round has its metrics, named `round/…`, its structure as JSON, and sometimes a picture of the
+adjacency matrix; the end of the run has the scores, files and model, and metrics with plain names.
 """
 
 import re
 import tempfile
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.network_json import as_json
 
-from ..outputs import AVERAGED, CHANGES, FURTHER, MODELS, OUTPUTS
-from .dataset_input import dataset_input
-from .round_structure import adjacency_image, structure_json
-from .saved_model import save_pyfunc
-from .source import source_tags
-from .store import experiment_id, open_client, run_url
-from .telling import Ending, Opening, ToldRound
+from ..model import why_no_model
+from ..outputs import AVERAGED, CHANGES, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, flat_metrics
+from ..result import Metric, RunResult, series_warnings
+from .saved_model import TrackedData, adjacency_image, dataset_input, save_pyfunc, structure_json
+from .store import experiment_id, open_client, run_url, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
-"""the rounds with a picture besides the last: structures change most at first, and one costs 20 ms of CPU"""
 
-AT_ONCE = 1000
-"""figures that MLflow takes in one call"""
+@dataclass(frozen=True)
+class RunStart:
+    """The start of a run: name, parameters, tags, data; `run_id` is that of its MLflow run at `uri`, if any."""
+
+    name: str
+    params: dict[str, Any]
+    tags: dict[str, Any]
+    data: TrackedData
+    uri: str
+    run_id: str = ""
+
+
+@dataclass(frozen=True)
+class RoundEvent:
+    """A finished round: its row of `rounds.csv`, and its structure."""
+
+    row: dict[str, float]
+    structure: Structure
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The end of a run: the parts of its result that are not in the output files."""
+
+    structure: Structure
+    rounds: int
+    metrics: dict[str, Metric]
+    tags: dict[str, str]
+    privacy: dict[str, Any] | None
+    network: dict[str, Any] | None
+    """the model in the form of `as_json`"""
+    parameters: str
+    """source of the model's parameters, or the reason for having no model"""
+
+
+def ending_of(result: RunResult) -> RunEnd:
+    """The `RunEnd` of a result."""
+    reason, network, warnings = why_no_model(result), result.parameters.network, series_warnings(result)
+    tags = {"outcome": str(result.outcome), "lost": ", ".join(result.lost) or "none"}
+    return RunEnd(
+        structure=result.structure,
+        rounds=len(result.rounds),
+        metrics=flat_metrics(result),
+        tags=tags | ({"warning": " ".join(warnings)} if warnings else {}),
+        privacy=asdict(result.privacy) if result.privacy else None,
+        network=None if network is None else as_json(network),
+        parameters=reason or result.parameters.how,
+    )
+
+
+PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
+"""rounds with a picture, in addition to the last: structures change most at first, and a picture takes 20 ms of CPU"""
+
+MAX_BATCH = 1000
+"""metrics that MLflow accepts in one call"""
 
 
 @dataclass
 class RunLog:
-    """A run in MLflow that is going on."""
+    """A run in progress in MLflow."""
 
     client: "MlflowClient"
     uri: str
@@ -47,28 +98,25 @@ class RunLog:
 
     @property
     def url(self) -> str:
-        """A link to the run: on the tracking server, or where `fedbnsl ui` shows the database."""
+        """The URL of the run: on the tracking server, or in `fedbnsl ui`."""
         return run_url(self.uri, self.experiment_id, self.run_id)
 
-    def rounds(self, told: Sequence[ToldRound], known: Container[int] = ()) -> None:
-        """Log finished rounds: of each its figures and the structure as it then was.
-
-        Those that may have been told in part before are `known`: their figures are there already.
-        """
+    def rounds(self, events: Sequence[RoundEvent], known: Container[int] = ()) -> None:
+        """Log the metrics and structures of finished rounds; the metrics of `known` rounds are there already."""
         self.figures(
-            {"edges": float(edge_count(one.structure)), **one.row} for one in told if one.row["round"] not in known
+            {"edges": float(edge_count(one.structure)), **one.row} for one in events if one.row["round"] not in known
         )
-        for one in told:
+        for one in events:
             number = int(one.row["round"])
             written = structure_json(one.structure, number)
             self.client.log_text(self.run_id, written, f"rounds/structure-{number:04d}.json")
             if number in PICTURED:
                 self._picture(one.structure, number)
 
-    def finish(self, ending: Ending, folder: Path) -> str | None:
-        """Log scores, the output files in `folder` and the model, and end the run; return the URI of the model.
+    def finish(self, ending: RunEnd, folder: Path) -> str | None:
+        """Log scores, the output files in `folder` and the model, and end the run; returns the URI of the model.
 
-        Where there is none, a tag `model` says why.
+        Without a model, the tag `model` has the reason.
         """
         number = ending.rounds
         if number > self.pictured:
@@ -78,7 +126,7 @@ class RunLog:
             figures["megabytes"] = (figures["bytes_up"] + figures["bytes_down"]) / 1e6
         self._log_metrics((name, value, number) for name, value in figures.items())
         self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
-        for name in (*OUTPUTS, AVERAGED, CHANGES, *FURTHER, *MODELS):
+        for name in (*OUTPUTS, AVERAGED, CHANGES, *OPTIONAL_OUTPUTS, *MODELS):
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if ending.privacy is not None:
@@ -89,27 +137,27 @@ class RunLog:
         return model
 
     def known_rounds(self) -> set[int]:
-        """Return the rounds whose figures the run has already."""
+        """The rounds whose metrics are in MLflow."""
         return {metric.step for metric in self.client.get_metric_history(self.run_id, "round/bytes_up")}
 
     def figures(self, rows: Iterable[Mapping[str, float]]) -> None:
-        """Log the figures of finished rounds alone: those of a round in one call, so that it is known whole or not."""
+        """Log the metrics of finished rounds: those of a round in one call, so that it is complete or absent."""
         batch: list[tuple[str, float, int]] = []
         for row in rows:
-            told = [(f"round/{name}", value, int(row["round"])) for name, value in row.items() if name != "round"]
-            if len(batch) + len(told) > AT_ONCE:
+            metrics = [(f"round/{name}", value, int(row["round"])) for name, value in row.items() if name != "round"]
+            if len(batch) + len(metrics) > MAX_BATCH:
                 self._log_metrics(batch)
                 batch = []
-            batch += told
+            batch += metrics
         self._log_metrics(batch)
 
     def fail(self, message: str) -> None:
-        """End the run as failed; `message` says why."""
+        """End the run as failed, with `message` as its tag `error`."""
         self._log_tags({"error": message})
         self.client.set_terminated(self.run_id, "FAILED")
 
     def _log_metrics(self, figures: Iterable[tuple[str, float, int]]) -> None:
-        """Log figures: name, value, round."""
+        """Log metrics: name, value, round."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -126,7 +174,7 @@ class RunLog:
         self.client.log_image(self.run_id, adjacency_image(structure), key="adjacency", step=number)
         self.pictured = number
 
-    def _log_model(self, ending: Ending, network: dict[str, Any]) -> str:
+    def _log_model(self, ending: RunEnd, network: dict[str, Any]) -> str:
         from mlflow.entities import LoggedModelOutput
 
         algorithm = self.client.get_run(self.run_id).data.tags.get("algorithm", "")
@@ -145,10 +193,10 @@ class RunLog:
         return f"models:/{model.model_id}"
 
 
-def open_run(opening: Opening) -> RunLog:
+def open_run(opening: RunStart) -> RunLog:
     """Start a run in the experiment "fedbnsl" of the store at `opening.uri`.
 
-    The parameters are logged as they are, those that are None left out, with the numbers of variables, silos and rows.
+    Logs the parameters that are not None, and the numbers of variables, silos and rows.
     Raises `BadInput` if the store cannot be opened.
     """
     from mlflow.entities import Param
@@ -167,7 +215,7 @@ def open_run(opening: Opening) -> RunLog:
 
 
 def reopen_run(run_id: str, uri: str) -> RunLog | None:
-    """Go on with a run that was interrupted; None if the store at `uri` has no such run, or has it deleted.
+    """Continue an interrupted run; None if the store at `uri` does not have the run, or only as deleted.
 
     Raises `BadInput` if the store cannot be opened.
     """
@@ -187,5 +235,5 @@ def reopen_run(run_id: str, uri: str) -> RunLog | None:
 
 
 def _key(name: str) -> str:
-    """Return `name` with the characters replaced that MLflow takes in no name."""
+    """`name` with characters that MLflow does not allow replaced."""
     return re.sub(r"[^\w./ -]", "_", name)[:250]

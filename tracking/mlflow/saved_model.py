@@ -1,13 +1,30 @@
-"""The model of a run as MLflow keeps it: saved as a folder with its code, and loaded again for pgmpy."""
+"""The artifacts of a run in MLflow: its model, its data set and the structures of its rounds.
 
+A model is a folder with its code, which `load_pgmpy` loads for pgmpy. A data set has its schema, sizes and checksums,
+and no row. A structure is JSON, and a small picture of its matrix or matrices.
+"""
+
+import hashlib
 import json
 import warnings
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fedbnsl.algorithms.core.schema import Schema
 
 from ..model import as_pgmpy
 from .store import open_client, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.graphs.edges import classify_lagged, typed_edges
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.structure import Structure
 
 NETWORK = "network.json"
 LOGGED = "models:/"
@@ -65,3 +82,113 @@ def load_pgmpy(uri: str, store: str | None = None) -> Any:
         uri = open_client(tracking_uri(store)).get_logged_model(uri.removeprefix(LOGGED)).artifact_location
     folder = Path(download_artifacts(artifact_uri=uri))
     return as_pgmpy(json.loads((folder / "artifacts" / NETWORK).read_text(encoding="utf-8")))
+
+
+SOURCE_LIMIT = 65_535
+"""bytes MLflow takes for the source of a data set"""
+
+
+@dataclass(frozen=True)
+class TrackedData:
+    """What the coordinator knows of a federated data set: its name, `about.json`, and its public schema."""
+
+    name: str
+    about: dict[str, Any]
+    schema: Schema
+
+    @property
+    def digest(self) -> str:
+        """A digest of the files' checksums, or else of the sizes; distinguishes data sets of the same name."""
+        known = self.about.get("checksums") or {"variables": self.schema.variables, "rows": self.schema.rows}
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def dataset_input(data: TrackedData) -> "DatasetInput":
+    """Return `data` as an input of an MLflow run."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    schema = data.schema
+    columns = [{"type": "string" if name in schema.levels else "double", "name": name} for name in schema.variables]
+    profile = {
+        "num_rows": sum(schema.rows.values()),
+        "num_silos": len(schema.rows),
+        "rows": {silo: schema.rows[silo] for silo in schema.silos},
+        "checksums": data.about.get("checksums", {}),
+    }
+    made = {key: value for key, value in data.about.items() if key not in ("checksums", "levels")}
+    source = json.dumps({"name": data.name, **made}, default=str)
+    dataset = Dataset(
+        name=data.name[:500],
+        digest=data.digest,
+        source_type="federated",
+        source=source if len(source) <= SOURCE_LIMIT else json.dumps({"name": data.name[:500]}),
+        schema=json.dumps({"mlflow_colspec": columns}),
+        profile=json.dumps(profile),
+    )
+    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", "training")])
+
+
+BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
+SIDE = 320
+"""pixels of a matrix, or a few fewer"""
+BETWEEN = 12
+"""pixels between the matrices of a dynamic structure"""
+
+
+def structure_json(structure: Structure, number: int) -> str:
+    """Return a structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
+
+    A dynamic one has its number of `lags` besides, and every edge its `lag`, 0 within one time.
+    """
+    names, dynamic = structure.variables, structure.lagged is not None
+    edges: list[dict[str, Any]] = [
+        {"source": names[i], "target": names[j], "type": type_}
+        | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
+        | ({"lag": 0} if dynamic else {})
+        for i, j, type_ in typed_edges(structure)
+    ]
+    edges += [
+        {"source": edge.source, "target": edge.target, "type": "directed", "weight": edge.weight, "lag": edge.lag}
+        for edge in classify_lagged(structure, None)
+    ]
+    content = {
+        "round": number,
+        "kind": structure.kind,
+        "acyclic": structure.acyclic,
+        **({"lags": structure.lags} if dynamic else {}),
+        "variables": names,
+        "edges": edges,
+    }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
+    """Return the structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
+
+    Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
+    the mark at the column's variable: an arrow blue, a circle amber, a tail grey. Of a dynamic structure the matrices W
+    and A_1, A_2, ... stand beside each other, each on a scale of its own.
+    """
+    if structure.kind == "pag":
+        weights = structure.weights
+        arrow, circle = (weights == ARROW)[..., None], (weights == CIRCLE)[..., None]
+        colour = np.where(arrow, np.array(BLUE), np.where(circle, np.array(AMBER), np.array(GREY)))
+        return _picture((weights != 0).astype(np.float64), colour)
+    pictures = [
+        _signed(weights) for weights in (structure.weights, *(() if structure.lagged is None else structure.lagged))
+    ]
+    gap = np.full((len(pictures[0]), BETWEEN, 3), GREY, np.uint8)
+    return np.hstack([part for picture in pictures for part in (gap, picture)][1:])
+
+
+def _signed(weights: NDArray[np.float64]) -> NDArray[np.uint8]:
+    largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+    strength = np.where(weights != 0, 0.25 + 0.75 * np.abs(weights) / largest, 0.0)
+    return _picture(strength, np.where(weights[..., None] > 0, np.array(BLUE), np.array(RED)))
+
+
+def _picture(strength: NDArray[np.float64], colour: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the picture of a matrix, `strength` `[d, d]` saying how much of `colour` `[d, d, 3]` each cell has."""
+    pixels = np.rint(255 + strength[..., None] * (colour - 255.0)).astype(np.uint8)
+    size = max(1, SIDE // len(strength))
+    return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))

@@ -1,23 +1,159 @@
-"""Where runs are kept: an MLflow tracking server or database, and the experiment "fedbnsl" in it."""
+"""Where runs are kept: an MLflow tracking server or database, and the experiment "fedbnsl" in it.
 
+A new SQLite database as a copy of an empty one, kept with the installation: making its tables takes seconds.
+
+Two saved views of our experiment in MLflow: the run table with its scores, and a comparison of runs in charts.
+
+MLflow's pages keep a view that is saved with "Views" as a tag of the experiment, and open it by a link. Their model
+training pages are chosen by the link, too: without it, MLflow 3.17 shows those for language models.
+
+Where the code of a run comes from, as MLflow's column "Source" shows it.
+"""
+
+import json
 import logging
 import os
+import shutil
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
-from ..new_database import begin_from_template
-from .views import saved_views
-
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+import subprocess
+from functools import cache
+
+
+def template(program: str) -> Path:
+    """Return where the empty database of the installed version of `program`, "mlflow" or "prefect", is kept."""
+    return Path(sys.prefix) / "share" / "fedbnsl" / f"{program}-{version(program)}.db"
+
+
+def begin_from_template(program: str, database: Path) -> None:
+    """Begin `database` as a copy of the empty one, unless it is there already, or there is none to copy.
+
+    Where that does not work, `program` makes its tables itself.
+    """
+    source = template(program)
+    if database.exists() or not source.exists():
+        return
+    beside = database.with_name(f".{database.name}-{os.getpid()}")
+    with suppress(OSError):
+        database.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(source, beside)
+            os.link(beside, database)  # which fails if another process was faster
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def keep_as_template(program: str, database: Path, without: tuple[str, ...] = ()) -> None:
+    """Keep a copy of `database`, which may still be in use, as the empty one; the tables `without` are emptied."""
+    kept = template(program)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    beside = kept.with_name(f".{kept.name}-{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    with closing(sqlite3.connect(database)) as source:
+        source.execute("VACUUM INTO ?", (str(beside),))
+    with closing(sqlite3.connect(beside)) as copy, copy:
+        for table in without:
+            copy.execute(f"DELETE FROM {table}")
+    os.replace(beside, kept)
+
+
+SHARED = "mlflow.sharedViewState."
+SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
+SAVED = 1_767_225_600_000
+"""when the views are said to have been saved, in milliseconds: always the same, so that they are written once"""
+SHOWN = (
+    *("metrics.`shd`", "metrics.`f1`", "metrics.`megabytes`", "metrics.`epsilon`"),
+    *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
+)
+"""the columns of the run table"""
+
+
+def saved_views() -> dict[str, str]:
+    """Return the tags of the experiment that are the saved views."""
+    table: dict[str, Any] = {"selectedColumns": SHOWN}
+    return {
+        f"{SHARED}{SCORES}": _saved("Scores", table),
+        f"{SHARED}{COMPARISON}": _saved("Comparison", table | _charts()),
+    }
+
+
+def table_link(base: str, experiment: str) -> str:
+    """Return the link to the table of runs with their scores, on the server at `base`."""
+    return f"{_runs(base, experiment)}&viewStateShareKey={SCORES}"
+
+
+def comparison_link(base: str, experiment: str) -> str:
+    """Return the link to the charts that compare the runs, on the server at `base`."""
+    return f"{_runs(base, experiment)}&compareRunsMode=CHART&viewStateShareKey={COMPARISON}"
+
+
+def comparison_of(run_link: str) -> str:
+    """Return the link to the charts that compare the run behind `run_link` with the others of its experiment."""
+    base, _, rest = run_link.partition("/#/experiments/")
+    return comparison_link(base, rest.partition("/")[0])
+
+
+def _runs(base: str, experiment: str) -> str:
+    return f"{base.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
+
+
+def _saved(name: str, state: dict[str, Any]) -> str:
+    return json.dumps({"name": name, "createdAt": SAVED, "updatedAt": SAVED, "state": json.dumps(state)})
+
+
+def _charts() -> dict[str, Any]:
+    """Return the charts: what was set against what came of it, its price, and the structure round by round."""
+    charts = (
+        _parallel("Settings to errors, bytes and seconds", ("algorithm", "dataset"), ("shd", "megabytes", "seconds")),
+        _parallel("Private runs: ε to errors", ("algorithm",), ("epsilon", "shd", "megabytes", "seconds")),
+        _chart("BAR", "SHD: edges to correct", metricKey="shd"),
+        _chart("SCATTER", "Megabytes sent against SHD", xaxis=_axis("megabytes"), yaxis=_axis("shd")),
+        _chart("LINE", "Edges by round", metricKey="round/edges", selectedMetricKeys=["round/edges"], xAxisKey="step"),
+        _chart("IMAGE", "The structure by round: rows cause columns", imageKeys=["adjacency"]),
+    )
+    numbered = [chart | {"uuid": f"fedbnsl-{number}"} for number, chart in enumerate(charts)]
+    section = {
+        "uuid": "fedbnsl",
+        "name": "Comparison",
+        "display": True,
+        "isReordered": True,
+        "columns": 2,
+        "cardHeight": 380,
+    }
+    return {
+        "compareRunCharts": numbered,
+        "compareRunSections": [section],
+        "isAccordionReordered": True,
+        "hideEmptyCharts": True,
+        "runsHiddenMode": "FIRST_20_RUNS",
+    }
+
+
+def _parallel(title: str, params: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Any]:
+    return _chart("PARALLEL", title, selectedParams=params, selectedMetrics=metrics, showAllRuns=True)
+
+
+def _chart(kind: str, title: str, **of_kind: Any) -> dict[str, Any]:
+    common = {"type": kind, "displayName": title, "metricSectionId": "fedbnsl", "deleted": False, "isGenerated": False}
+    return common | {"runsCountToCompare": 20} | of_kind
+
+
+def _axis(metric: str) -> dict[str, str]:
+    return {"key": metric, "type": "METRIC"}
+
 
 EXPERIMENT = "fedbnsl"
 KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -152,3 +288,30 @@ def _lock(folder: int) -> None:
             if time.monotonic() > deadline:
                 raise TimeoutError("another process is opening it and does not end") from None
             time.sleep(0.05)
+
+
+HERE = Path(__file__).parent
+PLACE = "tracking/mlflow/"
+"""this folder in a checkout of the project"""
+
+
+def source_tags() -> dict[str, str]:
+    """Return the tags by which MLflow names the source of a run: the program and, in a checkout, its commit."""
+    commit = checked_out(HERE)
+    named = {"mlflow.source.name": "fedbnsl", "mlflow.source.type": "LOCAL"}
+    return named | ({"mlflow.source.git.commit": commit} if commit else {})
+
+
+@cache
+def checked_out(folder: Path) -> str | None:
+    """Return the commit of the checkout of this project that `folder` is in, None outside of one or without git.
+
+    A package installed below somebody else's checkout has another place in it, and no commit.
+    """
+    words = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.split()
+    return lines[1] if len(lines) == 2 and lines[0] == PLACE else None

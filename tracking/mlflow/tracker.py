@@ -1,28 +1,127 @@
-"""The MLflow run of a run that goes on without it if need be: the one place where every call to MLflow is guarded."""
+"""Tracking of a run that does not depend on MLflow: every call to MLflow is guarded here.
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+Records that MLflow misses because it cannot be reached go to an outbox in the run's folder and are uploaded later. The
+outbox is one file: the start of the run, then a record for each round and for the end, each after its length and a
+checksum. It only grows, so a run that is killed leaves all records but the one it was writing. Nothing is pickled.
+
+`BackgroundTracker` calls MLflow in a thread, in order, so that no round waits for it, nor for the import of MLflow.
+"""
+
+import csv
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
+from threading import BoundedSemaphore, Event
+from typing import Any
 
-from ..notice import first_line, notice
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+
 from ..result import RunResult
-from .run import RunLog, open_run
+from ..staging import first_line, notice
+from .run import RoundEvent, RunEnd, RunLog, RunStart, ending_of, open_run, reopen_run
 from .store import database_of
-from .telling import Ending, Opening, ToldRound, ending_of
-from .untracked import UNTRACKED, Untracked, hand_over, keep, untracked_in
+
+OUTBOX_FILE = "untracked.bin"
+KINDS: dict[bytes, type[RunStart | RoundEvent | RunEnd]] = {b"O": RunStart, b"R": RoundEvent, b"E": RunEnd}
+LENGTH = 8
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """Records to upload: the start of the run, the rounds since MLflow failed, and the end if the run is over."""
+
+    opening: RunStart
+    rounds: tuple[RoundEvent, ...] = ()
+    ending: RunEnd | None = None
+
+
+def append_to_outbox(folder: Path, record: RunStart | RoundEvent | RunEnd) -> None:
+    """Append a record to the outbox of the run in `folder`; a `RunStart` begins a new outbox."""
+    body = wire.encode(record)
+    mark = next(mark for mark, kind in KINDS.items() if isinstance(record, kind))
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / OUTBOX_FILE).open("wb" if isinstance(record, RunStart) else "ab") as file:
+        file.write(mark + len(body).to_bytes(LENGTH, "big") + hashlib.sha256(body).digest() + body)
+
+
+def read_outbox(folder: Path) -> Outbox | None:
+    """The outbox of the run in `folder`, None if there is none. Raises `BadInput` if it is damaged."""
+    path = folder / OUTBOX_FILE
+    if not path.exists():
+        return None
+    records = list(_records(path.read_bytes()))
+    if not records or not isinstance(records[0], RunStart):
+        raise BadInput(f"{path}: damaged; the records of this run for MLflow cannot be read")
+    ending = next((one for one in reversed(records) if isinstance(one, RunEnd)), None)
+    return Outbox(records[0], tuple(one for one in records if isinstance(one, RoundEvent)), ending)
+
+
+def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]] = ()) -> RunLog:
+    """Upload the `outbox` of the run in `folder`, and delete it there; returns the log of the run.
+
+    Continues the MLflow run, or starts a new one if it was deleted. Also logs the metrics of earlier rounds that MLflow
+    does not have: `rows`, by default those of `rounds.csv`. Raises `BadInput` if the store cannot be opened, and
+    whatever MLflow raises.
+    """
+    opening = outbox.opening
+    log = (reopen_run(opening.run_id, opening.uri) if opening.run_id else None) or open_run(opening)
+    keep_opening = replace(opening, run_id=log.run_id)
+    if keep_opening != opening:
+        _rewrite(folder, outbox, keep_opening)
+    known, structures = log.known_rounds(), {int(one.row["round"]) for one in outbox.rounds}
+    log.figures(row for row in rows or _rows_of(folder) if int(row["round"]) not in known | structures)
+    log.rounds(outbox.rounds, known)
+    if outbox.ending is not None:
+        log.finish(outbox.ending, folder)
+    (folder / OUTBOX_FILE).unlink(missing_ok=True)
+    return log
+
+
+def _rewrite(folder: Path, outbox: Outbox, opening: RunStart) -> None:
+    """Write the outbox with another `opening`, so that after a failed upload the next one continues that MLflow run."""
+    for record in (opening, *outbox.rounds, *((outbox.ending,) if outbox.ending else ())):
+        append_to_outbox(folder, record)
+
+
+def _records(content: bytes) -> Iterator[RunStart | RoundEvent | RunEnd]:
+    """Yield the records up to the end, or to the first incomplete one."""
+    head, place = 1 + LENGTH + 32, 0
+    while len(content) >= place + head:
+        kind = KINDS.get(content[place : place + 1])
+        length = int.from_bytes(content[place + 1 : place + 1 + LENGTH], "big")
+        digest, body = content[place + 1 + LENGTH : place + head], content[place + head : place + head + length]
+        if kind is None or hashlib.sha256(body).digest() != digest:
+            return
+        yield wire.decode(kind, body)
+        place += head + length
+
+
+def _rows_of(folder: Path) -> list[dict[str, float]]:
+    """The rows of `rounds.csv`, none if it does not exist yet."""
+    path = folder / "rounds.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{name: float(cell) for name, cell in row.items() if cell} for row in csv.DictReader(file)]
 
 
 class Tracker:
-    """What a run tells MLflow.
+    """The MLflow run of a run, or its outbox.
 
-    At the first call that fails, this is said in one line, and from then on everything is kept in the run's `folder`.
-    It is handed over at the end of the run, when the run is resumed, or by `fedbnsl track`, whichever comes first.
+    The first call that fails prints one line; from then on all records go to the outbox in the run's `folder`. They are
+    uploaded at the end of the run, when the run is resumed, or by `fedbnsl track`, whichever comes first.
     """
 
-    def __init__(self, folder: Path, opening: Opening, rows: tuple[dict[str, float], ...] = ()) -> None:
-        """Open the MLflow run, or go on with the one that `opening` names; if that is gone, a new one begins.
+    def __init__(self, folder: Path, opening: RunStart, rows: tuple[dict[str, float], ...] = ()) -> None:
+        """Start an MLflow run, or continue the one that `opening` names; if it was deleted, start a new one.
 
-        It is given the figures of the rounds until now, `rows`, in as far as it lacks them.
+        Logs the metrics of earlier rounds, `rows`, that MLflow does not have.
         """
         self._folder, self._opening = folder, opening
         self._log: RunLog | None = None
@@ -33,33 +132,33 @@ class Tracker:
             self._lost(error)
 
     @property
-    def opening(self) -> Opening:
-        """How the run began, with the MLflow run it now has."""
+    def opening(self) -> RunStart:
+        """The start of the run, with the id of its MLflow run."""
         return self._opening
 
     @property
     def url(self) -> str | None:
-        """A link to the run, None if MLflow has none."""
+        """The URL of the run in MLflow, None if it is not there."""
         return self._log.url if self._log else None
 
-    def rounds(self, told: Sequence[ToldRound]) -> None:
-        """Tell of finished rounds."""
-        self._tell(lambda log: log.rounds(told), told)
+    def rounds(self, events: Sequence[RoundEvent]) -> None:
+        """Log finished rounds."""
+        self._send(lambda log: log.rounds(events), events)
 
     def finish(self, result: RunResult) -> None:
-        """Tell what came out, all files of which are in the folder; what was kept until then goes first."""
+        """Log the result, whose files are in the folder, after the records in the outbox."""
         ending = ending_of(result)
-        self._tell(lambda log: log.finish(ending, self._folder), (ending,))
+        self._send(lambda log: log.finish(ending, self._folder), (ending,))
         if self._log is None:
             try:
-                kept = untracked_in(self._folder)
-                self._log = hand_over(kept, self._folder) if kept else None
+                outbox = read_outbox(self._folder)
+                self._log = upload_outbox(outbox, self._folder) if outbox else None
             except Exception:
                 return
-            notice("MLflow answers again: it has been told everything")
+            notice("MLflow is available again: all records were uploaded")
 
     def fail(self, message: str) -> None:
-        """Tell that the run has ended with an error; this is not kept, as the run can be resumed."""
+        """Log that the run failed; this does not go to the outbox, as the run can be resumed."""
         if self._log is not None:
             try:
                 self._log.fail(message)
@@ -67,14 +166,14 @@ class Tracker:
                 self._lost(error)
 
     def _opened(self, rows: tuple[dict[str, float], ...]) -> RunLog:
-        opening, kept = self._opening, untracked_in(self._folder)
-        if kept is not None:
-            return hand_over(kept, self._folder, rows)
+        opening, outbox = self._opening, read_outbox(self._folder)
+        if outbox is not None:
+            return upload_outbox(outbox, self._folder, rows)
         if not opening.run_id and not rows:
             return open_run(opening)
-        return hand_over(Untracked(opening), self._folder, rows)
+        return upload_outbox(Outbox(opening), self._folder, rows)
 
-    def _tell(self, call: Callable[[RunLog], object], told: Sequence[ToldRound | Ending]) -> None:
+    def _send(self, call: Callable[[RunLog], object], records: Sequence[RoundEvent | RunEnd]) -> None:
         if self._log is not None:
             try:
                 call(self._log)
@@ -82,33 +181,103 @@ class Tracker:
                 return
             except Exception as error:
                 self._lost(error)
-        for one in told:
-            self._keep(one)
+        for record in records:
+            self._store(record)
 
     def _check_there(self) -> None:
-        """Raise `FileNotFoundError` if the database was deleted: SQLite goes on writing where nobody will look."""
+        """Raise `FileNotFoundError` if the database was deleted: SQLite would go on writing to the deleted file."""
         database = database_of(self._opening.uri)
         if database is not None and not database.exists():
-            raise FileNotFoundError(f"{database} is gone")
+            raise FileNotFoundError(f"{database} was deleted")
 
     def _lost(self, error: Exception) -> None:
-        """Do without MLflow from now on, and say so."""
+        """Stop using MLflow, and print a notice."""
         self._log = None
         notice(
-            f"MLflow cannot be told ({reason(error)}); the run goes on, and `fedbnsl track {self._folder}` tells "
-            "it the rest once it can be reached"
+            f"MLflow is not available ({reason(error)}); the run continues, and `fedbnsl track {self._folder}` uploads "
+            "its records later"
         )
-        if not (self._folder / UNTRACKED).exists():
-            self._keep(self._opening)
+        if not (self._folder / OUTBOX_FILE).exists():
+            self._store(self._opening)
 
-    def _keep(self, told: Opening | ToldRound | Ending) -> None:
+    def _store(self, record: RunStart | RoundEvent | RunEnd) -> None:
         try:
-            keep(self._folder, told)
+            append_to_outbox(self._folder, record)
         except OSError as error:
-            notice(f"what MLflow is still to be told cannot be kept, either ({first_line(error)})")
+            notice(f"records for MLflow cannot be saved for later, either ({first_line(error)})")
 
 
 def reason(error: Exception) -> str:
-    """Return why MLflow failed, in one line: of an error of its database, what the database said."""
+    """The reason of an MLflow failure in one line: the message of the database, if it is from there."""
     lines = str(error).splitlines()
     return next((line for line in lines if line.startswith("(sqlite3.")), first_line(error))
+
+
+START_TIMEOUT_SECONDS = 3.0
+"""time for the first round before MLflow is imported, as both would compete for the same processor"""
+SEND_INTERVAL_SECONDS = 0.5
+"""pause between uploads of rounds: each costs 15 ms of CPU, for any number of rounds"""
+MAX_QUEUE = 64
+"""rounds that may wait for their upload, each with its structure, before the run waits for MLflow"""
+
+
+class BackgroundTracker:
+    """A `Tracker` in a thread of its own.
+
+    `opened` is called there with the start of the run once it has an MLflow run, so that a resumed run can continue it;
+    if that cannot be saved, a resumed run starts another MLflow run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        opening: RunStart,
+        rows: tuple[dict[str, float], ...] = (),
+        opened: Callable[[RunStart], None] = lambda opening: None,
+    ) -> None:
+        """Start an MLflow run, or continue the one that `opening` names, after the first round at the latest."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="MLflow")
+        self._room, self._begun, self._ending = BoundedSemaphore(MAX_QUEUE), Event(), Event()
+        self._waiting: SimpleQueue[RoundEvent] = SimpleQueue()
+
+        def open_tracker() -> Tracker:
+            self._begun.wait(START_TIMEOUT_SECONDS)
+            tracker = Tracker(folder, opening, rows)
+            with suppress(OSError):
+                opened(tracker.opening)
+            return tracker
+
+        self._tracker = self._thread.submit(open_tracker)
+
+    @property
+    def url(self) -> str | None:
+        """The URL of the run in MLflow, None if it is not there; waits until the MLflow run has started."""
+        return self._tracker.result().url
+
+    def round(self, row: Mapping[str, float], structure: Structure) -> None:
+        """Queue a finished round for the next upload."""
+        self._room.acquire()
+        self._waiting.put(RoundEvent(dict(row), structure))
+        self._do(self._send_rounds).add_done_callback(lambda _: self._room.release())
+
+    def finish(self, result: RunResult) -> None:
+        """Log the result, whose files are in the folder, and wait until everything is uploaded."""
+        self._ending.set()
+        self._do(lambda tracker: tracker.finish(result)).result()
+        self._thread.shutdown()
+
+    def fail(self, message: str) -> None:
+        """Log that the run failed, and wait until everything is uploaded."""
+        self._ending.set()
+        self._do(lambda tracker: tracker.fail(message)).result()
+        self._thread.shutdown()
+
+    def _send_rounds(self, tracker: Tracker) -> None:
+        events = [self._waiting.get() for _ in range(self._waiting.qsize())]
+        if events:
+            tracker.rounds(events)
+            self._ending.wait(SEND_INTERVAL_SECONDS)
+
+    def _do(self, call: Callable[[Tracker], Any]) -> "Future[Any]":
+        self._begun.set()
+        return self._thread.submit(lambda: call(self._tracker.result()))

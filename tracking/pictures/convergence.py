@@ -1,4 +1,4 @@
-"""How a run went, round by round: acyclicity, residuals, edges and bytes as small multiples."""
+"""The measures of a run by round: acyclicity, residuals, edges and bytes as small multiples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,46 +19,51 @@ Series = tuple[list[float], list[float]]
 COLOURS = ("#1f5a96", "#d1400b", "#0b7d62", "#8a2da5", "#6f6f6f")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), "-")
 
-COUNTED = dict.fromkeys(("lagged_edges", "tests", "tests_left_out", "families", "phase", "resamples_running"), "number")
+COUNTED = dict.fromkeys(("lagged_edges", "tests", "tests_left_out", "families", "phase", "resamples_running"), "count")
 COUNTED |= {"rows": "rows", "ordered": "variables", "conditioning_set_size": "variables"}
 """the units of measures that are counts"""
-SENT = {"bytes_up": "up", "bytes_down": "down", "formula_bytes": "by the formula"}
+SENT = {"bytes_up": "from silos", "bytes_down": "to silos", "formula_bytes": "papers' formula"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One small picture: its title, a line per name, its unit, and whether its values have a logarithmic scale."""
+    """One panel: its title, a line per name, its unit, and whether its scale is logarithmic."""
 
     title: str
     lines: dict[str, Series]
     unit: str
-    """what the vertical axis counts, in which unit"""
+    """label of the vertical axis"""
     logarithmic: bool = False
 
 
 def panels(rounds: Rows) -> list[Panel]:
-    """Return what there is to plot: h, residuals, edges, megabytes so far, then every other measure by itself."""
+    """The panels of a run: h, residuals, edges, cumulative megabytes, then one for every other measure."""
     names = list(dict.fromkeys(name for row in rounds for name in row if name != "round"))
     residuals = [name for name in names if "residual" in name or name in ("primal", "dual")]
     sent = [name for name in names if name in SENT]
     others = [name for name in names if name not in {"h", "edges", *residuals, *sent}]
     drawn = [
-        Panel("h, distance from an acyclic graph", {"h": _series(rounds, "h")}, "h (no unit)", logarithmic=True),
+        Panel(
+            "h: acyclicity constraint, 0 for an acyclic graph",
+            {"h": _series(rounds, "h")},
+            "h (no unit)",
+            logarithmic=True,
+        ),
         Panel(
             "residuals",
             {name.replace("_residual", "").replace("_", " "): _series(rounds, name) for name in residuals},
             "norm (no unit)",
             logarithmic=True,
         ),
-        Panel("edges", {"edges": _series(rounds, "edges")}, "number"),
-        Panel("megabytes so far", {SENT[name]: _summed(rounds, name) for name in sent}, "MB"),
+        Panel("edges", {"edges": _series(rounds, "edges")}, "count"),
+        Panel("data sent, cumulative", {SENT[name]: _summed(rounds, name) for name in sent}, "MB"),
         *(_other(rounds, name) for name in others),
     ]
     return [panel for panel in drawn if any(values for _, values in panel.lines.values())]
 
 
 def draw_rounds(rounds: Rows) -> "Figure":
-    """Return a figure of the rounds, two panels beside each other; without any round an empty one that says so."""
+    """A figure of the rounds with two panels per row; a note instead if no round was completed."""
     from matplotlib.figure import Figure
 
     drawn = panels(rounds)
@@ -67,7 +72,7 @@ def draw_rounds(rounds: Rows) -> "Figure":
     figure = Figure(figsize=(9.0, tall))
     figure.subplots_adjust(0.08, 0.48 / tall, 0.99, 1 - 0.32 / tall, wspace=0.2, hspace=0.55)
     if not drawn:
-        figure.text(0.5, 0.5, "no round was finished", ha="center", color=INK)
+        figure.text(0.5, 0.5, "no round was completed", ha="center", color=INK)
         return figure
     grid = figure.subplots(height, 2, squeeze=False, sharex=True)
     for axes, panel in zip(grid.flat, drawn, strict=False):
@@ -114,7 +119,7 @@ def _summed(rounds: Rows, name: str) -> Series:
 
 
 def _other(rounds: Rows, name: str) -> Panel:
-    """Return the panel of a measure that only its algorithm knows: logarithmic if it runs over three decades."""
+    """The panel of an algorithm-specific measure: logarithmic if its values span three decades."""
     series, unit = _series(rounds, name), COUNTED.get(name, "value (no unit)")
     smallest, largest = min(series[1], default=0.0), max(series[1], default=0.0)
     return Panel(name.replace("_", " "), {name: series}, unit, smallest > 0 and largest > 1e3 * smallest)

@@ -1,4 +1,4 @@
-"""A structure drawn as a graph: layers of named boxes, edges that never run through a box."""
+"""A structure drawn as a graph: layers of named boxes, and edges that never cross a box."""
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
-from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE
+from fedbnsl.algorithms.graphs.edges import Category, Edge
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from .layout import FloatArray, layered
-from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
-from .thickness import thickness
+from .style import INK, STYLES, layout_order, legend_entries, thickness, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,14 +22,16 @@ if TYPE_CHECKING:
 FONT_SIZE = 8.5
 LONGEST_NAME = 18
 HEAD = 0.11
-"""length of an arrow head, inches"""
+"""length of an arrowhead, inches"""
 RING = 0.038
 """radius of a circle mark, inches"""
 LEGEND, TITLE = 0.4, 0.35
 """heights, inches"""
 MARGIN = 0.2
+MIN_WIDTH, ENTRY_WIDTH = 4.8, 1.2
+"""inches: of a figure, and of an entry of its legend"""
 FILL, LABELS_FILL = "#f2f5f9", "#fbeedd"
-"""colours of boxes: of variables, and of those that hold labels among others that hold numbers"""
+"""colours of boxes: the default, and that of variables with labels where others have numbers"""
 BAND, BAND_WIDTH = "#f0e442", 6.0
 """colour and width, in points, of the band behind a required edge"""
 
@@ -44,18 +45,21 @@ def draw_graph(
     required: Collection[Arc] = (),
     labels: Collection[str] = (),
 ) -> "Figure":
-    """Return a figure as large as the graph needs: one inch of layout is one inch of paper.
+    """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
-    Lines are as thick as `strengths` say, or, without these, as the weights do. Edges that were `required` have a
-    yellow band behind them. Variables that hold `labels`, among others that hold numbers, have square, tinted boxes.
+    Line widths show the `strengths` or, without these, the weights. `required` edges have a yellow band behind them.
+    Variables with `labels`, where others have numbers, have square, tinted boxes.
     """
     from matplotlib.figure import Figure
 
-    names = [shortened(name, LONGEST_NAME) for name in variables]
-    ordered, arcs = in_order_of_trust(variables, edges)
+    names = [truncate(name, LONGEST_NAME) for name in variables]
+    ordered, arcs = layout_order(variables, edges)
     layout = layered([box_width(name) for name in names], arcs)
     left, bottom, right, top = layout.bounds
-    width, height = max(right - left + 2 * MARGIN, 4.8), top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
+    entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
+    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + 2 * bool(labels))
+    width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
+    height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     middle = (left + right) / 2
@@ -65,22 +69,21 @@ def draw_graph(
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, thick(edge))
-        if was_required(edge, required):
+        if is_required(edge, required):
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
-    bands = sum(was_required(edge, required) for edge in edges)
-    write_header(axes, title, legend_entries(edges, compared), middle, top + MARGIN, bands, kinds=bool(labels))
+    write_header(axes, title, entries, middle, top + MARGIN, bands, kinds=bool(labels))
     return figure
 
 
 def box_width(name: str) -> float:
-    """Return how wide the box of a variable is that shows `name`."""
+    """The width of a box with this name, in inches."""
     return max(0.42, 0.2 + 0.0092 * FONT_SIZE * len(name))
 
 
-def was_required(edge: Edge, required: Collection[Arc]) -> bool:
-    """Say whether the edge was learned, and is one of those `required`."""
+def is_required(edge: Edge, required: Collection[Arc]) -> bool:
+    """Whether the edge was learned and is one of those `required`."""
     return edge.category != "missing" and (edge.source, edge.target) in required
 
 
@@ -94,9 +97,9 @@ def _draw_band(axes: "Axes", route: FloatArray) -> None:
 
 
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, width: float) -> None:
-    """Draw the edge with its marks; `downwards` tells whether its source is at the upper end of the route.
+    """Draw an edge with its marks, in a line of `width` points.
 
-    Its line is `width` points wide.
+    `downwards` is whether its source is at the upper end of the route.
     """
     from matplotlib.patches import PathPatch
 
@@ -113,7 +116,7 @@ def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, wid
 
 
 def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, width: float) -> float:
-    """Draw a mark that touches a box at `tip` from above or below; return how far the line stays off the box."""
+    """Draw a mark that touches a box at `tip` from above or below; returns the gap between the line and the box."""
     from matplotlib.patches import Circle, Polygon
 
     if mark == ARROW:
@@ -129,7 +132,7 @@ def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: s
 
 
 def route_path(route: FloatArray) -> "Path":
-    """Return a route of the layout as a curve: S-curves between the layers, straight lines along them."""
+    """A route of the layout as a curve: S-curves between the layers, straight lines along them."""
     from matplotlib.path import Path
 
     vertices, codes = [route[0]], [Path.MOVETO]
@@ -145,7 +148,7 @@ def route_path(route: FloatArray) -> "Path":
 
 
 def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: float, *, labels: bool = False) -> None:
-    """Draw the box of a variable around (`x`, `y`), its name in it: a square one if it holds `labels`."""
+    """Draw the box of a variable around (`x`, `y`) with its name, square for variables with `labels`."""
     from matplotlib.patches import FancyBboxPatch
 
     inset = 0.09
@@ -169,9 +172,9 @@ def write_header(
     *,
     kinds: bool = False,
 ) -> None:
-    """Write the title, and below it the legend whose lower edge is at `bottom`, with `bands` required edges.
+    """Write the title, and below it the legend, whose lower edge is at `bottom`; `bands` counts the required edges.
 
-    With `kinds` it says which boxes hold numbers and which labels.
+    With `kinds`, the legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D

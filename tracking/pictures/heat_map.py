@@ -1,15 +1,31 @@
-"""A structure as a matrix of marks, for more variables than a graph can show: row causes column."""
+"""Structures as matrices, for more variables than a graph can show; the row causes the column.
+
+`draw_heat_map` shows a mark for each edge. `draw_matrices` shows the weights of a dynamic structure, W and every A_k
+side by side, with the true ones below: positive weights are blue, negative ones red, each matrix on its own scale.
+Marks in the learned matrices show extra, missing and reversed edges.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edge_classes import Category, Edge
-from fedbnsl.algorithms.graphs.marks import CIRCLE
+from fedbnsl.algorithms.graphs.edges import Category, Edge
+from fedbnsl.algorithms.graphs.pag import CIRCLE
 
-from .layering import reverse_feedback_arcs, topological
-from .style import INK, STYLES, in_order_of_trust, legend_entries, shortened
+from .layout import reverse_feedback_arcs, topological
+from .style import INK, STYLES, layout_order, legend_entries, truncate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.graphs.compare import summary
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, padded_lagged_weights
+from fedbnsl.algorithms.graphs.structure import Structure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str) -> "Figure":
-    """Return a figure with a mark per edge, the variables in topological order of the truth.
+    """A figure with a mark per edge and the variables in topological order of the true graph.
 
-    True edges stand above the diagonal; a mark in the shaded half goes against the order. An edge that is not directed
-    has a mark in both cells; a white dot in the cell of row i and column j is a circle at j.
+    True edges are above the diagonal; a mark in the shaded half contradicts the order. An undirected edge has a mark in
+    both cells; a white dot in the cell of row i and column j is a circle at j.
     """
     from matplotlib.figure import Figure
 
@@ -53,8 +69,8 @@ def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: boo
 
 
 def causal_order(variables: Sequence[str], edges: Sequence[Edge]) -> list[int]:
-    """Return the variables, causes before effects: by the truth first, then by the learned edges as far as they fit."""
-    _, arcs = in_order_of_trust(variables, edges)
+    """The variables, causes before effects: by the true edges first, then by the learned ones where consistent."""
+    _, arcs = layout_order(variables, edges)
     return topological(len(variables), reverse_feedback_arcs(len(variables), arcs))
 
 
@@ -76,12 +92,12 @@ def _mark(
 
 
 def name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cell: float) -> None:
-    """Name as many variables as there is room for, and rule the matrix every ten."""
+    """Label as many variables as fit, and draw a grid line every ten."""
     step = max(1, int(np.ceil(5.2 / cell)))
     shown = sorted(variables, key=place.__getitem__)[::step]
     ticks = [place[name] for name in shown]
     size = float(np.clip(0.8 * cell * step, 4.0, 7.0))
-    labels = [shortened(name, 12) for name in shown]
+    labels = [truncate(name, 12) for name in shown]
     axes.set_xticks(ticks, labels, fontsize=size, rotation=90)
     axes.set_yticks(ticks, labels, fontsize=size)
     for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
@@ -93,5 +109,110 @@ def name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cel
     axes.set_yticks(rules, minor=True)
     axes.grid(which="minor", color="#dddddd", linewidth=0.5)
     axes.tick_params(which="minor", length=0)
-    axes.set_xlabel("to", fontsize=8)
-    axes.set_ylabel("from", fontsize=8)
+    axes.set_xlabel("to (effect)", fontsize=8)
+    axes.set_ylabel("from (cause)", fontsize=8)
+
+
+FAULTS: tuple[Category, ...] = ("extra", "missing", "reversed", "half-directed")
+COLOURS = "RdBu"
+LEFT, BELOW, BETWEEN = 0.85, 0.35, 0.3
+"""inches to the left of a matrix for the row names, below it for the axis label, and between matrices"""
+HEADING, LETTER, LONGEST = 0.42, 0.06, 12
+"""inches above a matrix for its heading and for each letter of the longest name; letters shown of a name"""
+
+
+def draw_matrices(structure: Structure, truth: Structure | None, title: str = "") -> "Figure":
+    """A figure of W and the A_k of `structure`, and below them those of the truth if it has lagged edges.
+
+    A true graph without lags is one matrix below, and the learned matrices then have no marks.
+    """
+    from matplotlib.figure import Figure
+
+    names = structure.variables
+    truth = None if truth is None else truth.reordered(names)
+    lags = max(structure.lags, truth.lags if truth else 0)
+    dynamic = truth if truth is not None and truth.lags else None
+    within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
+    order = causal_order(names, within)
+    side = float(np.clip(0.085 * len(names), 2.4, 6.0))
+    rows = 1 if truth is None else 2
+    above = HEADING + LETTER * min(max(map(len, names)), LONGEST)
+    marked = [*within, *lagged] if dynamic else []
+    header = 0.1 + 0.3 * bool(title) + 0.3 * any(edge.category in FAULTS for edge in marked)
+    width, height = (LEFT + side) * (lags + 1) + BETWEEN, (above + side + BELOW) * rows + header
+    figure = Figure(figsize=(width, height))
+    for row, shown in enumerate(one for one in (structure, truth) if one is not None):
+        for k, matrix in enumerate(_matrices(shown, lags)):
+            bottom = height - header - (row + 1) * (above + side + BELOW) + BELOW
+            box = (LEFT + k * (LEFT + side), bottom, side, side)
+            axes = figure.add_axes((box[0] / width, box[1] / height, side / width, side / height))
+            _draw(axes, matrix[np.ix_(order, order)], names, order, 72 * side / len(names))
+            axes.set_title(_heading(shown, k, learned=row == 0), fontsize=9, color=INK, pad=4)
+            if row == 0 and dynamic:
+                edges = within if k == 0 else [edge for edge in lagged if edge.lag == k]
+                _mark_lagged(axes, edges, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
+    _write_header(figure, title, marked)
+    return figure
+
+
+def _matrices(structure: Structure, lags: int) -> list[NDArray[np.float64]]:
+    """W and the A_k, `lags` of them; for a structure without lags only its summary."""
+    if not structure.lags:
+        return [summary(structure).weights]
+    return [structure.weights, *padded_lagged_weights(structure, lags)]
+
+
+def _heading(structure: Structure, k: int, *, learned: bool) -> str:
+    """The heading of matrix k of `structure`."""
+    whose = "learned" if learned else "true"
+    if not structure.lags:
+        return f"{whose}: effects at any lag"
+    return f"{whose}: A, from t − {k}" if k else f"{whose}: W, within t"
+
+
+def _draw(axes: "Axes", matrix: NDArray[np.float64], names: Sequence[str], order: Sequence[int], cell: float) -> None:
+    """Draw one matrix, `[d, d]`, with variables in `order`; even the weakest edge has a fifth of the full colour."""
+    largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
+    shown = np.where(matrix != 0, np.sign(matrix) * (0.2 + 0.8 * np.abs(matrix) / largest), 0.0)
+    axes.imshow(shown, cmap=COLOURS, vmin=-1.15, vmax=1.15, interpolation="nearest")
+    name_axes(axes, names, {names[v]: at for at, v in enumerate(order)}, cell)
+
+
+def _mark_lagged(axes: "Axes", edges: Sequence[Edge], place: dict[str, int], cell: float) -> None:
+    """Mark the edges that differ from the true graph."""
+    for category in FAULTS:
+        cells = [(place[edge.source], place[edge.target]) for edge in edges if edge.category == category]
+        style = STYLES[category]
+        look: dict[str, Any] = {
+            "facecolors": style.colour,
+            "edgecolors": "white",
+            "linewidths": float(np.clip(0.05 * cell, 0.2, 0.8)),
+        }
+        if category == "missing":
+            look = {
+                "facecolors": "none",
+                "edgecolors": style.colour,
+                "linewidths": float(np.clip(0.1 * cell, 0.7, 1.5)),
+            }
+        size = float(np.clip(0.55 * cell, min(1.2 * cell, 4.5), 9.0)) ** 2
+        axes.scatter([at for _, at in cells], [at for at, _ in cells], s=size, marker=style.marker, zorder=3, **look)
+
+
+def _write_header(figure: "Figure", title: str, edges: Sequence[Edge]) -> None:
+    """Write the title, and a legend of the marks if there are any."""
+    from matplotlib.lines import Line2D
+
+    _, height = figure.get_size_inches()
+    heading = figure.text(0.5, 1 - 0.2 / height, title, ha="center", va="center", fontsize=10.5, color=INK)
+    heading.set_parse_math(False)
+    handles = [
+        Line2D([], [], linestyle="", marker=STYLES[category].marker, color=STYLES[category].colour, label=label)
+        for category, label in legend_entries(edges, bool(edges))
+        if category in FAULTS
+    ]
+    for handle in handles:
+        if handle.get_marker() == STYLES["missing"].marker:
+            handle.set_markerfacecolor("none")
+    if handles:
+        at = (0.5, 1 - (0.5 if title else 0.2) / height)
+        figure.legend(handles=handles, loc="center", bbox_to_anchor=at, ncols=len(handles), frameon=False, fontsize=8.5)

@@ -6,8 +6,18 @@ them, so that it never runs through a node. Lengths are inches; y grows upwards.
 
 igraph in its place draws 2 to 7 times as wide, as it gives a slot as much room as a node, with 3 to 4.5 times the
 crossings (`benchmarks/layout.py`), and is under the GPL.
+
+The first half of a layered drawing: reverse arcs on cycles, put nodes on layers, give long edges a slot on each.
+
+See `layout.py` for the whole.
+
+The third step of a layered drawing: order the nodes and slots of each row so that few edges cross.
+
+Barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each followed by exchanges of neighbours while that helps, from
+several starts. See `layout.py` for the whole.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,11 +26,203 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .layering import Arc, assign_layers, reverse_feedback_arcs, with_slots
-from .ordering import SWEEPS, order_rows
-
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+Arc = tuple[int, int]
+
+
+def reverse_feedback_arcs(n: int, arcs: Sequence[Arc]) -> list[Arc]:
+    """Return all `arcs`, those reversed that would close a cycle with the arcs before them.
+
+    For drawing only: `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
+    """
+    reaches = np.eye(n, dtype=bool)
+    turned: list[Arc] = []
+    for source, target in arcs:
+        upper, lower = (target, source) if reaches[target, source] else (source, target)
+        reaches[reaches[:, upper]] |= reaches[lower]
+        turned.append((upper, lower))
+    return turned
+
+
+def topological(n: int, arcs: Sequence[Arc]) -> list[int]:
+    """Return the nodes, sources before targets; `arcs` must not make a cycle.
+
+    Ties go by the order of `arcs`, not by index as in `graphs.dag.topological_order`: the first arcs matter most.
+    """
+    children: list[list[int]] = [[] for _ in range(n)]
+    waiting = [0] * n
+    for upper, lower in arcs:
+        children[upper].append(lower)
+        waiting[lower] += 1
+    ready = [node for node in range(n) if not waiting[node]]
+    for node in ready:
+        for child in children[node]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                ready.append(child)
+    return ready
+
+
+def assign_layers(n: int, arcs: Sequence[Arc], capacity: int) -> list[int]:
+    """Return the layer of each node, 0 on top: below all its parents, at most `capacity` nodes on a layer.
+
+    Nodes are then pulled towards their children, which makes arcs shorter. Nodes without any arc come last.
+    """
+    parents: list[set[int]] = [set() for _ in range(n)]
+    children: list[set[int]] = [set() for _ in range(n)]
+    for upper, lower in arcs:
+        parents[lower].add(upper)
+        children[upper].add(lower)
+    joined = [node for node in topological(n, arcs) if parents[node] or children[node]]
+    layer, filled = [0] * n, [0] * (2 * n + 1)
+    for node in joined:
+        highest = max((layer[parent] + 1 for parent in parents[node]), default=0)
+        layer[node] = next(at for at in range(highest, len(filled)) if filled[at] < capacity)
+        filled[layer[node]] += 1
+    for node in reversed(joined):
+        lowest = min((layer[child] - 1 for child in children[node]), default=layer[node])
+        free = [at for at in range(lowest, layer[node], -1) if filled[at] < capacity]
+        if free and len(children[node]) >= len(parents[node]):
+            filled[layer[node]] -= 1
+            layer[node] = free[0]
+            filled[layer[node]] += 1
+    return _without_gaps(layer, joined, 2 * capacity)
+
+
+def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
+    """Return the layers renumbered from 0, with the nodes that are not joined to any put below, `width` on a layer."""
+    used = sorted({layer[node] for node in joined})
+    renumbered = {node: used.index(layer[node]) for node in joined}
+    alone = [node for node in range(len(layer)) if node not in renumbered]
+    renumbered |= {node: len(used) + place // width for place, node in enumerate(alone)}
+    return [renumbered[node] for node in range(len(layer))]
+
+
+def with_slots(layers: Sequence[int], arcs: Sequence[Arc]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the rows of nodes and slots, and per arc its chain: upper node, a slot on each layer between, lower node.
+
+    Slots are numbered after the nodes.
+    """
+    rows: list[list[int]] = [[] for _ in range(max(layers, default=-1) + 1)]
+    for node, layer in enumerate(layers):
+        rows[layer].append(node)
+    chains, number = [], len(layers)
+    for upper, lower in arcs:
+        chain = [upper]
+        for layer in range(layers[upper] + 1, layers[lower]):
+            rows[layer].append(number)
+            chain.append(number)
+            number += 1
+        chains.append([*chain, lower])
+    return rows, chains
+
+
+Rows = list[list[int]]
+
+SWEEPS = 16
+STARTS = 8
+MANY = 1500
+"""nodes and slots from which on one start must do"""
+
+
+def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
+    """Return the rows reordered: the order with the fewest crossings that was seen.
+
+    A chain is an edge cut into pieces, one node or slot on each row that it touches. The same input gives the same
+    order.
+    """
+    above, below = _neighbours(sum(map(len, rows)), chains)
+    best, fewest = rows, crossings(rows, below)
+    for start in range(STARTS if sum(map(len, rows)) < MANY else 1):
+        shuffle = np.random.default_rng(start)
+        current = [[int(node) for node in shuffle.permutation(row)] for row in rows] if start else rows
+        for _ in range(2):
+            current = _exchange(_sweep(current, above, below), above, below)
+        crossed = crossings(current, below)
+        if crossed < fewest:
+            best, fewest = current, crossed
+    return best
+
+
+def crossings(rows: Rows, below: Sequence[Sequence[int]]) -> int:
+    """Return how many pairs of edge pieces cross between neighbouring rows; `below[node]` is what hangs on it."""
+    total = 0
+    for upper, lower in pairwise(rows):
+        place = {node: at for at, node in enumerate(lower)}
+        passed: list[int] = []
+        for node in upper:
+            ends = [place[other] for other in below[node]]
+            total += sum(len(passed) - bisect_right(passed, end) for end in ends)
+            for end in ends:
+                insort(passed, end)
+    return total
+
+
+def _neighbours(n: int, chains: Sequence[Sequence[int]]) -> tuple[Rows, Rows]:
+    above: Rows = [[] for _ in range(n)]
+    below: Rows = [[] for _ in range(n)]
+    for chain in chains:
+        for upper, lower in pairwise(chain):
+            above[lower].append(upper)
+            below[upper].append(lower)
+    return above, below
+
+
+def _sweep(rows: Rows, above: Rows, below: Rows) -> Rows:
+    """Return the best of the orders that barycentre sweeps, down and up in turn, go through."""
+    best, fewest, current = rows, crossings(rows, below), rows
+    for sweep in range(SWEEPS):
+        downwards = sweep % 2 == 0
+        current = [list(row) for row in current]
+        for r in range(1, len(rows)) if downwards else range(len(rows) - 2, -1, -1):
+            fixed = {node: place for place, node in enumerate(current[r - 1 if downwards else r + 1])}
+            current[r] = _by_barycentre(current[r], above if downwards else below, fixed)
+        crossed = crossings(current, below)
+        if crossed < fewest:
+            best, fewest = current, crossed
+    return best
+
+
+def _by_barycentre(row: list[int], neighbours: list[list[int]], fixed: dict[int, int]) -> list[int]:
+    scale = len(fixed) / max(len(row), 1)
+    keys = {
+        node: sum(fixed[other] for other in neighbours[node]) / len(neighbours[node])
+        if neighbours[node]
+        else place * scale
+        for place, node in enumerate(row)
+    }
+    return sorted(row, key=keys.__getitem__)
+
+
+def _exchange(rows: Rows, above: Rows, below: Rows) -> Rows:
+    """Return the rows with neighbours exchanged as long as that saves crossings."""
+    rows = [list(row) for row in rows]
+    place = {node: at for row in rows for at, node in enumerate(row)}
+    moved = True
+    while moved:
+        moved = False
+        for row in rows:
+            for at in range(len(row) - 1):
+                left, right = row[at], row[at + 1]
+                if _saved(left, right, above, below, place) > 0:
+                    row[at], row[at + 1] = right, left
+                    place[left], place[right] = at + 1, at
+                    moved = True
+    return rows
+
+
+def _saved(left: int, right: int, above: Rows, below: Rows, place: dict[int, int]) -> int:
+    """Return how many crossings it saves to exchange the neighbours `left` and `right`."""
+    saved = 0
+    for ends in (above, below):
+        for a in ends[left]:
+            for b in ends[right]:
+                saved += (place[a] > place[b]) - (place[a] < place[b])
+    return saved
+
 
 FloatArray = NDArray[np.float64]
 

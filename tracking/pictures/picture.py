@@ -1,8 +1,8 @@
-"""Pictures of a structure against the truth, and pictures as bytes.
+"""Pictures of a structure, compared with the true graph if there is one, and their export as PNG or SVG.
 
-Up to 50 variables a layered drawing, above an adjacency heat map; a dynamic structure is drawn over time up to 30
-variables, and above as its matrices. Figures are made with matplotlib's object interface,
-so that threads do not disturb each other.
+Structures of up to 50 variables are drawn as layered graphs, larger ones as adjacency heat maps. Dynamic structures of
+up to 30 variables are drawn over time, larger ones as their matrices. Figures use matplotlib's object interface, which
+is safe in threads.
 """
 
 import re
@@ -11,25 +11,23 @@ from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from .convergence import draw_rounds
 from .drawing import draw_graph
-from .heat_map import draw_heat_map
-from .lagged_heat_map import draw_matrices
+from .heat_map import draw_heat_map, draw_matrices
 from .unrolled import draw_unrolled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DRAWN_UP_TO", "UNROLLED_UP_TO", "as_png", "as_svg", "draw_matrices", "draw_rounds", "draw_structure"]
+__all__ = ["as_png", "as_svg", "draw_matrices", "draw_rounds", "draw_structure"]
 
-DRAWN_UP_TO = 50
+MAX_DRAWN_VARIABLES = 50
 """variables up to which a structure is drawn as a graph"""
-UNROLLED_UP_TO = 30
+MAX_UNROLLED_VARIABLES = 30
 """variables up to which a dynamic structure is drawn over time"""
 
 
@@ -41,24 +39,22 @@ def draw_structure(
     required: Collection[Arc] = (),
     labels: Collection[str] = (),
 ) -> "Figure":
-    """Return a figure of `structure`, held against `truth` if there is one; of `strengths` its lines are as thick.
+    """A figure of `structure`, compared with `truth` if there is one; line widths show the `strengths`.
 
-    Edges that background knowledge `required`, and variables that hold `labels` among others that hold numbers, are
-    marked where the structure is drawn as a graph.
-
-    A truth of time series that says only who drives whom has no place in a drawing over time: it stands beside the
-    matrices. Raises `ValueError` if the truth is over other variables.
+    A drawing as a graph marks the edges that background knowledge `required`, and the variables with `labels` where
+    others have numbers. A true graph of time series without lags is not part of a drawing over time, but is shown
+    beside the matrices. Raises `ValueError` if the truth has other variables.
     """
     if structure.lags:
         return _draw_dynamic(structure, truth, title, strengths)
     edges, compared = classify(structure, truth), truth is not None
-    if len(structure.variables) > DRAWN_UP_TO:
+    if len(structure.variables) > MAX_DRAWN_VARIABLES:
         return draw_heat_map(structure.variables, edges, compared, title)
     return draw_graph(structure.variables, edges, compared, title, strengths, required, labels)
 
 
 def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":
-    if len(structure.variables) > UNROLLED_UP_TO:
+    if len(structure.variables) > MAX_UNROLLED_VARIABLES:
         return draw_matrices(structure, truth, title)
     dynamic = truth if truth is not None and truth.lags else None
     within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
@@ -67,16 +63,16 @@ def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, str
 
 
 def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
-    """Return the figure as a PNG file."""
+    """The figure as a PNG file."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=dots_per_inch)
     return buffer.getvalue()
 
 
 def as_svg(figure: "Figure", label: str) -> str:
-    """Return the figure as an SVG element to stand inside HTML: no reference to anything outside it.
+    """The figure as an SVG element for a page, without references to other files.
 
-    `label` makes its inner names differ from those of other figures on the page.
+    `label` distinguishes its element ids from those of other figures on the page.
     """
     import matplotlib as mpl
 

@@ -1,7 +1,7 @@
 """A dynamic structure drawn over time: a column for each time from t − lags to t, a row for each variable.
 
-Lagged edges lead from an earlier column to the last one. Edges within one time are drawn in the last column alone, as
-arcs at its right; they hold at every time. An edge over several lags passes between the boxes of the columns on its
+Lagged edges lead from an earlier column to the last one. Edges within one time step apply at every step but are drawn
+once, as arcs to the right of the last column. An edge over several lags passes between the boxes of the columns on its
 way. Lengths are inches.
 """
 
@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edge_classes import Edge
-from fedbnsl.algorithms.graphs.lagged_edges import LaggedEdge
-from fedbnsl.algorithms.graphs.marks import ARROW
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
+from fedbnsl.algorithms.graphs.pag import ARROW
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import HEAD, LEGEND, LONGEST_NAME, MARGIN, TITLE, draw_box, write_header
+from .drawing import ENTRY_WIDTH, HEAD, LEGEND, LONGEST_NAME, MARGIN, MIN_WIDTH, TITLE, draw_box, write_header
 from .heat_map import causal_order
 from .layout import FloatArray
-from .style import INK, STYLES, legend_entries, shortened
-from .thickness import thickness
+from .style import INK, STYLES, legend_entries, thickness, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.path import Path
 
 HEIGHT, PITCH = 0.28, 0.46
-"""of a box, and from one row to the next"""
+"""height of a box, and distance between rows"""
 HEADER = 0.35
 ARC = 0.22
-"""how far the arc between two neighbouring rows reaches out"""
+"""how far the arc between two neighbouring rows extends to the right"""
 
 
 End = Literal["source", "target"]
@@ -44,25 +42,25 @@ Ports = dict[tuple[Edge, End], float]
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the boxes are: rows from the top down, columns from the left, the last one being time t."""
+    """The positions of the boxes: rows from the top down, columns from the left, the last one for time t."""
 
     row: dict[str, int]
     lags: int
     width: float
-    """of a box"""
+    """width of a box"""
     gap: float
-    """between two columns"""
+    """distance between two columns"""
 
     def left(self, lag: int) -> float:
-        """Return where the column of t − `lag` begins."""
+        """The x of the left side of the column of t − `lag`."""
         return (self.lags - lag) * (self.width + self.gap)
 
     def right(self, lag: int) -> float:
-        """Return where it ends."""
+        """The x of its right side."""
         return self.left(lag) + self.width
 
     def y(self, name: str) -> float:
-        """Return the height of the middle of the boxes of `name`."""
+        """The y of the centres of the boxes of `name`."""
         return -PITCH * self.row[name]
 
 
@@ -75,18 +73,19 @@ def draw_unrolled(
     title: str = "",
     strengths: Strengths | None = None,
 ) -> "Figure":
-    """Return a figure of the edges `within` one time and the `lagged` ones, causes above effects where W says which."""
+    """A figure of the edges `within` one time step and the `lagged` ones; causes are above effects where W decides."""
     from matplotlib.figure import Figure
 
     order = causal_order(variables, within)
-    names = {name: shortened(name, LONGEST_NAME) for name in variables}
+    names = {name: truncate(name, LONGEST_NAME) for name in variables}
     depth = PITCH * len(variables)
     width = max(0.42, 0.2 + 0.078 * max(map(len, names.values())))
     grid = Grid({variables[v]: at for at, v in enumerate(order)}, lags, width, float(np.clip(0.42 * depth, 1.5, 3.6)))
     reach = max((_reach(grid, edge) for edge in within), default=0.0)
     left, right = -MARGIN, grid.right(0) + 0.75 * reach + MARGIN + HEAD
     top, bottom = PITCH / 2 + HEADER, -depth + PITCH / 2 - MARGIN
-    figure_width = max(right - left, 4.8)
+    entries = legend_entries([*within, *lagged], compared)
+    figure_width = max(right - left, MIN_WIDTH, ENTRY_WIDTH * len(entries))
     figure_height = top - bottom + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(figure_width, figure_height))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -100,14 +99,14 @@ def draw_unrolled(
     _draw_edges(axes, grid, within, lagged, strengths)
     for lag in range(lags + 1):
         _draw_column(axes, grid, names, lag)
-    write_header(axes, title, legend_entries([*within, *lagged], compared), middle, top)
+    write_header(axes, title, entries, middle, top)
     return figure
 
 
 def _draw_edges(
     axes: "Axes", grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge], strengths: Strengths | None
 ) -> None:
-    """Draw all edges, each as thick as its strength, or its weight among those of its kind."""
+    """Draw all edges; line widths show the strength, or the weight relative to edges of the same kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
     thick, thick_lagged = thickness(within, strengths), thickness(lagged, strengths)
     for edge in within:
@@ -117,10 +116,10 @@ def _draw_edges(
 
 
 def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
-    """Return where the edges touch their boxes: spread over the side of a box, so that few cross beside it.
+    """Where the edges touch their boxes: spread over the side of a box, so that few cross beside it.
 
-    Lagged edges are in the order of where they go. Of the arcs of one box those that lead up are above those that lead
-    down, and the wider enclose the narrower.
+    Lagged edges are sorted by their targets. At each box, arcs that lead up are above those that lead down, and wider
+    arcs enclose narrower ones.
     """
     sides: dict[tuple[str, int, str], list[tuple[float, tuple[Edge, End]]]] = defaultdict(list)
     for one in lagged:
@@ -139,7 +138,7 @@ def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> 
 
 
 def _draw_column(axes: "Axes", grid: Grid, names: dict[str, str], lag: int) -> None:
-    """Draw the boxes of t − `lag`, and what the time is called above them."""
+    """Draw the boxes of t − `lag` and the column heading."""
     x = grid.left(lag) + grid.width / 2
     time = f"t − {lag}" if lag else "t"
     axes.text(x, PITCH / 2 + HEADER / 2, time, ha="center", va="center", fontsize=9.5, color=INK)
@@ -166,7 +165,7 @@ def _draw_lagged(
 
 
 def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
-    """Return the height at which each edge passes each column on its way: between two rows, beside each other there."""
+    """The y at which each edge passes each column on its way: between two rows, side by side."""
     between: dict[tuple[int, int], list[tuple[float, LaggedEdge]]] = defaultdict(list)
     for edge in lagged:
         start, end = grid.row[edge.source], grid.row[edge.target]
@@ -182,7 +181,7 @@ def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, 
 
 
 def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) -> None:
-    """Draw an edge within one time, from the right side of a box at t to that of another."""
+    """Draw an edge within one time step, from the right side of a box at t to that of another."""
     from matplotlib.path import Path
 
     x, bulge = grid.right(0), _reach(grid, edge)
@@ -196,7 +195,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) 
 
 
 def _reach(grid: Grid, edge: Edge) -> float:
-    """Return how far the control points of an edge within one time lie to the right of its boxes."""
+    """How far the control points of an edge within one time step are to the right of its boxes."""
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
 
 
@@ -227,7 +226,7 @@ def _draw_path(axes: "Axes", edge: Edge, path: "Path", width: float) -> None:
 
 
 def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float) -> None:
-    """Draw an arrow head that touches a box at `tip` from its right side (`outwards` 1) or its left side (−1)."""
+    """Draw an arrowhead that touches a box at `tip` from its right side (`outwards` 1) or its left side (−1)."""
     from matplotlib.patches import Polygon
 
     wing = 0.36 + 0.06 * STYLES[edge.category].width

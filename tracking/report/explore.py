@@ -3,45 +3,146 @@
 The graph is drawn by Cytoscape.js (MIT licence, at the head of `scripts/cytoscape.min.js`), the matrix by a script of
 ours. Variables lie where the layered drawing has them, and edges take the same ways round them. Without JavaScript
 nothing of it shows, and the picture beside it shows everything.
+
+Where the variables and edges of a structure lie that a reader can explore, and in which order a matrix has them.
 """
 
+import json
 import math
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..pictures.drawing import was_required
-from ..pictures.style import STYLES
-from ..pictures.thickness import thickness
+from ..pictures.drawing import LONGEST_NAME, box_width, is_required
+from ..pictures.heat_map import causal_order
+from ..pictures.layout import Layout, layered
+from ..pictures.style import STYLES, layout_order, thickness, truncate
 from ..result import RunResult, strengths_in
-from .explored import Explored, compared_edges, explored
-from .page import Script, as_json, paragraph, unfolding
+
+DRAWN = 3000
+"""edges up to which a graph can be explored; of more there is the matrix alone"""
+LAID_OUT = 1500
+"""edges up to which those across time have a say in where variables lie"""
+DOTS = 72.0
+"""units in an inch of the layout"""
+
+APART = 2.5
+"""how much further apart variables lie beside each other where edges across time go between them"""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class LaidOutGraph:
+    """A structure laid out: y grows downwards, and lengths are points.
+
+    `places` has x, y and width of each variable, none where there are too many edges to draw. `ways` are the points
+    that an edge passes from its source to its target, for those that do not go straight.
+    """
+
+    variables: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    places: tuple[tuple[float, float, float], ...]
+    ways: Mapping[Edge, tuple[Point, ...]]
+    order: tuple[int, ...]
+    """the variables, causes before effects"""
+    lags: int
+    compared: bool
+
+
+def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
+    """Return the edges within one time, those across, and whether both were compared with `truth`.
+
+    A truth of time series that says only who drives whom is no measure of edges at one lag.
+    """
+    measure = None if truth is None or (structure.lags and not truth.lags) else truth
+    return list(classify(structure, measure)), list(classify_lagged(structure, measure)), measure is not None
+
+
+def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
+    """Return `structure` laid out, its edges compared with `truth` as `compared_edges` does."""
+    within, lagged, compared = compared_edges(structure, truth)
+    edges = (*within, *lagged)
+    places, ways = _places(structure.variables, within, lagged) if len(edges) <= DRAWN else ((), {})
+    return LaidOutGraph(
+        structure.variables,
+        edges,
+        places,
+        ways,
+        tuple(causal_order(structure.variables, within)),
+        max((edge.lag for edge in lagged), default=0),
+        compared,
+    )
+
+
+def _places(
+    variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
+) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
+    """Return the places of the variables and the ways of the edges within one time."""
+    ordered, arcs = layout_order(variables, within)
+    at = {name: number for number, name in enumerate(variables)}
+    joined = {frozenset(arc) for arc in arcs}
+    across = dict.fromkeys((at[edge.source], at[edge.target]) for edge in lagged if not edge.own)
+    if len(arcs) + len(across) <= LAID_OUT:
+        for arc in across:
+            if frozenset(arc) not in joined:
+                joined.add(frozenset(arc))
+                arcs.append(arc)
+    layout = layered([box_width(truncate(name, LONGEST_NAME)) for name in variables], arcs)
+    boxes = zip(layout.centres.tolist(), layout.widths.tolist(), strict=True)
+    wider = APART if lagged else 1.0
+    places = tuple((*_point(wider * x, y), round(DOTS * width, 1)) for (x, y), width in boxes)
+    ways = {edge: _way(layout, number, edge, wider) for number, edge in enumerate(ordered)}
+    return places, {edge: way for edge, way in ways.items() if way}
+
+
+def _way(layout: Layout, number: int, edge: Edge, wider: float) -> tuple[Point, ...]:
+    """Return the points between the ends of the route `number`, from the source of `edge` to its target."""
+    turned = edge.category == "reversed" and edge.one_way
+    points = tuple(_point(wider * x, y) for x, y in layout.routes[number][1:-1].tolist())
+    return points if layout.down[number] != turned else points[::-1]
+
+
+def _point(x: float, y: float) -> Point:
+    return round(DOTS * x, 1), round(-DOTS * y, 1)
+
 
 LIBRARY, OURS = "cytoscape.min.js", ("words.js", "matrix.js", "graph.js", "explore.js")
-TITLE = "Explore: zoom, search, read off"
-HOW = (
-    "Turn the wheel to zoom, drag to move. Point at a variable or an edge to read what is known of it. Click a "
-    "variable to see it with its neighbours alone, and the ground to see all again."
-)
 
 
-def explore_section(result: RunResult, *, opened: bool = False) -> list[str]:
-    """Return the part of the page in which the structure can be explored: none of a structure without edges."""
-    if not any(compared_edges(result.structure, result.truth)[:2]):
-        return []
-    view = '<div id="explore" class="explore"></div>'
-    return [f"<div hidden>{unfolding(TITLE, paragraph(HOW, 'soft'), view, opened=opened)}</div>"]
+@dataclass(frozen=True)
+class Script:
+    """A script of the page; one with a `name` is JSON for the others, which find it by that."""
+
+    text: str
+    name: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The hash by which the page's policy allows it."""
+        return f"'sha256-{b64encode(sha256(self.text.encode()).digest()).decode()}'"
 
 
 def explore_scripts(result: RunResult) -> list[Script]:
     """Return the scripts that the page needs for it, what they show first: none of a structure without edges."""
-    found = explored(result.structure, result.truth)
+    found = lay_out(result.structure, result.truth)
     if not found.edges:
         return []
     needed = (*OURS[:1], *[LIBRARY] * bool(found.places), *OURS[1:])
-    return [Script(as_json(told(found, result)), "structure"), *(Script(script(name)) for name in needed)]
+    return [Script(as_json(graph_data(found, result)), "structure"), *(Script(script(name)) for name in needed)]
+
+
+def as_json(value: Any) -> str:
+    """`value` as JSON for a script element: nothing in it can end the element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 @cache
@@ -50,7 +151,7 @@ def script(name: str) -> str:
     return files(__package__).joinpath("scripts", name).read_text("utf-8")
 
 
-def told(found: Explored, result: RunResult) -> dict[str, Any]:
+def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
     """Return what the scripts are told: variables with their places, edges with all that is known, and their looks."""
     labelled, strengths = result.labelled, strengths_in(result)
     kinds = {name: "labels" if name in labelled else "numbers" for name in found.variables} if labelled else {}
@@ -67,7 +168,7 @@ def told(found: Explored, result: RunResult) -> dict[str, Any]:
     }
 
 
-def _edges(found: Explored, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
+def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
     """Return the edges by what is known of each; what is not known is left out."""
     at = {name: number for number, name in enumerate(found.variables)}
     thick, weighted = thickness(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
@@ -85,7 +186,7 @@ def _edges(found: Explored, result: RunResult, strengths: Strengths | None) -> l
             "strength": _short(strength),
             "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
-            "required": was_required(edge, result.knowledge.required) or None,
+            "required": is_required(edge, result.knowledge.required) or None,
             "thick": _short(thick(edge)) or 1.0,
             "by": found.ways.get(edge) or None,
         }

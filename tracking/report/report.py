@@ -1,88 +1,196 @@
-"""The report of a run: one self-contained HTML file, readable without the internet."""
+"""The report of a run: one self-contained HTML file, readable without the internet.
 
-from collections.abc import Iterable
+`contents` gathers what the report states as plain values, `tables.py` its tables; the sentences and the HTML are in
+`templates/`, one file for each part of the page. A Content-Security-Policy in the page forbids the browser to fetch
+anything, and to run any script but those of `explore.py`, which it knows by their hashes.
+"""
 
-from fedbnsl.algorithms.core.counted import counted
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.edges import weighted
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from fedbnsl.algorithms.core.knowledge import Arc, arc_text
+from fedbnsl.algorithms.core.names import pluralize
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, weighted
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 
+from ..comparison import COUNTED
 from ..model import model_file
-from ..pictures.picture import DRAWN_UP_TO, as_svg, draw_rounds, draw_structure
-from ..result import NOT_COVERED, RunResult, series_warnings, strengths_in
-from .changes import changes_section
-from .confidence import confidence_section
-from .data import data_section
-from .edges import edge_sections
-from .explore import explore_scripts, explore_section
-from .knowledge import knowledge_section
-from .over_time import dynamic_structure, forecast_sections
-from .page import Markup, columns, figure, header, page, paragraph, section, table, tiles
-from .silos import shared_edges, silo_section
-from .trust import trust_sections
-from .words import BY_STRENGTH, COUNTS, ELSEWHERE, NO_TRUTH, READING, SCORES
+from ..pictures.picture import (
+    MAX_DRAWN_VARIABLES,
+    MAX_UNROLLED_VARIABLES,
+    as_svg,
+    draw_matrices,
+    draw_rounds,
+    draw_structure,
+)
+from ..result import NOT_COVERED, PrivacySpent, RunResult, series_warnings, strengths_in
+from .explore import explore_scripts
+from .tables import (
+    SCROLLING_ROWS,
+    Mark,
+    ReportTable,
+    changes_table,
+    confidence_table,
+    data_header,
+    data_rows,
+    drift_table,
+    edge_sections,
+    excluded_by_reason,
+    forecast_table,
+    has_findings,
+    rows_line,
+    shared_edges,
+    silo_scores,
+    silo_table,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+SCORES = {
+    "shd": "SHD: pairs of variables whose edge differs",
+    "shd_cpdag": "SHD between the equivalence classes (CPDAGs)",
+    "shd_skeleton": "SHD of the skeletons, ignoring directions",
+    "shd_lenient": "Lenient SHD: directed and undirected edges match",
+    "mse_consensus": "Normalised error of the consensus weights, median over silos",
+    "mse_personal": "Normalised error of weights refitted by each silo, median over silos",
+    "smhd": "SMHD: SHD of the moral graphs",
+    "tpr": "TPR: share of the true edges that were found",
+    "fdr": "FDR: share of the learned edges that are extra or reversed",
+    "precision": "Precision: share of the learned edges that are correct",
+    "f1": "F1 of precision and TPR",
+    "auroc": "AUROC of the edge strengths",
+    "aupr": "AUPR of the edge strengths",
+    "lagged_shd": "SHD: lagged edges in only one of the two graphs",
+    "lagged_tpr": "TPR: share of the true lagged edges that were found",
+    "lagged_fdr": "FDR: share of the learned lagged edges that are extra",
+    "lagged_precision": "Precision: share of the learned lagged edges that are correct",
+    "lagged_f1": "F1 of precision and TPR, lagged edges",
+    "lagged_auroc": "AUROC of the edge strengths, excluding each variable's own past",
+    "lagged_aupr": "AUPR of the edge strengths, excluding each variable's own past",
+}
+COUNTS = {
+    "edges": "Edges learned",
+    "true_edges": "Edges in the true graph",
+    "correct": "Correct edges",
+    "reversed": "Reversed edges",
+    "extra": "Extra edges",
+    "missing": "Missing edges",
+    "half_directed": "Half-directed edges: undirected in only one graph, or with different marks",
+    "correct_skeleton": "Correct edges, ignoring directions",
+    "v_structures": "V-structures learned",
+    "v_structures_true": "V-structures in the true graph",
+    "v_structures_correct": "Correct v-structures",
+    "lagged_edges": "Lagged edges learned",
+    "lagged_true_edges": "Lagged edges in the true graph",
+    "lagged_correct": "Correct lagged edges",
+    "lagged_extra": "Extra lagged edges",
+    "lagged_missing": "Missing lagged edges",
+}
+ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
+ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
+ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_bytes"}
+ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
+ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
+ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
+ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
+"""metrics that other sections show, or that are not shown"""
+MAX_LISTED_ARCS = 20
 
 
 def report_html(result: RunResult) -> str:
-    """Return the report of `result` as one HTML document that loads nothing from other files or sites."""
-    body = [
-        _headline(result),
-        *trust_sections(result),
-        *changes_section(result),
-        *data_section(result),
-        *knowledge_section(result),
-        _structure(result),
-        _scores(result),
-        *edge_sections(result),
-        *confidence_section(result),
-        *shared_edges(result),
-        _convergence(result),
-        _model(result),
-        *forecast_sections(result),
-        _communication(result),
-        silo_section(result),
-        _privacy(result),
-        _settings(result),
-    ]
-    return page(_title(result), body, explore_scripts(result))
+    """The report of `result` as one HTML document that loads nothing from other files or sites."""
+    return _template().render(contents(result))
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    folder = files(__package__).joinpath("templates")
+    environment = Environment(
+        loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"display": display, "counted": pluralize}
+    environment.tests["mark"] = lambda cell: isinstance(cell, Mark)
+    return environment.get_template("report.html.j2")
+
+
+def display(value: object) -> str:
+    """`value` as text: four significant digits for floats, a dash for None."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def contents(result: RunResult) -> dict[str, Any]:
+    """The values for the templates, by name; None for a section without content."""
+    return {
+        "result": result,
+        "title": f"{result.algorithm} on {result.dataset}, seed {result.seed}",
+        "warnings": warnings(result),
+        "summary": _summary(result),
+        "findings": _findings(result),
+        "changes": _changes(result),
+        "data": _data(result),
+        "knowledge": _knowledge(result),
+        "pictures": _pictures(result),
+        "scores": _scores(result),
+        "edges": edge_sections(result),
+        "confidence": _confidence(result),
+        "silo_edges": shared_edges(result),
+        "model": _model(result),
+        "forecasts": _forecasts(result),
+        "communication": _communication(result),
+        "silos": {"rows": silo_table(result), "scores": silo_scores(result)},
+        "privacy": _privacy(result),
+        "not_covered": NOT_COVERED,
+        "settings": _settings(result),
+        "scripts": explore_scripts(result),
+    }
 
 
 def warnings(result: RunResult) -> list[str]:
-    """Return what a reader must know before trusting the structure, in plain words."""
-    said = []
+    """Warnings for the top of the page: lost silos, broken privacy, no convergence, time series, cycles."""
+    messages = []
     if result.outcome == "silo lost":
         who = ", ".join(result.lost) or "a silo"
-        said.append(f"Silo lost: {who} stopped answering. This is the state of the last round that all silos finished.")
-    elif result.lost:
-        said.append(f"Lost on the way: {', '.join(result.lost)}. What was learned comes from the silos that stayed.")
-    if result.privacy is not None and result.privacy.broken:
-        said.append(f"NOT PRIVATE: {result.privacy.broken}.")
-    if result.outcome == "out of rounds":
-        said.append(
-            f"It did not converge: the run ended after {counted(len(result.rounds), 'round')}, and more may change "
-            "the structure."
+        messages.append(
+            f"Silo lost: {who} stopped responding. The graph is that of the last round that all silos completed."
         )
-    said += series_warnings(result)
+    elif result.lost:
+        messages.append(
+            f"Dropped out during the run: {', '.join(result.lost)}. The result is based on the remaining silos."
+        )
+    if result.privacy is not None and result.privacy.broken:
+        messages.append(f"NOT PRIVATE: {result.privacy.broken}.")
+    if result.outcome == "out of rounds":
+        messages.append(
+            f"Not converged: the run ended after {pluralize(len(result.rounds), 'round')}; more rounds may change "
+            "the graph."
+        )
+    messages += series_warnings(result)
     cycle = result.structure.cycle
     if cycle:
-        said.append(f"A cycle is left: {' → '.join([*cycle, cycle[0]])}. This is not a Bayesian network.")
-    return said
+        messages.append(f"The graph contains a cycle: {' → '.join([*cycle, cycle[0]])}. It is not a Bayesian network.")
+    return messages
 
 
-def _headline(result: RunResult) -> str:
-    metrics, silos = result.metrics, len(result.schema.rows)
-    ended = {"converged": "converged", "out of rounds": "did not converge", "silo lost": "lost a silo"}[result.outcome]
+def _summary(result: RunResult) -> dict[str, Any]:
+    """The numbers of edges, and the key figures for the tiles."""
+    metrics = result.metrics
     edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
-    over_time = f" within one time step and {counted(lagged, 'edge')} across time" * bool(result.structure.lags)
-    common = " in the structure common to all silos" * bool(result.averaged and result.local_structures)
-    variables = counted(len(result.structure.variables), "variable")
-    found = (
-        f"{counted(edges, 'edge')}{over_time}{common} among {variables}, learned "
-        f"from {counted(sum(result.schema.rows.values()), 'row')} in {counted(silos, 'silo')}. "
-        f"The run {ended} after {counted(len(result.rounds), 'round')}."
-    )
     named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
     if result.structure.kind != "dag":
         named = {"shd": "SHD, strict", "shd_lenient": "SHD, lenient", "tpr": "TPR", "fdr": "FDR"}
@@ -94,142 +202,197 @@ def _headline(result: RunResult) -> str:
         *([("lagged edges", lagged)] if result.structure.lags else []),
         ("rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
-        ("MB, papers' formula", metrics.get("formula_megabytes")),
+        ("MB sent (papers' formula)", metrics.get("formula_megabytes")),
     ]
-    return "\n".join(
-        [
-            header(_title(result), paragraph(found)),
-            *(paragraph(warning, "warning") for warning in warnings(result)),
-            tiles(figures),
-        ]
-    )
+    return {"edges": edges, "lagged": lagged, "tiles": figures}
 
 
-def _structure(result: RunResult) -> str:
-    if result.structure.lags:
-        return dynamic_structure(result)
-    strengths = strengths_in(result)
-    svg = as_svg(
-        draw_structure(result.structure, result.truth, "", strengths, result.knowledge.required, result.labelled),
-        "structure",
-    )
-    truth = result.about.get("truth")
-    against = f"Held against the truth{f' ({truth})' if truth else ''}." if result.truth else NO_TRUTH
-    thick = "; the stronger an edge, the thicker its line" * (weighted(result.structure) and not strengths)
-    how = (
-        f"Causes stand above their effects{thick}.{f' {BY_STRENGTH}' if strengths else ''}"
-        if len(result.structure.variables) <= DRAWN_UP_TO
-        else "A mark in row X and column Y is the edge X → Y, a white dot a circle at Y; causes come before effects."
-    )
-    marks = [paragraph(READING[result.structure.kind], "soft")] if result.structure.kind in READING else []
-    large = len(result.structure.variables) > DRAWN_UP_TO
-    explored = explore_section(result, opened=large)
-    seen = [paragraph(how, "soft"), figure(svg)]
-    return section("Structure", paragraph(against, "soft"), *marks, *(explored + seen if large else seen + explored))
+def _findings(result: RunResult) -> ReportTable | None:
+    """The findings of the diagnoses, each with its advice."""
+    rows = [(one.name, one.said, one.advice) for one in result.diagnosed.findings]
+    return ReportTable(("finding", "observation", "what to do"), rows) if rows else None
 
 
-def _scores(result: RunResult) -> str:
-    truth, metrics = result.about.get("truth", "the truth.csv of the data set"), result.metrics
-    compared = result.truth is not None
+def _changes(result: RunResult) -> dict[str, Any] | None:
+    """Differences from the previous run; None unless the run is repeated."""
+    found = result.changes
+    if found is None:
+        return None
+    counts: list[tuple[str, object]] = [(f"edges {fate}", found.structure.count(fate)) for fate in COUNTED.values()]
+    counts += [("parameter drift, nats per row", found.drift.total)] if found.drift else []
+    return {"tiles": counts, "edges": changes_table(found), "drift": drift_table(found)}
+
+
+def _data(result: RunResult) -> dict[str, Any] | None:
+    """The columns of the silos' tables, and the excluded ones; None if they are plain tables of one kind."""
+    schema = result.schema
+    if not has_findings(schema, result.notes):
+        return None
+    rows = data_rows(schema)
+    excluded = [(", ".join(names), reason) for reason, names in excluded_by_reason(schema).items()]
+    return {
+        "rows": rows_line(schema),
+        "columns": ReportTable(data_header(schema), rows, scrolling=len(rows) > SCROLLING_ROWS),
+        "excluded": ReportTable(("excluded columns", "reason"), excluded) if excluded else None,
+    }
+
+
+def _knowledge(result: RunResult) -> dict[str, str] | None:
+    """The required and forbidden arcs, and the required ones that the graph contains."""
+    known, structure = result.knowledge, result.structure
+    if not known:
+        return None
+    place = {name: number for number, name in enumerate(structure.variables)}
+    imposed = [arc for arc in known.required if structure.weights[place[arc[0]], place[arc[1]]]]
+    return {
+        "required": _counted_arcs(known.required),
+        "forbidden": _counted_arcs(known.forbidden),
+        "imposed": _listed_arcs(imposed),
+    }
+
+
+def _counted_arcs(arcs: Sequence[Arc]) -> str:
+    return f"{len(arcs)}: {_listed_arcs(arcs)}" if arcs else "none"
+
+
+def _listed_arcs(arcs: Sequence[Arc]) -> str:
+    """The first arcs, and how many more there are."""
+    more = f" and {len(arcs) - MAX_LISTED_ARCS} more" if len(arcs) > MAX_LISTED_ARCS else ""
+    return ", ".join(arc_text(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
+
+
+def knowledge_line(result: RunResult) -> list[str]:
+    """The size of the background knowledge as a line for the terminal; empty without knowledge."""
+    known = result.knowledge
+    if not known:
+        return []
+    return [f"background knowledge: required arcs {len(known.required)}, forbidden arcs {len(known.forbidden)}"]
+
+
+def _pictures(result: RunResult) -> dict[str, Any]:
+    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic one, the measures by round."""
+    structure, truth, strengths = result.structure, result.truth, strengths_in(result)
+    found: dict[str, Any] = {"drawing": None, "matrices": None}
+    variables = len(structure.variables)
+    if structure.lags:
+        if variables <= MAX_UNROLLED_VARIABLES:
+            found["drawing"] = as_svg(draw_structure(structure, truth, strengths=strengths), "structure")
+        found["matrices"] = as_svg(draw_matrices(structure, truth), "matrices")
+    else:
+        drawn = draw_structure(structure, truth, "", strengths, result.knowledge.required, result.labelled)
+        found["drawing"] = as_svg(drawn, "structure")
+    found["large"] = variables > MAX_DRAWN_VARIABLES
+    found["weighted"] = weighted(structure)
+    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None
+    return found
+
+
+def _scores(result: RunResult) -> list[ReportTable]:
+    """The scores and counts, of dynamic structures for edges within one time step and across time."""
+    metrics = result.metrics
     names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
     undefined = result.truth is None or "pag" in (result.structure.kind, result.truth.kind)
     known = [name for name in names if name in metrics and not (undefined and metrics[name] is None)]
     within = [name for name in known if not name.startswith("lagged_")]
     lagged = [name for name in known if name.startswith("lagged_")]
     tables = _score_tables(result, within, " within one time step (W)" * bool(lagged))
-    tables += _score_tables(result, lagged, " across time (A)")
-    averaged = " The figures are means over the silos." * result.averaged
-    said = paragraph(f"Truth: {truth}.{averaged}", "soft") if compared else paragraph(NO_TRUTH + averaged)
-    if metrics.get("not_compared"):
-        said = paragraph(f"There are no scores: {metrics['not_compared']}.", "warning")
-    return section("Scores", said, columns(*tables))
+    return [*tables, *_score_tables(result, lagged, " across time (A)")]
 
 
-def _score_tables(result: RunResult, names: Iterable[str], where: str) -> list[str]:
-    """Return a table of the scores among the metrics `names`, and one of the counts; `where` says of which edges."""
+def _score_tables(result: RunResult, names: Iterable[str], where: str) -> list[ReportTable]:
+    """A table of the scores among the metrics `names`, and one of the counts; `where` names the edges."""
     figures = [(name, result.metrics[name]) for name in names]
     scores = [(SCORES[name], value) for name, value in figures if name in SCORES]
     counts = [(COUNTS.get(name, name), value) for name, value in figures if name not in SCORES]
-    return [table((kind + where, ""), rows) for kind, rows in (("score", scores), ("number", counts)) if rows]
+    return [ReportTable((kind + where, ""), rows) for kind, rows in (("score", scores), ("count", counts)) if rows]
 
 
-def _convergence(result: RunResult) -> str:
-    if not result.rounds:
-        return section("Convergence", paragraph("No round was finished."))
-    return section("Convergence", figure(as_svg(draw_rounds(result.rounds), "rounds")))
+def _confidence(result: RunResult) -> ReportTable | None:
+    found = result.confidence
+    return confidence_table(result, found.averaged, found.strengths) if found else None
 
 
-def _model(result: RunResult) -> str:
+def _model(result: RunResult) -> ReportTable | None:
+    """The kind of model, where its parameters come from, and its file."""
     network = result.parameters.network
     if network is None:
-        return section("Model", paragraph(f"No parameters: {result.parameters.how}."))
-    files = ", ".join(model_file(result)) or "no file, as BIF cannot say its labels"
+        return None
     kind, count = "linear Gaussian network", 0
     if isinstance(network, DynamicGaussianNetwork):
-        kind = f"dynamic linear Gaussian network that looks back over {counted(network.structure.lags, 'step')}"
+        kind = f"dynamic linear Gaussian network with {pluralize(network.structure.lags, 'lag')}"
     if isinstance(network, MixedNetwork):
-        kind = "network of mixed variables: linear and logistic regressions, and tables"
+        kind = "mixed network: linear and logistic regressions, and probability tables"
     if isinstance(network, DiscreteNetwork):
-        kind, count = (
-            "discrete network",
-            sum(table.size - table.size // table.shape[-1] for table in network.tables.values()),
-        )
-    rows: list[tuple[str, object]] = [("kind", kind), ("parameters learned from", result.parameters.how)]
+        kind = "discrete network"
+        count = sum(table.size - table.size // table.shape[-1] for table in network.tables.values())
+    rows: list[tuple[str, object]] = [("kind", kind), ("parameters", result.parameters.how)]
     rows += [("free parameters", count)] if count else []
-    return section("Model", table(("the structure with parameters", ""), [*rows, ("file", files)]))
+    rows += [("file", ", ".join(model_file(result)) or "none: BIF cannot represent its labels")]
+    return ReportTable(("model", ""), rows)
 
 
-def _communication(result: RunResult) -> str:
+def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
+    """The dynamics of a model of time series, and how well it forecasts."""
+    network = result.parameters.network
+    if not isinstance(network, DynamicGaussianNetwork):
+        return None
+    dynamics: list[tuple[str, object]] = [
+        ("Lags: maximum number of steps back", network.structure.lags),
+        ("Spectral radius: shocks fade out if it is below 1", result.metrics.get("spectral_radius")),
+    ]
+    return {"dynamics": ReportTable(("dynamics", ""), dynamics), "errors": forecast_table(result, network)}
+
+
+def _communication(result: RunResult) -> ReportTable:
+    """The exchanges and bytes of the whole run."""
     metrics = result.metrics
     rows: list[tuple[str, object]] = [("Exchanges with all silos", metrics.get("rounds", len(result.rounds)))]
-    tested = [("Independence tests", "tests"), ("Tests left out for want of rows or room", "tests_left_out")]
+    tested = [("Independence tests", "tests"), ("Tests skipped for lack of rows or memory", "tests_left_out")]
     tested += [("Families scored", "families")]
     rows += [(label, metrics[name]) for label, name in tested if metrics.get(name) is not None]
     rows += [
-        ("Silos to coordinator, bytes really serialised", metrics.get("bytes_up")),
-        ("Coordinator to silos, bytes really serialised", metrics.get("bytes_down")),
-        ("Both together by the papers' formula, megabytes", metrics.get("formula_megabytes")),
+        ("Silos to coordinator: serialised bytes", metrics.get("bytes_up")),
+        ("Coordinator to silos: serialised bytes", metrics.get("bytes_down")),
+        ("Both directions by the papers' formula: megabytes", metrics.get("formula_megabytes")),
     ]
     if metrics.get("filling_exchanges"):
-        rows.append(("Before, for the empty cells: exchanges", metrics["filling_exchanges"]))
-        rows.append(("Before, for the empty cells: bytes in both directions", metrics["filling_bytes"]))
+        rows.append(("Imputation model, before the rounds: exchanges", metrics["filling_exchanges"]))
+        rows.append(("Imputation model, before the rounds: bytes in both directions", metrics["filling_bytes"]))
     if result.parameters.bytes_sent:
-        rows.append(("Besides, for the parameters: bytes in both directions", result.parameters.bytes_sent))
+        rows.append(("Parameters, after the rounds: bytes in both directions", result.parameters.bytes_sent))
     if result.diagnosed.bytes_sent:
-        rows.append(("Besides, for the diagnoses: bytes in both directions", result.diagnosed.bytes_sent))
-    return section("Communication", table(("over all silos and rounds", ""), rows))
+        rows.append(("Diagnoses: bytes in both directions", result.diagnosed.bytes_sent))
+    return ReportTable(("total over silos and rounds", ""), rows)
 
 
-def _privacy(result: RunResult) -> str:
+def _privacy(result: RunResult) -> dict[str, ReportTable] | None:
+    """The privacy loss of a private run: total, by release and by ledger."""
     privacy = result.privacy
-    masked = "Replies were masked: the coordinator saw only their sums."
     if privacy is None:
-        said = "No privacy budget was asked for: replies are exact."
-        return section("Privacy", paragraph(said), *([paragraph(masked)] if result.secure else []))
-    over_time = result.schema.kind == "time-series"
-    notes = [paragraph(f"NOT PRIVATE: {privacy.broken}.", "warning")] if privacy.broken else []
-    notes += [paragraph(masked)] if result.secure else []
-    rows: list[tuple[str, object]] = [
-        ("ε spent, by the silo that spent most", "∞" if privacy.broken else privacy.spent),
-        ("the same by tight accounting, at most", "not known" if privacy.tight is None else privacy.tight),
-        ("ε asked for", privacy.epsilon),
-        ("δ", privacy.delta),
-        ("Neighbours: two tables that differ in one record", privacy.adjacency),
-        ("What one record is, and whom it is protected from" if over_time else "Protects one record", privacy.protects),
-        ("ε of all runs on these rows, this one among them", privacy.spent_ever),
-    ]
-    released = table(("released", "times", "ρ (zCDP)"), [(what, times, rho) for what, times, rho in privacy.releases])
-    not_covered = paragraph("Not covered: " + "; ".join(NOT_COVERED) + ".", "soft")
+        return None
     silos = [(silo, privacy.run[silo], privacy.ever[silo]) for silo in sorted(privacy.run)]
-    ledger = table(("ledger of", "ε of this run", "ε of all runs"), silos, scrolling=len(silos) > 12)
-    return section("Privacy", *notes, table(("spent", ""), rows), released, ledger, not_covered)
+    return {
+        "spent": ReportTable(("privacy loss", ""), _spent(privacy, over_time=result.schema.kind == "time-series")),
+        "released": ReportTable(("released", "times", "ρ (zCDP)"), privacy.releases),
+        "ledgers": ReportTable(
+            ("ledger of silo", "ε of this run", "ε of all runs"), silos, len(silos) > SCROLLING_ROWS
+        ),
+    }
 
 
-def _settings(result: RunResult) -> str:
-    rows: list[tuple[str, object]] = [("algorithm", result.algorithm), ("seed", Markup(str(result.seed)))]
+def _spent(privacy: PrivacySpent, *, over_time: bool) -> list[tuple[str, object]]:
+    return [
+        ("ε spent, maximum over silos", "∞" if privacy.broken else privacy.spent),
+        ("upper bound on ε by tight accounting", "not available" if privacy.tight is None else privacy.tight),
+        ("ε requested", privacy.epsilon),
+        ("δ", privacy.delta),
+        ("Neighbouring tables: how they differ in one record", privacy.adjacency),
+        ("Protected unit, and from whom" if over_time else "Protected record, and from whom", privacy.protects),
+        ("ε of all runs on these rows, including this one", privacy.spent_ever),
+    ]
+
+
+def _settings(result: RunResult) -> ReportTable:
+    rows: list[tuple[str, object]] = [("algorithm", result.algorithm), ("seed", str(result.seed))]
     rows += [("engine", result.engine), ("run", result.name), *result.params.items()]
-    return section("Settings", table(("setting", "value"), rows))
-
-
-def _title(result: RunResult) -> str:
-    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"
+    return ReportTable(("setting", "value"), rows)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fedbnsl.algorithms.admm.acyclicity import acyclicity
-from fedbnsl.algorithms.admm.consensus_step import consensus_step, soft_threshold
+from fedbnsl.algorithms.admm.problem import acyclicity, consensus_step, soft_threshold
 
 
 def plain_solution(

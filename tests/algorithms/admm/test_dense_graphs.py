@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.fitting import dual_step, fitted
-from fedbnsl.algorithms.admm.model_order import implied_covariance, least_squares
-from fedbnsl.algorithms.admm.order import forward
+from fedbnsl.algorithms.admm.order_refinement import forward, implied_covariance, least_squares
+from fedbnsl.algorithms.admm.staged_admm import dual_step, fitted
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.statistics.top_down import top_down
+from fedbnsl.algorithms.statistics.count_tables import top_down
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate

@@ -14,8 +14,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate
-
-from ..unequal import stacked, unequal
+from tests.algorithms.unequal import stacked, unequal
 
 REFERENCES = Path(__file__).parents[2] / "references"
 
@@ -87,7 +86,7 @@ def test_the_papers_preset_runs_the_papers_settings() -> None:
 def test_holding_small_changes_back_saves_bytes_and_no_edge() -> None:
     data = homogeneous(15, 6, 2000, 71)
     held, held_run = learn("fed-sparse", data)
-    all_, all_run = learn("fed-sparse", data, hold=0.0)
+    all_, all_run = learn("fed-sparse", data, send_threshold=0.0)
     sent = sum((one.traffic for one in held_run), Traffic())
     everything = sum((one.traffic for one in all_run), Traffic())
     assert sent.formula < 0.7 * everything.formula
@@ -117,7 +116,7 @@ def test_silos_of_different_size_and_kind_count_by_their_rows(name: str) -> None
     tables = unequal({"a": 50, "b": 200, "c": 900}, dag=True, seed=1)
     tables = {silo: table / np.geomspace(1, 10, table.shape[1]) for silo, table in tables.items()}
     centred = {silo: table - table.mean(axis=0) for silo, table in tables.items()}
-    params = {"tolerance": 1e-4, "hold": 0.0, "rounds": 300, "threshold": 0.1}
+    params = {"tolerance": 1e-4, "send_threshold": 0.0, "rounds": 300, "threshold": 0.1}
     algorithm = registry.build(registry.specify(name, params))
     apart, together = (
         algorithm.structure(list(rounds(algorithm, federate(given)))[-1].server).weights

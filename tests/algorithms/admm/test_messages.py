@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.messages import change_between, entry_bytes, hold_back
+from fedbnsl.algorithms.admm.consensus import change_between, entry_bytes, hold_back
 
 
 @given(st.integers(0, 10_000), st.integers(2, 9), st.floats(0, 1))

@@ -3,7 +3,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.order import forward, settled_order
+from fedbnsl.algorithms.admm.order_refinement import forward, settled_order
 
 
 @given(st.integers(0, 10_000))

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm import consensus, refined
-from fedbnsl.algorithms.admm.acyclicity import acyclicity
+from fedbnsl.algorithms.admm import consensus, staged_admm
 from fedbnsl.algorithms.admm.consensus import Terms
 from fedbnsl.algorithms.admm.fed_sparse import PRESETS, FedSparse
-from fedbnsl.algorithms.admm.problem import LinearModel, LinearProblem, weighted_moments
+from fedbnsl.algorithms.admm.problem import LinearModel, LinearProblem, acyclicity, weighted_moments
 from fedbnsl.algorithms.admm.settings import ConsensusSettings, RefinedSettings
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.statistics.moments import SecondMoments
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
-
-from ..unequal import stacked, unequal
+from tests.algorithms.unequal import stacked, unequal
 
 D = 5
 
@@ -79,7 +77,7 @@ def test_silos_that_differ_agree_on_what_all_rows_say():
     X = stacked(tables)
     backwards = Knowledge(forbidden=tuple((f"x{i}", f"x{j}") for i in range(D) for j in range(i)))
     federation = InProcessFederation(replace(schema_of(tables), knowledge=backwards), tables)
-    params = {"l1": 0.0, "center": False, "threshold": 0.0, "tolerance": 1e-5, "hold": 0.0, "relax": False}
+    params = {"l1": 0.0, "center": False, "threshold": 0.0, "tolerance": 1e-5, "send_threshold": 0.0, "relax": False}
     algorithm = registry.build(registry.specify("notears-admm", {**params, "rounds": 300}))
     *_, last = rounds(algorithm, federation)
     found = algorithm.structure(last.server).weights
@@ -95,13 +93,13 @@ def test_the_price_of_a_row_is_its_root_scale():
     np.testing.assert_allclose(one.r, 0.7 * roots**2)
     four = replace(one, scale=4 * one.scale)
     np.testing.assert_allclose(four.l1_rows, 4 * one.l1_rows)
-    np.testing.assert_allclose(replace(one, hold=0.1).least_change, 0.1 / roots)
+    np.testing.assert_allclose(replace(one, send_threshold=0.1).least_change, 0.1 / roots)
 
 
 def test_other_units_of_measurement_give_the_same_graph_in_those_units():
     """Penalties go by mean squares, so columns measured in other units give W in other units, and no other edge."""
     tables = unequal(dag=True, seed=2)
-    algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 12, "hold": 0.0, "threshold": 0.0}))
+    algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 12, "send_threshold": 0.0, "threshold": 0.0}))
     one = list(rounds(algorithm, federate(tables)))[-1].server.W
     other = list(rounds(algorithm, federate({silo: 8.0 * table for silo, table in tables.items()})))[-1].server.W
     np.testing.assert_allclose(one, other, atol=1e-6)
@@ -164,11 +162,11 @@ def test_scores_tell_of_edges_below_the_threshold():
 def test_a_move_is_worth_taking_beyond_what_chance_gains_in_all_silos():
     """Chance lowers a silo's sum of variances by about d/n of the least; P silos are added up."""
     tables = unequal()
-    opened = refined.open_server(schema_of(tables), model(), RefinedSettings())
+    opened = staged_admm.open_server(schema_of(tables), model(), RefinedSettings())
     server = replace(opened, scale=np.array([3.0, 2.0, 8.0, 5.0, 4.0]))
     assert server.worth == pytest.approx(D / (440 / 3) * 3 * 2.0)
     more = federate({**tables, "d": stacked(tables)}).schema
-    other = replace(refined.open_server(more, model(), RefinedSettings()), scale=server.scale)
+    other = replace(staged_admm.open_server(more, model(), RefinedSettings()), scale=server.scale)
     assert other.worth == pytest.approx(D / (880 / 4) * 4 * 2.0)
 
 
@@ -180,7 +178,7 @@ def test_a_silo_with_fewer_rows_than_variables_judges_moves_as_well():
     np.testing.assert_allclose(within, S + (D / 3) ** 2 * np.diag(np.diag(S)))
     moves = np.array([[0, 3], [4, 1]], np.int32)
     problem = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start)
-    assert np.isfinite(refined.judged(problem, np.zeros((D, D)), np.arange(D), moves)).all()
+    assert np.isfinite(staged_admm.judged(problem, np.zeros((D, D)), np.arange(D), moves)).all()
 
 
 def test_means_of_silos_are_taken_away_or_kept_as_asked():
@@ -201,7 +199,9 @@ def test_the_papers_presets_are_the_papers():
     paper, sachs, ours = PRESETS["paper"], PRESETS["paper-sachs"], PRESETS["sachs"]
     assert (paper.rho1 * 8, paper.rho2, paper.l1, paper.gamma, paper.threshold) == (1000, 1, 0.1, 0.5, 0.3)
     assert (sachs.rho1 * 3, sachs.rho2, sachs.l1, sachs.gamma, sachs.threshold) == (10_000, 5, 1, 0.1, 0.1)
-    assert not any(one.scaled or one.settle or one.hold or one.turns or one.relax for one in (paper, sachs, ours))
+    assert not any(
+        one.scaled or one.settle or one.send_threshold or one.turns or one.relax for one in (paper, sachs, ours)
+    )
     assert not paper.center
     assert not sachs.center
     assert ours == replace(sachs, center=True, threshold=0.3)

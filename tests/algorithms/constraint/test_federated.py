@@ -160,7 +160,7 @@ class TestASiloIsLost:
         fewer = list(rounds(algorithm(name), dealing(drawn, [self.PARTS[0], self.PARTS[2], self.PARTS[3]])))
         assert losing[-1].outcome == "converged"
         assert [one.lost for one in losing] == [(), *(("s01",) for _ in losing[1:])]
-        assert algorithm(name).bears_loss
+        assert algorithm(name).tolerates_dropout
         first = [run[0].server.search for run in (losing, all_rows, fewer)]
         np.testing.assert_array_equal(first[0].joined, first[1].joined)
         np.testing.assert_array_equal(first[0].strength, first[1].strength)

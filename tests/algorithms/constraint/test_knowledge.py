@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.constraint.oracle import oracle
-from fedbnsl.algorithms.constraint.orientation import Triples, orient
-from fedbnsl.algorithms.constraint.procedures import FCI, PC, known_marks
-from fedbnsl.algorithms.constraint.results import Results
-from fedbnsl.algorithms.constraint.search import plan, run
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.orientation import FCI, PC, Triples, known_marks, orient
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, plan, run
 from fedbnsl.algorithms.core.knowledge import Knowledge, Prior, no_prior
-from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.imposed import within_knowledge
-from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE, NO_EDGE, TAIL
-from fedbnsl.algorithms.graphs.pag import mag_of
+from fedbnsl.algorithms.graphs.cpdag import cpdag, pdag_with_knowledge
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, mag_of
 
 ORIENTATIONS = ("sepset", "conservative", "clear", "majority")
 
@@ -47,7 +42,7 @@ def test_pc_with_a_perfect_test_finds_the_class_as_far_as_knowledge_directs_it(d
     dag = dag_of(8, 0.35, rng)
     prior = known_of(dag, rng)
     found = graph(PC, dag, prior, orientation=orientation).adjacency
-    np.testing.assert_array_equal(found, within_knowledge(cpdag(dag), prior.required, prior.possible))
+    np.testing.assert_array_equal(found, pdag_with_knowledge(cpdag(dag), prior.required, prior.possible))
 
 
 @pytest.mark.parametrize("procedure", [PC, FCI])

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.constraint.orientation import Triples, classify, orient
-from fedbnsl.algorithms.constraint.search import plan, start
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, plan, start
 from fedbnsl.algorithms.graphs.cpdag import cpdag, meek_closure
-from fedbnsl.algorithms.graphs.skeleton import skeleton, v_structures
-from fedbnsl.algorithms.graphs.unshielded import unshielded_triples
+from fedbnsl.algorithms.graphs.dag import skeleton, v_structures
+from fedbnsl.algorithms.graphs.pag import unshielded_triples
 
 
 def graph(text, d=5):

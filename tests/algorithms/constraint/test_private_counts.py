@@ -14,8 +14,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import private_counts
 from fedbnsl.algorithms.constraint.evidence import private_counts as evidence_of_counts
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, bounded, most_exchanges, plan_of, releases
+from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
-from fedbnsl.algorithms.constraint.procedures import FCI, PC
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
@@ -23,12 +23,11 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
-from fedbnsl.algorithms.privacy.settings import PrivateSettings
-from fedbnsl.algorithms.privacy.shares import sure_shares
+from fedbnsl.algorithms.privacy.private import PrivateSettings
+from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 from fedbnsl.algorithms.statistics.rows import Query
-
-from ..privacy.audit import audit
+from tests.algorithms.privacy.audit import audit
 
 LEVELS = np.array([2, 3, 4, 2, 3])
 D, ROWS = len(LEVELS), 9
@@ -67,7 +66,7 @@ class TestSensitivity:
 
 
 def planned(rows, epsilon, colluders, exchanges):
-    sure, protects = sure_shares(len(rows), colluders)
+    sure, protects = guaranteed_shares(len(rows), colluders)
     return table_plan(PrivateSettings(epsilon).promise(Schema((), rows), protects), sure, exchanges)
 
 

@@ -21,7 +21,7 @@ from fedbnsl.algorithms.constraint.projection import (
 from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for
-from fedbnsl.algorithms.statistics.rounding import to_multiples
+from fedbnsl.algorithms.statistics.moments import to_multiples
 
 L = 50
 

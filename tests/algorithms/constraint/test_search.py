@@ -9,10 +9,8 @@ import pytest
 
 from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.oracle import oracle
-from fedbnsl.algorithms.constraint.procedures import FCI, PC
-from fedbnsl.algorithms.constraint.results import Results
-from fedbnsl.algorithms.constraint.search import plan, run, separating_sets
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.orientation import FCI, PC
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, plan, run, separating_sets
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated

@@ -7,7 +7,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.baselines.vote_on_graphs import Poll, as_marks, elect
 from fedbnsl.algorithms.baselines.vote_on_tests import votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.count_tables import PAD

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.knowledge import Knowledge, no_prior, of_tiers, without_parents
+from fedbnsl.algorithms.core.knowledge import Knowledge, no_parent_arcs, no_prior, tier_arcs
 from fedbnsl.algorithms.errors import BadInput
 
 NAMES = ("a", "b", "c", "d")
@@ -33,18 +33,18 @@ def test_what_is_no_column_is_refused_by_name():
 
 def test_a_variable_stands_in_one_tier():
     with pytest.raises(BadInput, match="'b' stands in two tiers"):
-        of_tiers([["a", "b"], ["b"]])
+        tier_arcs([["a", "b"], ["b"]])
 
 
 def test_tiers_and_roots_forbid_what_they_mean():
-    assert set(of_tiers([["a"], ["b", "c"], ["d"]])) == {
+    assert set(tier_arcs([["a"], ["b", "c"], ["d"]])) == {
         ("b", "a"),
         ("c", "a"),
         ("d", "a"),
         ("d", "b"),
         ("d", "c"),
     }
-    assert without_parents(["b"], NAMES) == (("a", "b"), ("c", "b"), ("d", "b"))
+    assert no_parent_arcs(["b"], NAMES) == (("a", "b"), ("c", "b"), ("d", "b"))
 
 
 def test_matrices_say_what_may_be_and_what_must():

@@ -31,7 +31,6 @@ def mean_of_rows(max_rounds: int = 3, stop: int = 99) -> FederatedAlgorithm[Serv
         broadcast=lambda server: Sum(np.zeros(1)),
         local_solve=lambda silo, asked: (silo, silo),
         aggregate=lambda server, replies: Server(server.total + replies.total, server.number + 1),
-        dual_update=lambda server: server,
         converged=lambda server: server.number >= stop,
         structure=lambda server: Structure(("x0", "x1"), np.zeros((2, 2))),
         server_type=Server,

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.fed_sparse import FedSparse
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.maker import Maker
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import AlgorithmSpec, Wrapper
+from fedbnsl.algorithms.core.spec import AlgorithmSpec, Factory, Wrapper
 from fedbnsl.algorithms.errors import BadInput, require
-from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 
 NAMES = sorted(registry.ALGORITHMS | registry.STEPS)
@@ -104,7 +103,7 @@ def changing_replies(change):
 
         return replace(algorithm, local_solve=local_solve)
 
-    return Wrapper("a toy", lambda: Maker(By, wrap))
+    return Wrapper("a toy", lambda: Factory(By, wrap))
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ from scipy.stats import entropy
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import exchange, findings, missingness, table_findings, tables
+from fedbnsl.algorithms.diagnosis import exchange, findings, missingness, tables
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.in_process import federate
 from fedbnsl.data.federated import with_gaps
-
-from ..exact import exact, of_model
-from ..losing import Losing, last_of
+from fedbnsl.tasks.transport.in_process import federate
+from tests.algorithms.exact import exact, of_model
+from tests.algorithms.losing import Losing, last_of
 
 NAMES = ("age", "dose", "score", "smoke")
 
@@ -41,14 +40,16 @@ def fit_of(S, rows, structure, silos=3, **how):
     schema = Schema(names, {f"s{k}": rows // silos + (k < rows % silos) for k in range(silos)})
     server = exchange.start(schema, structure)
     server = replace(server, rows=rows, means=np.zeros(d), within=np.array(S, float), counted=np.ones(silos, bool))
-    return {one.name: one.said for one in findings.of_fit(server, structure, **({"equal_variances": False} | how))}
+    return {
+        one.name: one.said for one in findings.fit_findings(server, structure, **({"equal_variances": False} | how))
+    }
 
 
 def scales_of(sd, means=(0.0, 0.0, 0.0), **how):
     schema = Schema(NAMES[:3], {"s": 100})
     server = replace(exchange.start(schema, dag()), rows=100, means=np.array(means), within=np.diag(np.square(sd)))
     how = {"equal_variances": True, "centred": True} | how
-    return {one.name: one.said for one in findings.of_scales(server, **how)}
+    return {one.name: one.said for one in findings.scale_findings(server, **how)}
 
 
 def test_columns_of_nearly_one_variance():
@@ -65,7 +66,7 @@ def test_columns_in_other_units():
 
 
 def test_means_that_stayed_in():
-    said = "The mean of score is 3.02 standard deviations from 0, and stayed in."
+    said = "The mean of score is 3.02 standard deviations from 0 and was not subtracted."
     assert scales_of([2.0, 3.0, 5.0], (5.9, 8.9, -15.1), centred=False) == {"means": said}
     assert scales_of([2.0, 3.0, 5.0], (5.9, 8.9, -14.9), centred=False) == {}
     assert scales_of([2.0, 3.0, 5.0], (5.9, 8.9, -15.1)) == {}
@@ -75,7 +76,10 @@ def test_few_rows():
     """Three variances and two weights need 25 rows beyond the means of the three silos."""
     S, said = of_model(np.triu(np.ones((3, 3)), 1), np.ones(3)), "few rows"
     graph = dag((0, 1), (1, 2))
-    assert fit_of(S, 27, graph)[said] == "5 weights and variances were learned from 24 rows: many edges may be chance."
+    assert (
+        fit_of(S, 27, graph)[said]
+        == "5 weights and variances were learned from 24 rows: many edges may be due to chance."
+    )
     assert said not in fit_of(S, 28, graph)
     assert said in fit_of(S, 28, dag((0, 1), (1, 2), (0, 2)))
 
@@ -93,8 +97,8 @@ def test_errors_that_are_not_equally_large():
         assert ("unequal errors" in said) == (spread(variances) > 0.05)
         if ratio > 1.3 and "unequal errors" in said:
             assert said["unequal errors"] == (
-                f"The edges leave dose {ratio:.3g} times the variance that they leave score: errors are not equally "
-                "large, and the directions rest on that."
+                f"The edges leave dose {ratio:.3g} times the variance that they leave score: error variances are "
+                "unequal, but the directions rest on equal ones."
             )
     assert "unequal errors" not in fit_of(of_model(weights, np.array([1.3, 9.0, 1])), 900, dag((0, 1), (1, 2)))
 
@@ -125,11 +129,11 @@ def test_columns_that_determine_each_other(correlation, expected):
 
 def test_a_cap_is_reached_by_as_many_parents_and_not_by_fewer():
     graph = dag((0, 3), (1, 3), (2, 3), (0, 2), (1, 2), d=4)
-    (found,) = findings.of_caps(graph, 3)
+    (found,) = findings.parent_cap_findings(graph, 3)
     assert found.said == "smoke: 3 parents, as many as most_parents allows; there may be more."
     assert found.advice == "Try -p most_parents=6."
-    assert findings.of_caps(graph, 4) == []
-    (found,) = findings.of_caps(graph, 2)
+    assert findings.parent_cap_findings(graph, 4) == []
+    (found,) = findings.parent_cap_findings(graph, 2)
     assert found.said.startswith("score, smoke: 2 parents")
 
 
@@ -146,7 +150,7 @@ def of_one_figure(place, values, rules, rows=10**8, column=2):
     figures = np.zeros((len(values), len(rules), 2))
     figures[:, place, 0], figures[:, place, 1] = values, (0, 1, 3, *([0] * 9))[: len(values)]
     figures[int(np.argmax(values)), place, 1] = column
-    return findings.of_silos(State([rows] * len(values), figures), rules)
+    return findings.silo_findings(State([rows] * len(values), figures), rules)
 
 
 LEAST = [
@@ -154,8 +158,8 @@ LEAST = [
     ("weights", findings.RULES, 0.02, "silo of other weights", "weights differ"),
     ("outliers", findings.RULES, 0.002, "outliers", "outliers"),
     ("bend", findings.RULES, 0.02, "not linear", "not linear"),
-    ("shift", table_findings.RULES, 0.05, "shifted silo", "site shares"),
-    ("weights", table_findings.RULES, 0.01, "silo of other weights", "weights differ"),
+    ("shift", findings.TABLE_RULES, 0.05, "shifted silo", "site shares"),
+    ("weights", findings.TABLE_RULES, 0.01, "silo of other weights", "weights differ"),
 ]
 
 
@@ -194,57 +198,62 @@ def test_a_silo_of_few_rows_must_be_five_times_as_far_off_as_by_chance(figure, r
     assert found.silos == ("s1",)
 
 
+RULES_OF = {"numbers": findings.RULES, "tables": findings.TABLE_RULES}
 SENTENCES = [
-    (findings, "shift", 0.7, "s1 is shifted: its mean of score is 0.7 standard deviations from that of the others."),
+    ("numbers", "shift", 0.7, "s1 is shifted: its mean of score is 0.7 standard deviations from that of the others."),
     (
-        findings,
+        "numbers",
         "weights",
         0.3,
-        "s1 has other weights: a regression on its own rows leaves 26 % less of score unexplained than one on those of "
-        "the others.",
+        "s1 has different weights: a regression on its own rows leaves 26 % less of score unexplained than one on the "
+        "rows of the others.",
     ),
-    (findings, "outliers", 0.07, "s1: 7 % of the cells lie far out, most of them in score."),
+    ("numbers", "outliers", 0.07, "s1: 7 % of the cells are outliers, most of them in score."),
     (
-        findings,
+        "numbers",
         "bend",
         0.4,
         "s1: the square of what the edges predict explains 40 % of what they leave of score: not all effects are "
         "linear.",
     ),
     (
-        table_findings,
+        "tables",
         "shift",
         0.2,
-        "s1 is shifted: 20 % of its rows would need another level of score for the shares to be those of the others.",
+        "s1 is shifted: 20 % of its rows would need another level of score for the shares to equal those of the "
+        "others.",
     ),
     (
-        table_findings,
+        "tables",
         "weights",
         0.15,
-        "s1 depends otherwise: score goes with a neighbour by another rule (0.15 nats a row).",
+        "s1 has different dependences: score depends differently on a neighbour (0.15 nats a row).",
     ),
 ]
 OF_SEVERAL = {
-    (findings, "shift"): "Means differ between the silos, most that of score, by 0.7 standard deviations.",
-    (findings, "weights"): "2 of 3 silos have weights of their own, most for score (s0, s1).",
-    (findings, "outliers"): "2 of 3 silos: 7 % of the cells lie far out, most of them in score.",
-    (findings, "bend"): "2 of 3 silos: the square of what the edges predict explains 40 % of what they leave of score: "
+    ("numbers", "shift"): "Means differ between the silos, most that of score, by 0.7 standard deviations.",
+    ("numbers", "weights"): "2 of 3 silos have weights of their own, most for score (s0, s1).",
+    ("numbers", "outliers"): "2 of 3 silos: 7 % of the cells are outliers, most of them in score.",
+    (
+        "numbers",
+        "bend",
+    ): "2 of 3 silos: the square of what the edges predict explains 40 % of what they leave of score: "
     "not all effects are linear.",
     (
-        table_findings,
+        "tables",
         "shift",
     ): "Shares of levels differ between the silos, most those of score, by 20 % of a silo's rows.",
-    (table_findings, "weights"): "2 of 3 silos have dependences of their own, most for score (s0, s1).",
+    ("tables", "weights"): "2 of 3 silos have dependences of their own, most for score (s0, s1).",
 }
 
 
-@pytest.mark.parametrize(("room", "figure", "value", "said"), SENTENCES)
-def test_what_is_said_of_one_silo_and_of_several(room, figure, value, said):
-    place = list(room.RULES).index(figure)
-    (found,) = of_one_figure(place, [0, value, 0], room.RULES)
+@pytest.mark.parametrize(("kind", "figure", "value", "said"), SENTENCES)
+def test_what_is_said_of_one_silo_and_of_several(kind, figure, value, said):
+    place = list(RULES_OF[kind]).index(figure)
+    (found,) = of_one_figure(place, [0, value, 0], RULES_OF[kind])
     assert found.said == said
-    (found,) = of_one_figure(place, [0.9 * value, value, 0], room.RULES)
-    assert found.said == OF_SEVERAL[room, figure]
+    (found,) = of_one_figure(place, [0.9 * value, value, 0], RULES_OF[kind])
+    assert found.said == OF_SEVERAL[kind, figure]
 
 
 def test_a_lost_silo_leaves_the_figures_that_the_others_have_without_it():
@@ -313,8 +322,10 @@ def test_figures_of_tables_are_those_of_the_rows_and_name_the_effect(seed):
             shifts.append(0.5 * (np.abs(p / n - q / m).sum() - chance))
         assert server.figures[place, 0] == pytest.approx([max(shifts), int(np.argmax(shifts))])
     assert server.figures[1, 1, 1] == 3
-    (found,) = [one for one in findings.of_silos(server, table_findings.RULES) if one.name == "silo of other weights"]
-    assert found.said.startswith("b depends otherwise: smoke goes with a neighbour by another rule (")
+    (found,) = [
+        one for one in findings.silo_findings(server, findings.TABLE_RULES) if one.name == "silo of other weights"
+    ]
+    assert found.said.startswith("b has different dependences: smoke depends differently on a neighbour (")
 
 
 def test_few_rows_of_tables():
@@ -325,10 +336,12 @@ def test_few_rows_of_tables():
         schema = Schema(NAMES, {"s": n}, "discrete", LEVELS)
         algorithm = registry.build(AlgorithmSpec("diagnosis-tables", tables.TableDiagnosis()))
         server = last_of(algorithm, Losing(schema, {"s": rows}, {}), tables.start(schema, structure)).server
-        said = {one.name: one.said for one in table_findings.of_fit(server, structure)}
+        said = {one.name: one.said for one in findings.table_fit_findings(server, structure)}
         assert ("few rows" in said) == expected
         if expected:
-            text = "The structure's tables have 8 free parameters, learned from 39 rows: many rest on few rows."
+            text = (
+                "The structure's tables have 8 free parameters, learned from 39 rows: many are estimated from few rows."
+            )
             assert said["few rows"] == text
 
 
@@ -358,7 +371,7 @@ def said_of_gaps(*given, names=NAMES[:3]):
     ],
 )
 def test_gaps_depend_on_a_column_if_that_is_sure_and_matters(n, empty, high, expected):
-    text = "Cells are not empty by chance: more often those of score where age is high."
+    text = "Values are not missing completely at random: more often those of score where age is high."
     assert said_of_gaps(half_high(n, empty, high)) == [text] * expected
     low = half_high(n, empty, empty - high)
     assert said_of_gaps(low) == [text.replace("high", "low")] * expected
@@ -377,5 +390,5 @@ def test_the_gaps_of_three_columns_are_named_the_surest_first():
             table[rng.random(8000) < likely * 0.5, k] = np.nan
         order = list(range(columns))[::-1][:3]
         parts = "; ".join(f"{names[k]} where f is {'low' if k % 2 else 'high'}" for k in order)
-        text = f"Cells are not empty by chance: more often those of {parts}{more}."
+        text = f"Values are not missing completely at random: more often those of {parts}{more}."
         assert said_of_gaps(table, names=names) == [text]

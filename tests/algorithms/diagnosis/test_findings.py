@@ -5,12 +5,18 @@ import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
-from fedbnsl.algorithms.diagnosis.findings import RULES, of_caps, of_fit, of_scales, of_silos, same_columns
+from fedbnsl.algorithms.diagnosis.findings import (
+    RULES,
+    fit_findings,
+    parent_cap_findings,
+    same_columns,
+    scale_findings,
+    silo_findings,
+)
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate
-
-from .test_exchange import asked
+from tests.algorithms.diagnosis.test_exchange import asked
 
 
 def server_of(S, rows=1000, means=None, silos=4, figures=None):
@@ -45,7 +51,7 @@ def dag(*edges, d=3):
     ],
 )
 def test_scales(variances, equal, expected):
-    found = of_scales(server_of(np.diag(variances)), equal_variances=equal, centred=True)
+    found = scale_findings(server_of(np.diag(variances)), equal_variances=equal, centred=True)
     assert names(found) == expected
     if expected == ["units"]:
         assert found[0].said == "The standard deviation of c is 105 times that of a: units differ."
@@ -53,21 +59,23 @@ def test_scales(variances, equal, expected):
 
 @pytest.mark.parametrize(("mean", "centred", "expected"), [(7, False, ["means"]), (7, True, []), (5, False, [])])
 def test_means_far_from_zero(mean, centred, expected):
-    found = of_scales(server_of(np.diag([1.0, 4.0, 2.0]), means=[1, mean, 0]), equal_variances=True, centred=centred)
+    found = scale_findings(
+        server_of(np.diag([1.0, 4.0, 2.0]), means=[1, mean, 0]), equal_variances=True, centred=centred
+    )
     assert names(found) == expected
 
 
 def test_few_rows():
     S = np.eye(3) + 0.9 * (np.ones((3, 3)) - np.eye(3))
     # Three variances and two weights, so 25 rows beyond the four silos' means.
-    assert "few rows" in names(of_fit(server_of(S, 28), dag((0, 1), (1, 2)), equal_variances=False))
-    assert "few rows" not in names(of_fit(server_of(S, 29), dag((0, 1), (1, 2)), equal_variances=False))
+    assert "few rows" in names(fit_findings(server_of(S, 28), dag((0, 1), (1, 2)), equal_variances=False))
+    assert "few rows" not in names(fit_findings(server_of(S, 29), dag((0, 1), (1, 2)), equal_variances=False))
 
 
 def test_unequal_errors():
     for ratio, equal, expected in ((9.0, True, True), (9.0, False, False), (1.2, True, False)):
         S = np.array([[1.0, 1, 0], [1, 1 + ratio, 0], [0, 0, 1.0]])
-        found = names(of_fit(server_of(S), dag((0, 1)), equal_variances=equal))
+        found = names(fit_findings(server_of(S), dag((0, 1)), equal_variances=equal))
         assert ("unequal errors" in found) == expected
 
 
@@ -75,9 +83,9 @@ def test_no_better_than_empty():
     for correlation, expected in ((0.02, True), (0.2, False)):
         S = np.eye(3)
         S[0, 1] = S[1, 0] = correlation
-        found = names(of_fit(server_of(S), dag((0, 1)), equal_variances=True))
+        found = names(fit_findings(server_of(S), dag((0, 1)), equal_variances=True))
         assert ("no better than empty" in found) == expected
-    assert "no better than empty" not in names(of_fit(server_of(np.eye(3)), dag(), equal_variances=True))
+    assert "no better than empty" not in names(fit_findings(server_of(np.eye(3)), dag(), equal_variances=True))
 
 
 def test_one_to_one_columns():
@@ -90,11 +98,11 @@ def test_one_to_one_columns():
 
 def test_a_cap_on_parents():
     structure = dag((0, 2), (1, 2))
-    (found,) = of_caps(structure, 2)
+    (found,) = parent_cap_findings(structure, 2)
     assert (found.name, found.said.split(":")[0]) == ("cap reached", "c")
-    assert of_caps(structure, 3) == []
-    assert of_caps(structure, None) == []
-    assert of_caps(Structure(tuple("abc"), structure.weights, "cpdag"), 2) == []
+    assert parent_cap_findings(structure, 3) == []
+    assert parent_cap_findings(structure, None) == []
+    assert parent_cap_findings(Structure(tuple("abc"), structure.weights, "cpdag"), 2) == []
 
 
 def silos_of(seed, silos=6, rows=300):
@@ -104,7 +112,7 @@ def silos_of(seed, silos=6, rows=300):
 
 def said_of(given, truth):
     server, _ = asked(federate(given, truth.variables), structure=truth)
-    return of_silos(server, RULES)
+    return silo_findings(server, RULES)
 
 
 def shifted(given, truth, silo, rng):
@@ -154,21 +162,21 @@ def test_means_that_differ_everywhere_accuse_nobody_alone():
 def test_a_lost_silo_says_nothing():
     figures = np.zeros((4, len(FIGURES), 2))
     figures[2] = np.nan
-    assert of_silos(server_of(np.eye(3), figures=figures), RULES) == []
+    assert silo_findings(server_of(np.eye(3), figures=figures), RULES) == []
     figures[1, 2] = (0.01, 1)
-    (found,) = of_silos(server_of(np.eye(3), figures=figures), RULES)
+    (found,) = silo_findings(server_of(np.eye(3), figures=figures), RULES)
     assert (found.name, found.silos) == ("outliers", ("s1",))
-    assert "1 % of the cells lie far out, most of them in b" in found.said
-    (found,) = of_silos(server_of(np.eye(3), silos=2, figures=figures[1:3]), RULES)
+    assert "1 % of the cells are outliers, most of them in b" in found.said
+    (found,) = silo_findings(server_of(np.eye(3), silos=2, figures=figures[1:3]), RULES)
     assert found.said.startswith("s0: ")
 
 
 def test_weights_that_differ_because_of_one_silos_outliers_are_not_told_twice():
     figures = np.zeros((4, len(FIGURES), 2))
     figures[:, 1, 0] = 0.5
-    assert names(of_silos(server_of(np.eye(3), figures=figures), RULES)) == ["weights differ"]
+    assert names(silo_findings(server_of(np.eye(3), figures=figures), RULES)) == ["weights differ"]
     figures[0, 2] = (0.05, 2)
-    assert names(of_silos(server_of(np.eye(3), figures=figures), RULES)) == ["outliers"]
+    assert names(silo_findings(server_of(np.eye(3), figures=figures), RULES)) == ["outliers"]
 
 
 def test_effects_that_are_not_linear_are_told_wherever_they_are():

@@ -9,7 +9,7 @@ from scipy.stats import entropy
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import findings, table_findings, tables
+from fedbnsl.algorithms.diagnosis import findings, tables
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.networks.published import network
@@ -24,7 +24,9 @@ def diagnosed(data, structure, masked=False):
     steps = registry.build(AlgorithmSpec("diagnosis-tables", tables.TableDiagnosis(masked)))
     federation = InProcessFederation(data.schema, data.tables)
     *_, last = rounds(steps, federation, resume=(0, tables.start(data.schema, structure)))
-    found = table_findings.of_fit(last.server, structure) + findings.of_silos(last.server, table_findings.RULES)
+    found = findings.table_fit_findings(last.server, structure) + findings.silo_findings(
+        last.server, findings.TABLE_RULES
+    )
     return last.server, {one.name: one.silos for one in found}
 
 
@@ -104,7 +106,7 @@ def test_columns_that_determine_each_other_are_named():
     joined = Structure(names, np.array([[0, 1, 1], [0, 0, 0], [0, 0, 0.0]]))
     server, found = diagnosed(data, joined)
     assert "one-to-one" in found
-    (pair,) = (one.said for one in table_findings.of_fit(server, joined) if one.name == "one-to-one")
+    (pair,) = (one.said for one in findings.table_fit_findings(server, joined) if one.name == "one-to-one")
     assert pair.startswith(f"Each of {names[0]} and twin ")
 
 

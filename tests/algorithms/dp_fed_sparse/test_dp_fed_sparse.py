@@ -8,29 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.admm.pgcd import pgcd
-from fedbnsl.algorithms.admm.problem import Lasso
+from fedbnsl.algorithms.admm.problem import Lasso, pgcd
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dp_fed_sparse import clipping, spread
 from fedbnsl.algorithms.dp_fed_sparse import order_server as dp_order
-from fedbnsl.algorithms.dp_fed_sparse import private_pgcd as dp_pgcd
+from fedbnsl.algorithms.dp_fed_sparse import settings as clipping
+from fedbnsl.algorithms.dp_fed_sparse import silo as dp_pgcd
 from fedbnsl.algorithms.dp_fed_sparse import silo as dp_silo
+from fedbnsl.algorithms.dp_fed_sparse import step_noise
 from fedbnsl.algorithms.dp_fed_sparse.algorithm import PRESETS, DpFedSparse, build
 from fedbnsl.algorithms.dp_fed_sparse.settings import plan, tight
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair, gumbel_scale, pure_epsilon, release
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.privacy import scales
+from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.privacy.discrete_gaussian import Bits
 from fedbnsl.algorithms.privacy.ledger import total
-from fedbnsl.algorithms.privacy.noise import Bits
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
-
-from ..privacy.audit import audit
+from tests.algorithms.privacy.audit import audit
 
 D, ROWS = 3, 5
 SCALES = np.array([0.5, 2.0, 30.0])
@@ -129,14 +128,14 @@ def test_a_bound_on_values_alone_is_caught():
 @settings(max_examples=100, deadline=None)
 @given(rest, records, records)
 def test_truncated_squares(others, one, other):
-    shares = [spread.truncated_squares(np.vstack([record, others]), SCALES) for record in (one, other)]
-    assert np.linalg.norm(shares[0] - shares[1]) <= spread.shares_sensitivity(D, ROWS) * (1 + 1e-9)
+    shares = [step_noise.truncated_squares(np.vstack([record, others]), SCALES) for record in (one, other)]
+    assert np.linalg.norm(shares[0] - shares[1]) <= step_noise.shares_sensitivity(D, ROWS) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("deviation", [0.3, 1.0, 1.7])
 def test_a_deviation_comes_back_from_its_truncated_square(deviation):
     values = np.random.default_rng(0).normal(0, deviation, (200_000, 1))
-    (found,) = spread.deviations(spread.truncated_squares(values, np.ones(1)))
+    (found,) = step_noise.deviations(step_noise.truncated_squares(values, np.ones(1)))
     assert found == pytest.approx(deviation, rel=0.02)
 
 
@@ -254,9 +253,9 @@ class TestNothingElseGetsOut:
                 monkeypatch.setattr(kind, "select", lambda self, bits, scores, sensitivity: int(script.integers(6)))
             monkeypatch.setattr(dp_silo, "private_squares", lambda bits, values, caps, cost: script.random(len(caps)))
             monkeypatch.setattr(
-                scales,
+                gram,
                 "bucket_counts",
-                lambda table: np.rint(1e4 * scales.profiles()[[190, 195, 200, 205]]).astype(int),
+                lambda table: np.rint(1e4 * gram.profiles()[[190, 195, 200, 205]]).astype(int),
             )
             monkeypatch.setattr(dp_silo, "release_on_grid", lambda bits, counts, sensitivity, rho, bound: counts)
         algorithm = build(replace(VARIANTS[name], epsilon=50.0, insecure_seed=3))

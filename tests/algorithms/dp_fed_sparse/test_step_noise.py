@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
-from fedbnsl.algorithms.dp_fed_sparse import private_pgcd
-from fedbnsl.algorithms.dp_fed_sparse.clipping import huber
-from fedbnsl.algorithms.dp_fed_sparse.private_pgcd import PrivateProblem, dp_pgcd, residuals
+from fedbnsl.algorithms.dp_fed_sparse import silo
+from fedbnsl.algorithms.dp_fed_sparse.settings import huber
+from fedbnsl.algorithms.dp_fed_sparse.silo import PrivateProblem, dp_pgcd, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair
 
 D, ROWS, RUNS = 2, 50, 300
@@ -34,8 +34,8 @@ def test_a_gradient_has_as_much_noise_as_is_charged(noise):
 
 def test_choices_and_gradients_have_keys_of_their_own(monkeypatch):
     """Under one key, who knows the choices would know something of the noise in the gradients."""
-    keys, real = [], private_pgcd.Bits
-    monkeypatch.setattr(private_pgcd, "Bits", lambda key: keys.append(key) or real(key))
+    keys, real = [], silo.Bits
+    monkeypatch.setattr(silo, "Bits", lambda key: keys.append(key) or real(key))
     one_step(GumbelGaussian(Cost(0.1, ReplaceOne), Cost(0.2, ReplaceOne)), bytes(32))
     assert len(keys) == len(set(keys)) == 2
     assert bytes(32) not in keys

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.graphs.structure import Structure, below
+from fedbnsl.algorithms.graphs.structure import Structure, unstacked
 from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -21,7 +21,7 @@ def learn(data: FederatedData, name: str, params: dict[str, Any] | None = None, 
 
 def differing(one: Structure, other: Structure) -> int:
     """Return how many weights are an edge in one of the two structures alone, of all lags."""
-    return int(((below(one)[0] != 0) != (below(other)[0] != 0)).sum())
+    return int(((unstacked(one)[0] != 0) != (unstacked(other)[0] != 0)).sum())
 
 
 def unequal(data: FederatedData, lengths: dict[str, int]) -> FederatedData:

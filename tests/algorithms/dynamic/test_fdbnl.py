@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.admm.notears_admm import closed_form
-from fedbnsl.algorithms.admm.order import free_entries
-from fedbnsl.algorithms.admm.pgcd import pgcd
-from fedbnsl.algorithms.admm.problem import Lasso, LinearModel, weighted_moments
+from fedbnsl.algorithms.admm.order_refinement import free_entries
+from fedbnsl.algorithms.admm.problem import Lasso, LinearModel, pgcd, weighted_moments
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
-
-from .series import differing, learn, permuted, unequal
+from tests.algorithms.dynamic.series import differing, learn, permuted, unequal
 
 D, M = 4, 12
 

@@ -9,18 +9,23 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.acyclicity import acyclicity
+from fedbnsl.algorithms.admm.problem import acyclicity
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.dynamic.personal_problem import Acyclic, solve
-from fedbnsl.algorithms.dynamic.personal_structure import implied_moments, personal_structure
-from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, build, local_structures
+from fedbnsl.algorithms.dynamic.pfdbnl import (
+    Acyclic,
+    Pfdbnl,
+    build,
+    implied_moments,
+    local_structures,
+    personal_structure,
+    solve,
+)
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, stacked
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.tasks.transport.in_process import InProcessFederation
-
-from .series import differing, learn
+from tests.algorithms.dynamic.series import differing, learn
 
 
 @given(st.integers(0, 1000))

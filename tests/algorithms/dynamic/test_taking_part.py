@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.admm.acyclicity import acyclicity
+from fedbnsl.algorithms.admm.problem import acyclicity
 from fedbnsl.algorithms.core.protocol import rounds
-from fedbnsl.algorithms.dynamic.personal_structure import personal_structure
-from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, build
-from fedbnsl.algorithms.in_process import InProcessFederation
+from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, build, personal_structure
 from fedbnsl.data.generators.dynamic import dynamic
-
-from ..exact import exact
-from .series import unequal
+from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.dynamic.series import unequal
+from tests.algorithms.exact import exact
 
 LENGTHS = {"silo-1": 20, "silo-2": 60, "silo-3": 90, "silo-4": 45}
 
@@ -32,7 +30,7 @@ def watched(data, **settings):
 
     def aggregate(server, replies):
         drawn.append(algorithm.broadcast(server).taking_part)
-        states.append(dict(federation._states))
+        states.append(dict(federation.states()))
         return algorithm.aggregate(server, replies)
 
     servers = [one.server for one in rounds(replace(algorithm, aggregate=aggregate), federation)]

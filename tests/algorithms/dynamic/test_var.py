@@ -8,8 +8,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.dynamic import dynamic
-
-from .series import learn, unequal
+from tests.algorithms.dynamic.series import learn, unequal
 
 
 def test_without_ridge_the_effects_are_those_of_least_squares():

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.graphs.averaging import average, inclusion_threshold, shares
-from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = ("a", "b", "c")
@@ -55,38 +54,38 @@ def test_all_pairs_and_all_lags_count_for_the_threshold():
     lagged[0, 0, 1] = 1.0
     one = Structure(NAMES, np.zeros((3, 3)), lagged=lagged)
     other = Structure(NAMES, np.zeros((3, 3)), lagged=np.zeros((1, 3, 3)))
-    found = strengths_of([one, one, other])
-    assert len(shares(found)) == 3 + 9
-    averaged = average(found)
+    found = edge_strengths([one, one, other])
+    assert len(edge_shares(found)) == 3 + 9
+    averaged = averaged_network(found)
     assert averaged.lagged is not None
     np.testing.assert_array_equal(averaged.lagged, lagged)
-    assert average(strengths_of([one, other, other])).lagged.sum() == 0
+    assert averaged_network(edge_strengths([one, other, other])).lagged.sum() == 0
 
 
 def test_an_edge_in_half_of_the_structures_is_not_significant():
-    assert edges_of(average(strengths_of(structures(ab=3, bc=3)))) == set()
-    assert edges_of(average(strengths_of(structures(ab=4, bc=3)))) == {"ab"}
+    assert edges_of(averaged_network(edge_strengths(structures(ab=3, bc=3)))) == set()
+    assert edges_of(averaged_network(edge_strengths(structures(ab=4, bc=3)))) == {"ab"}
 
 
 def test_edges_point_the_way_that_most_structures_have_them():
-    averaged = average(strengths_of(structures(ab_bc=2, ba_bc=3)))
+    averaged = averaged_network(edge_strengths(structures(ab_bc=2, ba_bc=3)))
     assert (edges_of(averaged), averaged.kind) == ({"ba", "bc"}, "dag")
 
 
 def test_an_edge_that_has_both_ways_equally_often_is_not_directed():
-    averaged = average(strengths_of(structures(ab_bc=2, ba_bc=2)))
+    averaged = averaged_network(edge_strengths(structures(ab_bc=2, ba_bc=2)))
     assert (edges_of(averaged), averaged.kind) == ({"ab", "ba", "bc"}, "cpdag")
 
 
 def test_what_most_cpdags_leave_open_stays_open():
-    averaged = average(strengths_of(structures("cpdag", ab_ba=6, ab=4)))
+    averaged = averaged_network(edge_strengths(structures("cpdag", ab_ba=6, ab=4)))
     assert (edges_of(averaged), averaged.kind) == ({"ab", "ba"}, "cpdag")
-    averaged = average(strengths_of(structures("cpdag", ab_ba=4, ab=6)))
+    averaged = averaged_network(edge_strengths(structures("cpdag", ab_ba=4, ab=6)))
     assert (edges_of(averaged), averaged.kind) == ({"ab"}, "cpdag")
 
 
 def test_of_a_cycle_the_weakest_edge_is_left_out():
-    averaged = average(strengths_of(structures(ab_bc=4, bc_ca=3, ab_ca=5)))
+    averaged = averaged_network(edge_strengths(structures(ab_bc=4, bc_ca=3, ab_ca=5)))
     # ab is in 9 of 12, ca in 8, bc in 7: bc would close the cycle a → b → c → a.
     assert edges_of(averaged) == {"ab", "ca"}
     assert averaged.acyclic
@@ -96,11 +95,11 @@ def test_of_a_cycle_the_weakest_edge_is_left_out():
 def test_an_edge_is_kept_if_more_than_half_of_the_structures_have_it(times, kept):
     """Of ten: exactly half is not enough, whatever the strengths of the other edges."""
     others = structures(bc=10 - times)
-    found = strengths_of([*structures(ab_bc=times), *others])
-    assert edges_of(average(found)) == ({"ab", "bc"} if kept else {"bc"})
-    assert inclusion_threshold(shares(found)) == (0.0 if kept else 0.5)
+    found = edge_strengths([*structures(ab_bc=times), *others])
+    assert edges_of(averaged_network(found)) == ({"ab", "bc"} if kept else {"bc"})
+    assert inclusion_threshold(edge_shares(found)) == (0.0 if kept else 0.5)
 
 
 @pytest.mark.parametrize(("onwards", "expected"), [(6, {"ab"}), (5, {"ab", "ba"}), (4, {"ba"})])
 def test_an_edge_has_the_direction_that_more_than_half_of_its_structures_give_it(onwards, expected):
-    assert edges_of(average(strengths_of(structures(ab=onwards, ba=10 - onwards)))) == expected
+    assert edges_of(averaged_network(edge_strengths(structures(ab=onwards, ba=10 - onwards)))) == expected

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.compare_lagged import compare_lagged
+from fedbnsl.algorithms.graphs.compare import compare, compare_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = tuple("dbca")

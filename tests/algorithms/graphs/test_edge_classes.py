@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.edge_classes import classify, count
-from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES, typed_edges
-from fedbnsl.algorithms.graphs.edges import weighted
-from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
+from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, count, typed_edges, weighted
+from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 
 

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.graphs.cpdag import cpdag, impose_knowledge, known_truth, pdag_with_knowledge
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.graphs.imposed import imposed, known_truth, within_knowledge
-from fedbnsl.algorithms.graphs.marks import ARROW, TAIL
-from fedbnsl.algorithms.graphs.pag import pag_of
+from fedbnsl.algorithms.graphs.pag import ARROW, TAIL, pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
 
 
@@ -44,7 +42,7 @@ def structure(kind, names, dag, rng):
 def test_the_result_agrees_and_once_is_enough(kind, d, seed):
     names, dag, needed, possible = drawn(d, seed, true=False)
     one = structure(kind, names, dag, np.random.default_rng(seed))
-    found = imposed(one, needed, possible)
+    found = impose_knowledge(one, needed, possible)
     if kind == "pag":
         marks = found.marks
         assert (marks[needed] == ARROW).all()
@@ -59,13 +57,13 @@ def test_the_result_agrees_and_once_is_enough(kind, d, seed):
     if kind == "dag":
         assert is_acyclic(found.adjacency)
         assert (found.weights[one.adjacency & found.adjacency] == one.weights[one.adjacency & found.adjacency]).all()
-    assert np.array_equal(imposed(found, needed, possible).weights, found.weights)
+    assert np.array_equal(impose_knowledge(found, needed, possible).weights, found.weights)
 
 
 @given(d=st.integers(2, 7), seed=st.integers(0, 10_000))
 def test_true_knowledge_directs_the_class_of_the_truth_and_changes_nothing_else(d, seed):
     _, dag, needed, possible = drawn(d, seed, true=True)
-    found = within_knowledge(cpdag(dag), needed, possible)
+    found = pdag_with_knowledge(cpdag(dag), needed, possible)
     assert np.array_equal(found | found.T, dag | dag.T)
     assert not (dag & ~found).any()
     # What stays undirected has possible members both ways.
@@ -77,7 +75,7 @@ def test_nothing_known_leaves_everything_as_it_was():
     names, dag, _, _ = drawn(5, 1, true=True)
     one = structure("dag", names, dag, np.random.default_rng(0))
     nothing = Knowledge().prior(names)
-    assert imposed(one, nothing.required, nothing.possible) is one
+    assert impose_knowledge(one, nothing.required, nothing.possible) is one
 
 
 def test_a_class_that_agrees_already_is_not_closed_again():
@@ -88,7 +86,7 @@ def test_a_class_that_agrees_already_is_not_closed_again():
     needed[0, 1] = True
     possible = ~np.eye(3, dtype=bool)
     possible[1, 0] = False
-    assert np.array_equal(within_knowledge(graph, needed, possible), graph)
+    assert np.array_equal(pdag_with_knowledge(graph, needed, possible), graph)
 
 
 def test_the_weakest_other_edge_goes_where_required_arcs_close_a_cycle():
@@ -96,7 +94,7 @@ def test_the_weakest_other_edge_goes_where_required_arcs_close_a_cycle():
     weights[0, 1], weights[1, 2] = 0.5, 2.0
     needed = np.zeros((3, 3), bool)
     needed[2, 0] = True
-    found = imposed(Structure(("a", "b", "c"), weights), needed, ~np.eye(3, dtype=bool) & ~needed.T)
+    found = impose_knowledge(Structure(("a", "b", "c"), weights), needed, ~np.eye(3, dtype=bool) & ~needed.T)
     assert [tuple(edge) for edge in np.argwhere(found.weights)] == [(1, 2), (2, 0)]
     assert found.weights[2, 0] == 1.0
 

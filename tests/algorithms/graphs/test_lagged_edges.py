@@ -1,6 +1,6 @@
 import numpy as np
 
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
+from fedbnsl.algorithms.graphs.edges import classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 
 

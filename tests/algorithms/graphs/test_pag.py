@@ -9,12 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.graphs import pag_rules
+from fedbnsl.algorithms.graphs import pag
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL, directed_edges, mag_of, orient_pag, pag_of
-from fedbnsl.algorithms.graphs.pag_rules import requests
+from fedbnsl.algorithms.graphs.pag import (
+    ARROW,
+    CIRCLE,
+    TAIL,
+    directed_edges,
+    mag_of,
+    orient_pag,
+    pag_of,
+    requests,
+    unshielded_triples,
+)
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.graphs.unshielded import unshielded_triples
 
 REFERENCES = Path(__file__).parents[2] / "references"
 CASES = [
@@ -78,7 +86,7 @@ def test_the_pags_of_200_graphs_are_what_their_equivalent_mags_have_in_common():
 
 @pytest.mark.parametrize("rule", ["rule_1", "rule_2", "rule_3", "discriminating", "rule_9", "rule_10"])
 def test_without_any_of_these_rules_some_of_them_are_wrong(rule, monkeypatch):
-    monkeypatch.setattr(pag_rules, rule, lambda *_: False)
+    monkeypatch.setattr(pag, rule, lambda *_: False)
     assert some_wrong()
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fedbnsl.algorithms.graphs.ranking import auroc, average_precision
+from fedbnsl.algorithms.graphs.compare import auroc, average_precision
 
 # few distinct values: ties everywhere
 pairs = st.lists(

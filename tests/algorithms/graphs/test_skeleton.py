@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.skeleton import directed_part, moral_graph, skeleton, v_structures
+from fedbnsl.algorithms.graphs.dag import directed_part, moral_graph, skeleton, v_structures
 from fedbnsl.algorithms.graphs.structure import Structure
 
 checked = settings(deadline=None, max_examples=40)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edge_classes import classify
-from fedbnsl.algorithms.graphs.lagged_edges import classify_lagged
-from fedbnsl.algorithms.graphs.marks import ARROW, CIRCLE, TAIL
-from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
+from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = ("a", "b", "c")
@@ -19,7 +18,7 @@ def structure(*edges, kind="dag", lagged=None):
 
 
 def test_of_dags_the_strength_is_a_share_and_the_direction_a_share_of_that():
-    found = strengths_of([structure("ab", "bc"), structure("ba"), structure("ab"), structure()])
+    found = edge_strengths([structure("ab", "bc"), structure("ba"), structure("ab"), structure()])
     np.testing.assert_array_equal(found.strength, [[0, 0.75, 0], [0.75, 0, 0.25], [0, 0.25, 0]])
     np.testing.assert_array_equal(found.direction, [[0, 2 / 3, 0], [1 / 3, 0, 1], [0, 0, 0]])
     assert found.dags
@@ -27,7 +26,7 @@ def test_of_dags_the_strength_is_a_share_and_the_direction_a_share_of_that():
 
 
 def test_an_edge_without_a_direction_counts_as_half_each_way():
-    found = strengths_of([structure("ab", "ba", kind="cpdag"), structure("ab", kind="cpdag")])
+    found = edge_strengths([structure("ab", "ba", kind="cpdag"), structure("ab", kind="cpdag")])
     assert found.strength[0, 1] == 1
     assert (found.direction[0, 1], found.direction[1, 0]) == (0.75, 0.25)
     assert (found.arrows[0, 1], found.lines[0, 1], found.lines[1, 0]) == (1, 1, 1)
@@ -35,7 +34,7 @@ def test_an_edge_without_a_direction_counts_as_half_each_way():
 
 
 def test_a_cycle_of_two_is_one_edge_with_no_direction():
-    found = strengths_of([structure("ab", "ba"), structure("ab")])
+    found = edge_strengths([structure("ab", "ba"), structure("ab")])
     assert found.strength[0, 1] == 1
     assert found.direction[0, 1] == 0.75
 
@@ -46,7 +45,7 @@ def test_in_a_pag_a_head_at_one_end_is_a_direction():
         weights[1, 0], weights[0, 1] = at_a, at_b
         return Structure(NAMES, weights, "pag")
 
-    found = strengths_of(
+    found = edge_strengths(
         [pag(TAIL, ARROW), pag(CIRCLE, ARROW), pag(ARROW, ARROW), pag(CIRCLE, CIRCLE), pag(ARROW, TAIL)]
     )
     assert found.strength[0, 1] == 1
@@ -58,7 +57,7 @@ def test_lagged_edges_are_counted_lag_by_lag():
     one, two = np.zeros((1, 3, 3)), np.zeros((2, 3, 3))
     one[0, 0, 0], two[0, 0, 0], two[1, 0, 2] = 0.5, 0.1, -0.3
     structures = [structure("ab", lagged=one), structure(lagged=two)]
-    found = strengths_of(structures)
+    found = edge_strengths(structures)
     own, later = found.lagged[0, 0, 0], found.lagged[1, 0, 2]
     assert (own, later, found.lagged.sum()) == (1, 0.5, 1.5)
     (edge, other) = classify_lagged(structures[1], None)
@@ -67,7 +66,7 @@ def test_lagged_edges_are_counted_lag_by_lag():
 
 
 def test_an_edge_is_looked_up_the_way_it_is_written():
-    found = strengths_of([structure("ab"), structure("ba"), structure("ba"), structure()])
+    found = edge_strengths([structure("ab"), structure("ba"), structure("ba"), structure()])
     (forth,), (back,) = (classify(structure(edge), None) for edge in ("ab", "ba"))
     assert found.of(forth) == (0.75, 1 / 3)
     assert found.of(back) == (0.75, 2 / 3)

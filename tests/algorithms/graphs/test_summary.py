@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.compare import compare, summary
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.graphs.summary import summary
 
 NAMES = tuple("abc")
 W = np.array([[0, 0.2, 0], [0, 0, 0], [0, 0, 0]])

@@ -5,9 +5,8 @@ from scipy.optimize import approx_fprime, minimize
 
 from fedbnsl.algorithms.admm.problem import Pull
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.mlp.model import MlpModel
+from fedbnsl.algorithms.mlp.admm import MlpModel, MlpSettings
 from fedbnsl.algorithms.mlp.network import WeightLayout, acyclicity, squared_loss
-from fedbnsl.algorithms.mlp.settings import MlpSettings
 
 SETTINGS = MlpSettings(units=2, l2=0.05)
 MODEL = MlpModel(SETTINGS, steps=5000)

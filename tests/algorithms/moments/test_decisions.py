@@ -9,10 +9,9 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.in_process import federate
-from fedbnsl.algorithms.moments.lag_order import information_criteria, least_bic
-
-from ..exact import centred, exact, freedom, of_model
+from fedbnsl.algorithms.moments.pooled import information_criteria, least_bic
+from fedbnsl.tasks.transport.in_process import federate
+from tests.algorithms.exact import centred, exact, freedom, of_model
 
 
 def learned(name, tables, **params):
@@ -158,14 +157,14 @@ def test_one_variance_is_believed_where_it_fits_better_and_the_sentence_has_the_
     D = spread(np.diag(S))
     if equal:
         assert algorithm.basis(server) == (
-            f"The data bear out errors of equal variance (their spread is {D:.3g}, that of the variables' own "
-            f"variances {D:.3g}; one variance fits better by {gain:.3g}, prices included).",
-            "All directions rest on that: in other units of measurement some might turn.",
+            f"The data support errors of equal variance (their spread is {D:.3g}, that of the variables' own "
+            f"variances {D:.3g}; one variance fits better by {gain:.3g}, penalties included).",
+            "All directions rest on that: in other units of measurement some might be reversed.",
         )
     else:
         assert algorithm.basis(server)[0] == (
-            f"The data do not bear out errors of equal variance (their spread is {D:.3g}, that of the variables' own "
-            f"variances {D:.3g}; a variance for each fits better by {-gain:.3g}, prices included): nothing rests on "
+            f"The data do not support errors of equal variance (their spread is {D:.3g}, that of the variables' own "
+            f"variances {D:.3g}; a variance for each fits better by {-gain:.3g}, penalties included): nothing rests on "
             "units of measurement."
         )
 
@@ -193,13 +192,14 @@ def test_what_the_directions_of_a_class_rest_on_in_full():
     assert server.evidence.spread != pytest.approx(marginal, rel=0.1)
     # The fit with one variance has other edges, so that its spread and score are those of another graph.
     assert algorithm.basis(server) == (
-        f"The data do not bear out errors of equal variance (their spread is {server.evidence.spread:.3g}, that of the "
-        f"variables' own variances {marginal:.3g}; a variance for each fits better by {-gain:.3g}, prices included): "
+        f"The data do not support errors of equal variance (their spread is {server.evidence.spread:.3g}, that of the "
+        f"variables' own variances {marginal:.3g}; a variance for each fits better by {-gain:.3g}, penalties "
+        f"included): "
         "nothing rests on units of measurement.",
         "4 of 6 edges have a direction. Those in v-structures, and what follows from them, rest on conditional "
         "independences.",
         "1 further edges were directed by errors that are not Gaussian.",
-        "2 edges have none: these data cannot tell one of their directions from the other.",
+        "2 edges have no direction: these data do not determine it.",
     )
     assert {(0, 2), (1, 2), (2, 3), (4, 5)} < set(edges(structure))
     assert (5, 4) not in edges(structure)

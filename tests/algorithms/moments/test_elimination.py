@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.moments.elimination import eliminated, in_turn
+from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence
 from fedbnsl.algorithms.score.gaussian_order import Prior
-from fedbnsl.algorithms.statistics.top_down import top_down
+from fedbnsl.algorithms.statistics.count_tables import top_down
 
 
 def order_of(S, precedes):
@@ -63,7 +63,7 @@ def test_elimination_is_that_of_one_regression_after_another(seed):
     X, S = rows_of(d, n, seed)
     order, price = rng.permutation(d), float(rng.uniform(0, 20))
     expected = backward(X, order, price, *unknown(d))
-    found = eliminated(S, order, n, price)
+    found = backward_elimination(S, order, n, price)
     np.testing.assert_array_equal(found != 0, expected != 0)
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -77,7 +77,7 @@ def test_impossible_parents_are_never_there_and_required_ones_always(seed):
     earlier = np.argsort(order)[:, None] < np.argsort(order)[None, :]
     required = (rng.random((d, d)) < 0.2) & earlier
     possible = (rng.random((d, d)) < 0.6) | required
-    found = eliminated(S, order, n, 9.0, Prior(possible, required))
+    found = backward_elimination(S, order, n, 9.0, Prior(possible, required))
     assert (found[required] != 0).all()
     assert not found[~possible].any()
     np.testing.assert_allclose(found, backward(X, order, 9.0, possible, required), atol=1e-9)
@@ -87,8 +87,10 @@ def test_a_price_of_nothing_keeps_all_and_a_great_one_keeps_none():
     X, S = rows_of(6, 50, 3)
     order = np.arange(6)
     for j in range(1, 6):
-        np.testing.assert_allclose(eliminated(S, order, 50, 0.0)[:j, j], left_of(X, list(range(j)), j)[1], atol=1e-9)
-    assert not eliminated(S, order, 50, 1e4).any()
+        np.testing.assert_allclose(
+            backward_elimination(S, order, 50, 0.0)[:j, j], left_of(X, list(range(j)), j)[1], atol=1e-9
+        )
+    assert not backward_elimination(S, order, 50, 1e4).any()
 
 
 @pytest.mark.parametrize(("d", "n"), [(20, 4), (30, 8), (12, 12), (60, 22)])
@@ -98,7 +100,9 @@ def test_fewer_rows_than_variables_still_give_finite_weights(d, n):
         X = rng.normal(size=(n, d))
         X -= X.mean(axis=0)
         S = X.T @ X / (n - 1)
-        found = eliminated(S * (1 + 1e-9 * np.eye(d)), rng.permutation(d), n - 1, math.log(n) + 2 * math.log(d))
+        found = backward_elimination(
+            S * (1 + 1e-9 * np.eye(d)), rng.permutation(d), n - 1, math.log(n) + 2 * math.log(d)
+        )
         assert np.isfinite(found).all()
         assert np.abs(found).max() < 1e3
 
@@ -125,13 +129,13 @@ def test_equal_error_variances_give_an_order_of_the_true_graph():
         inverse = np.linalg.inv(np.eye(d) - W)
         order = order_of(inverse.T @ inverse, np.zeros((d, d), bool))
         assert not np.tril(W[np.ix_(order, order)]).any()
-        np.testing.assert_allclose(eliminated(inverse.T @ inverse, order, 10**6, 10.0), W, atol=1e-6)
+        np.testing.assert_allclose(backward_elimination(inverse.T @ inverse, order, 10**6, 10.0), W, atol=1e-6)
 
 
 def test_what_precedes_comes_first_and_the_rest_keeps_its_order():
     precedes = np.zeros((5, 5), bool)
     precedes[4, 0] = precedes[3, 1] = True
-    assert in_turn(np.array([0, 1, 2, 3, 4]), precedes).tolist() == [2, 3, 1, 4, 0]
-    assert in_turn(np.array([4, 3, 2, 1, 0]), precedes).tolist() == [4, 3, 2, 1, 0]
+    assert respect_precedence(np.array([0, 1, 2, 3, 4]), precedes).tolist() == [2, 3, 1, 4, 0]
+    assert respect_precedence(np.array([4, 3, 2, 1, 0]), precedes).tolist() == [4, 3, 2, 1, 0]
     S = np.diag([1.0, 2.0, 3.0, 4.0, 5.0])
     assert order_of(S, precedes).tolist() == [2, 3, 1, 4, 0]

@@ -8,11 +8,15 @@ import pytest
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.moments import equal_errors as equal_errors_module
-from fedbnsl.algorithms.moments.choice import compared, near_equal
-from fedbnsl.algorithms.moments.equal_errors import equal_errors, spread_of
+from fedbnsl.algorithms.moments import equal_variance as equal_errors_module
+from fedbnsl.algorithms.moments.equal_variance import (
+    best_equal_variance_fit,
+    variance_evidence,
+    variance_spread,
+    variances_near_equal,
+)
+from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
-from fedbnsl.algorithms.score.settings import OrderSettings
 from fedbnsl.data.generators.linear import homogeneous
 
 
@@ -34,7 +38,7 @@ def covariance(X):
 @pytest.mark.parametrize(("d", "n", "density"), [(8, 5000, 0.3), (12, 5000, 0.7), (8, 60, 0.2)])
 def test_the_graph_is_found_with_least_squares_weights(d, n, density, seed):
     W, X = drawn(d, n, 100 + seed, density)
-    fit = equal_errors(covariance(X), n)
+    fit = best_equal_variance_fit(covariance(X), n)
     assert is_acyclic(fit.weights != 0)
     assert ((fit.weights != 0) != (W != 0)).sum() <= (1 if n > 1000 else 4)
     for j in range(d):
@@ -48,7 +52,7 @@ def test_the_graph_is_found_with_least_squares_weights(d, n, density, seed):
 def test_the_score_is_the_likelihood_of_the_rows_less_its_price():
     n, d = 300, 6
     _, X = drawn(d, n, 7)
-    fit = equal_errors(covariance(X), n)
+    fit = best_equal_variance_fit(covariance(X), n)
     residuals = X - X @ fit.weights
     v = (residuals**2).mean()
     likelihood = (-0.5 * np.log(2 * np.pi * v) - residuals**2 / (2 * v)).sum()
@@ -60,10 +64,10 @@ def test_columns_in_another_order_or_all_in_another_unit_give_the_same_fit():
     for seed in range(5):
         _, X = drawn(9, 800, 30 + seed)
         S, mixed = covariance(X), np.random.default_rng(seed).permutation(9)
-        fit = equal_errors(S, 800).weights
-        again = equal_errors(S[np.ix_(mixed, mixed)], 800).weights
+        fit = best_equal_variance_fit(S, 800).weights
+        again = best_equal_variance_fit(S[np.ix_(mixed, mixed)], 800).weights
         np.testing.assert_allclose(again, fit[np.ix_(mixed, mixed)], atol=1e-9)
-        np.testing.assert_allclose(equal_errors(S * 1e12, 800).weights, fit, atol=1e-9)
+        np.testing.assert_allclose(best_equal_variance_fit(S * 1e12, 800).weights, fit, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -76,7 +80,7 @@ def test_required_arcs_are_there_and_forbidden_ones_are_not(seed):
     if forbidden == against[::-1]:
         pytest.skip("one edge")
     known = Knowledge((against,), (forbidden,)).prior(names)
-    fit = equal_errors(covariance(X), 1000, known)
+    fit = best_equal_variance_fit(covariance(X), 1000, known)
     assert fit.weights[names.index(against[0]), names.index(against[1])] != 0
     assert fit.weights[names.index(forbidden[0]), names.index(forbidden[1])] == 0
     assert is_acyclic(fit.weights != 0)
@@ -85,23 +89,23 @@ def test_required_arcs_are_there_and_forbidden_ones_are_not(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_more_variables_than_rows_give_a_fit(seed):
     _, X = drawn(30, 12, seed)
-    fit = equal_errors(covariance(X) + 1e-9 * np.eye(30), 11)
+    fit = best_equal_variance_fit(covariance(X) + 1e-9 * np.eye(30), 11)
     assert np.isfinite(fit.score)
     assert is_acyclic(fit.weights != 0)
 
 
 def test_the_spread_is_zero_for_equal_variances_alone():
-    assert spread_of(np.full(5, 3.7)) == pytest.approx(0, abs=1e-12)
-    assert spread_of(np.array([1.0, math.e**2])) == pytest.approx(math.log((1 + math.e**2) / 2) - 1)
+    assert variance_spread(np.full(5, 3.7)) == pytest.approx(0, abs=1e-12)
+    assert variance_spread(np.array([1.0, math.e**2])) == pytest.approx(math.log((1 + math.e**2) / 2) - 1)
     with pytest.raises(BadInput, match="without variance"):
-        spread_of(np.array([1.0, 0.0]))
+        variance_spread(np.array([1.0, 0.0]))
 
 
 def evidence_of(X):
     S, n = covariance(X), len(X)
-    fit = equal_errors(S, n)
+    fit = best_equal_variance_fit(S, n)
     free = gaussian_boss(S, n, math.log(n) + 2 * math.log(len(S)), OrderSettings())
-    return compared(near_equal(S, fit), fit, free, n), fit, free
+    return variance_evidence(variances_near_equal(S, fit), fit, free, n), fit, free
 
 
 def test_the_gain_is_the_difference_of_two_penalised_likelihoods():
@@ -135,7 +139,7 @@ def test_where_the_first_order_leaves_no_more_spread_than_sampling_none_is_sough
     (table,) = data.tables.values()
     S = np.cov(table.T)
     monkeypatch.setattr(equal_errors_module, "equal_variance", None)
-    found = equal_errors(S, 20_000)
+    found = best_equal_variance_fit(S, 20_000)
     assert ((np.abs(found.weights) > 0.3) == data.truth.adjacency).all()
     with pytest.raises(TypeError, match="not callable"):
-        equal_errors(S * np.outer(range(1, 7), range(1, 7)), 20_000)
+        best_equal_variance_fit(S * np.outer(range(1, 7), range(1, 7)), 20_000)

@@ -7,7 +7,7 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.moments.non_gaussian import GAMMA, sums
+from fedbnsl.algorithms.moments.secure_linear import GAMMA, contrast_sums
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -23,9 +23,9 @@ def test_rows_without_a_cell_that_an_edge_needs_count_as_the_mean_of_the_others(
     holed = table.copy()
     holed[:60, 0] = np.nan
     holed[150:, 2] = np.nan
-    found = sums(holed, standard, EDGES, RHO)
-    of_first = sums(table[60:], standard, EDGES[:1], RHO[:1])
-    of_second = sums(table[60:150], standard, EDGES[1:], RHO[1:])
+    found = contrast_sums(holed, standard, EDGES, RHO)
+    of_first = contrast_sums(table[60:], standard, EDGES[:1], RHO[:1])
+    of_second = contrast_sums(table[60:150], standard, EDGES[1:], RHO[1:])
     np.testing.assert_allclose(found[0], of_first[0] * 200 / 140)
     np.testing.assert_allclose(found[1], of_second[0] * 200 / 90)
 
@@ -33,7 +33,7 @@ def test_rows_without_a_cell_that_an_edge_needs_count_as_the_mean_of_the_others(
 def test_an_edge_that_no_row_has_the_cells_for_counts_as_gaussian():
     table = np.full((50, 3), np.nan)
     table[:25, 0] = table[25:, 1] = 1.0
-    np.testing.assert_allclose(sums(table, np.eye(3), EDGES[:1], RHO[:1]), [[GAMMA * 50, 0.0] * 4])
+    np.testing.assert_allclose(contrast_sums(table, np.eye(3), EDGES[:1], RHO[:1]), [[GAMMA * 50, 0.0] * 4])
 
 
 def test_the_server_learns_from_the_covariance_of_em_as_if_from_fewer_rows():
@@ -43,7 +43,7 @@ def test_the_server_learns_from_the_covariance_of_em_as_if_from_fewer_rows():
         table[rng.random(table.shape) < 0.3] = np.nan
     schema = with_gaps(Schema(tuple("wxyz"), dict.fromkeys("ab", 300)), tables)
     *_, ended = rounds(em.build(em.ExpectationMaximisation(tolerance=1e-6)), InProcessFederation(schema, tables))
-    schema = replace(schema, filling=ended.server.filling)
+    schema = replace(schema, imputation_model=ended.server.imputation_model)
     learner = registry.build(registry.specify("secure-linear"))
     *_, last = rounds(learner, InProcessFederation(schema, tables))
     np.testing.assert_allclose(last.server.S, ended.server.covariance, rtol=1e-3)

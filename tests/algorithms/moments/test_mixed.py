@@ -14,9 +14,9 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.moments.mixed import all_scales, coded_rows, summed_columns
-from fedbnsl.algorithms.moments.parts import ball
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
-from fedbnsl.algorithms.privacy import gram, scales
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
+from fedbnsl.algorithms.moments.summed import clipping_ball
+from fedbnsl.algorithms.privacy import gram
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -50,7 +50,7 @@ def released(one, how):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = coded_rows(one, SCHEMA, "s", how)
-        unit, R = ball(all_scales(SCHEMA, how, np.array([0.5, 30.0])), 0.6, mixed=True)
+        unit, R = clipping_ball(all_scales(SCHEMA, how, np.array([0.5, 30.0])), 0.6, mixed=True)
         return gram.integer_gram(rows, unit, R, 12)
 
 
@@ -79,16 +79,16 @@ def test_what_is_stated_is_reached():
 def test_no_record_moves_the_bucket_counts_of_the_numbers_by_more_than_is_stated(how, at, one, other):
     numbers = [0, 4]
     counts = [
-        scales.bucket_counts(coded_rows(replaced(at, record), SCHEMA, "s", how)[:, numbers]) for record in (one, other)
+        gram.bucket_counts(coded_rows(replaced(at, record), SCHEMA, "s", how)[:, numbers]) for record in (one, other)
     ]
-    assert np.linalg.norm(counts[0] - counts[1]) <= scales.counts_sensitivity(2) * (1 + 1e-12)
+    assert np.linalg.norm(counts[0] - counts[1]) <= gram.counts_sensitivity(2) * (1 + 1e-12)
 
 
 def test_the_noise_is_planned_for_two_scales_and_six_columns_and_delta_for_all_rows():
     schema = replace(SCHEMA, rows={"s": 1000, "t": 1001})
     asked = SecureSum(epsilon=1.0)
-    shares = plan(asked, schema)
-    numbers = plan(asked, Schema(("x", "y"), {"s": 1000, "t": 1001}))
+    shares = secure_sum_plan(asked, schema)
+    numbers = secure_sum_plan(asked, Schema(("x", "y"), {"s": 1000, "t": 1001}))
     assert shares.promise.delta == pytest.approx(1e-6)
     assert shares.count_variance == numbers.count_variance
     assert asked.columns(schema).rows == {"s": 500, "t": 500}
@@ -145,7 +145,7 @@ def test_a_greater_epsilon_comes_nearer_to_what_is_found_without_noise():
 
 
 def test_another_learner_is_refused():
-    with pytest.raises(BadInput, match="learner is pc: mixed data have one learner"):
+    with pytest.raises(BadInput, match="learner is pc: mixed data have a learner of their own"):
         learned("secure-sum", mixed(4, 2, 50, 0), learner="pc")
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.moments.non_gaussian import (
-    bent,
+from fedbnsl.algorithms.moments.secure_linear import (
+    contrast_sums,
     contrasts,
     correlations,
-    directed,
+    direct_edges,
+    negentropies,
     standardising,
-    sums,
-    undirected,
+    undirected_edges,
 )
 
 
@@ -39,8 +39,8 @@ def contrast_by_rows(x, y):
 
 def found_contrasts(X, graph):
     S = X.T @ X / len(X)
-    edges, scale = undirected(graph), standardising(S, graph)
-    return edges, contrasts(sums(X, scale, edges, correlations(S, scale, edges)) / len(X))
+    edges, scale = undirected_edges(graph), standardising(S, graph)
+    return edges, contrasts(contrast_sums(X, scale, edges, correlations(S, scale, edges)) / len(X))
 
 
 def chain(n, seed, draw):
@@ -85,7 +85,7 @@ def test_bent_errors_point_from_cause_to_effect(errors):
     for seed in range(5):
         X = chain(2000, 10 + seed, BENT[errors])
         edges, R = found_contrasts(X, CHAIN)
-        graph, count = directed(CHAIN, edges, R, len(X), 10.0)
+        graph, count = direct_edges(CHAIN, edges, R, len(X), 10.0)
         assert graph.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
         assert count in (1, 2)
 
@@ -94,23 +94,23 @@ def test_gaussian_errors_point_nowhere():
     for seed in range(40):
         X = chain(500, 100 + seed, lambda rng, size: rng.normal(size=size))
         edges, R = found_contrasts(X, CHAIN)
-        graph, count = directed(CHAIN, edges, R, len(X), 10.0)
+        graph, count = direct_edges(CHAIN, edges, R, len(X), 10.0)
         assert count == 0
         np.testing.assert_array_equal(graph, CHAIN)
 
 
 def test_negentropy_is_nothing_for_a_gaussian():
     u = np.random.default_rng(0).normal(size=10**6)
-    assert bent(np.array([np.log(np.cosh(u)).mean(), (u * np.exp(-(u**2) / 2)).mean()])) < 1e-4
+    assert negentropies(np.array([np.log(np.cosh(u)).mean(), (u * np.exp(-(u**2) / 2)).mean()])) < 1e-4
 
 
 def test_the_strongest_goes_first_and_the_rest_follows():
-    edges = undirected(CHAIN)
-    graph, count = directed(CHAIN, edges, np.array([0.5, -0.2]), 100, 10.0)
+    edges = undirected_edges(CHAIN)
+    graph, count = direct_edges(CHAIN, edges, np.array([0.5, -0.2]), 100, 10.0)
     # 0 → 1 is the stronger; 1 → 2 follows from it, whatever the weaker evidence says.
     assert graph.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
     assert count == 1
-    graph, count = directed(CHAIN, edges, np.array([0.1, -0.05]), 100, 10.0)
+    graph, count = direct_edges(CHAIN, edges, np.array([0.1, -0.05]), 100, 10.0)
     np.testing.assert_array_equal(graph, CHAIN)
     assert count == 0
 
@@ -121,7 +121,7 @@ def test_any_evidence_gives_a_graph_of_the_same_class(seed):
     dag = np.triu(rng.random((7, 7)) < 0.5, 1)
     names = rng.permutation(7)
     whole = cpdag(dag[np.ix_(names, names)])
-    edges = undirected(whole)
-    graph, _ = directed(whole, edges, rng.normal(size=len(edges)), 1000, 0.0)
+    edges = undirected_edges(whole)
+    graph, _ = direct_edges(whole, edges, rng.normal(size=len(edges)), 1000, 0.0)
     assert is_acyclic(graph)
     np.testing.assert_array_equal(cpdag(graph), whole)

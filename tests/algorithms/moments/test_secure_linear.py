@@ -10,8 +10,8 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.statistics.units import Units
-from fedbnsl.algorithms.statistics.units import build as units_exchange
+from fedbnsl.algorithms.statistics.moments import Units, units_of
+from fedbnsl.algorithms.statistics.moments import build as units_exchange
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
@@ -113,7 +113,7 @@ def in_units(given):
     """Return the federation of `given` with units found as before a masked run."""
     federation = federate(given)
     (only,) = rounds(units_exchange(Units()), federation)
-    return InProcessFederation(replace(federation.schema, units=tuple(map(float, only.server.units))), given)
+    return InProcessFederation(replace(federation.schema, units=tuple(map(float, units_of(only.server)))), given)
 
 
 def test_masked_columns_a_million_times_larger_or_smaller_give_the_same_class_and_scaled_moments():
@@ -194,8 +194,8 @@ def test_what_cannot_be_learned_from_is_refused():
 def test_the_basis_says_what_was_decided():
     given, _ = tables(301)
     server, _ = learned(federate(given))
-    assert "bear out errors of equal variance" in algorithm_of().basis(server)[0]
+    assert "The data support errors of equal variance" in algorithm_of().basis(server)[0]
     scaled = {silo: X * 10.0 ** np.arange(-2, 2, 0.5) for silo, X in given.items()}
     told = algorithm_of().basis(learned(federate(scaled))[0])
-    assert "do not bear out" in told[0]
+    assert "do not support" in told[0]
     assert "v-structures" in told[1]

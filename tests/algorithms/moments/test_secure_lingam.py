@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import secure_lingam
-from fedbnsl.algorithms.moments.non_gaussian import bent
+from fedbnsl.algorithms.moments.secure_linear import negentropies
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "lingam.json").read_text())
@@ -35,9 +35,12 @@ def learned(federation, **params):
 
     def aggregate(server, replies):
         if len(server.S):
-            m, parts = len(secure_lingam.rest(server)), sum(server.schema.rows[silo] for silo in replies.silos)
+            m, parts = (
+                len(secure_lingam.unordered_variables(server)),
+                sum(server.schema.rows[silo] for silo in replies.silos),
+            )
             means = replies.total.reshape(m, m, 2) * (sum(server.schema.rows.values()) / parts)
-            steps.append(secure_lingam.pairwise(bent(means)))
+            steps.append(secure_lingam.pairwise(negentropies(means)))
         return algorithm.aggregate(server, replies)
 
     *_, last = rounds(replace(algorithm, aggregate=aggregate), federation)

@@ -10,14 +10,13 @@ from fedbnsl.algorithms.core.protocol import gather
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.structure import below
+from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
-from fedbnsl.algorithms.moments.secure_sum import SecureSum, plan
+from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
 from fedbnsl.algorithms.statistics.lagged import given_the_past, windows, without_levels
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.dynamic import dynamic
-
-from ..dynamic.series import differing, learn, permuted, unequal
+from tests.algorithms.dynamic.series import differing, learn, permuted, unequal
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def test_means_that_differ_by_silo_change_nothing(data, name):
         for shift in shifts
     ]
     one, other = (learn(shifted, name)[0] for shifted in there)
-    np.testing.assert_allclose(below(other)[0], below(one)[0], atol=1e-3)
+    np.testing.assert_allclose(unstacked(other)[0], unstacked(one)[0], atol=1e-3)
     assert differing(one, learn(data, name)[0]) <= 4
 
 
@@ -112,7 +111,7 @@ def test_a_larger_unit_of_protection_takes_as_many_times_the_noise(data):
     parts = unequal(data, {"silo-1": 101, "silo-2": 51, "silo-3": 51, "silo-4": 51})
     variances, costs = [], []
     for protect in ("window", "row", "stretch"):
-        shares = plan(SecureSum(epsilon=1.0, lags=1, protect=protect), parts.schema)
+        shares = secure_sum_plan(SecureSum(epsilon=1.0, lags=1, protect=protect), parts.schema)
         variances.append(float(shares.gram_variance))
         costs.append(shares.gram_cost.rho + shares.count_cost.rho)
         assert shares.promise.protects.startswith("one record is ")
@@ -131,7 +130,7 @@ def test_a_private_run_with_enough_windows_finds_the_network():
 
 def test_a_lost_silo_costs_its_windows_alone(data):
     algorithm = registry.build(registry.specify("secure-sum"))
-    assert algorithm.bears_loss
+    assert algorithm.tolerates_dropout
     stay = sorted(data.tables)[1:]
     server, replies = algorithm.open_server(data.schema), {}
     for silo in stay:
@@ -141,7 +140,7 @@ def test_a_lost_silo_costs_its_windows_alone(data):
     without = {field: {silo: getattr(data.schema, field)[silo] for silo in stay} for field in ("rows", "stretches")}
     others = replace(data, schema=replace(data.schema, **without), tables={silo: data.tables[silo] for silo in stay})
     alone, _ = learn(others, "secure-sum")
-    np.testing.assert_allclose(below(found)[0], below(alone)[0], atol=1e-9)
+    np.testing.assert_allclose(unstacked(found)[0], unstacked(alone)[0], atol=1e-9)
 
 
 def test_what_is_protected_is_one_of_three():

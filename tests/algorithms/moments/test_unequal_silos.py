@@ -7,13 +7,12 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dynamic.summed_windows import summed_windows
+from fedbnsl.algorithms.dynamic.var import summed_windows
 from fedbnsl.algorithms.moments.equal_variance import selected
 from fedbnsl.algorithms.moments.secure_sum import SecureSum
-from fedbnsl.algorithms.moments.summed import learned, open_server
+from fedbnsl.algorithms.moments.summed import learn, open_server
 from fedbnsl.tasks.transport.in_process import federate
-
-from ..unequal import stacked, unequal
+from tests.algorithms.unequal import stacked, unequal
 
 LEARNERS = ("secure-sum", "secure-linear", "secure-lingam")
 
@@ -71,7 +70,7 @@ def test_with_noise_a_parent_must_explain_more():
     server = open_server(federate({"a": np.zeros((4000, 3))}).schema, settings, None)
 
     def edges(noise):
-        found = learned(server, inverse.T @ inverse, 4000, noise, settings).weights
+        found = learn(server, inverse.T @ inverse, 4000, noise, settings).weights
         return [(i, j) for i, j in np.argwhere(found).tolist()]
 
     assert edges(0.0) == [(0, 1), (0, 2)]

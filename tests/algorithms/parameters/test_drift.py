@@ -3,8 +3,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.drift import drawn_codes, drift_of
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork, drift_of
 
 
 def gaussian(weights, intercepts, variances, names="abc"):
@@ -80,7 +79,7 @@ def test_the_drift_of_discrete_networks_is_their_divergence_whatever_the_order_o
 
 
 def test_drawn_rows_have_the_probabilities_of_the_network():
-    rows = drawn_codes(discrete([0.3, 0.7], [[0.8, 0.2], [0.1, 0.9]]), 40_000, np.random.default_rng(1))
+    rows = discrete([0.3, 0.7], [[0.8, 0.2], [0.1, 0.9]]).sample_codes(40_000, np.random.default_rng(1))
     assert rows[:, 0].mean() == pytest.approx(0.7, abs=0.01)
     assert rows[rows[:, 0] == 0, 1].mean() == pytest.approx(0.2, abs=0.01)
     assert rows[rows[:, 0] == 1, 1].mean() == pytest.approx(0.9, abs=0.01)

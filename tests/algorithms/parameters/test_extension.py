@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms.graphs.cpdag import cpdag, extend
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.extension import extension, nearest_dag
+from fedbnsl.algorithms.parameters.tables import dag_extension, nearest_dag
 
 NAMES = tuple("abcdefg")
 dags = st.tuples(arrays(np.bool_, (7, 7)), st.permutations(range(7))).map(
@@ -23,7 +23,7 @@ def structure(edges, kind):
 @settings(deadline=None, max_examples=60)
 @given(dags)
 def test_a_dag_is_its_own(dag):
-    chosen = extension(structure(dag, "dag"))
+    chosen = dag_extension(structure(dag, "dag"))
     assert np.array_equal(chosen.dag, dag)
     assert chosen.how == ""
 
@@ -31,7 +31,7 @@ def test_a_dag_is_its_own(dag):
 @settings(deadline=None, max_examples=60)
 @given(dags)
 def test_of_a_cpdag_it_is_one_of_its_class(dag):
-    chosen = extension(structure(cpdag(dag), "cpdag"))
+    chosen = dag_extension(structure(cpdag(dag), "cpdag"))
     assert np.array_equal(cpdag(chosen.dag), cpdag(dag))
     assert "of the CPDAG's class" in chosen.how
 
@@ -52,7 +52,7 @@ def test_what_stands_for_no_dag_says_what_is_changed():
     square = np.zeros((4, 4), bool)  # undirected, without a chord: any DAG has a new v-structure
     for i, j in ((0, 1), (1, 2), (2, 3), (3, 0)):
         square[i, j] = square[j, i] = True
-    chosen = extension(structure(square, "cpdag"))
+    chosen = dag_extension(structure(square, "cpdag"))
     assert is_acyclic(chosen.dag)
     assert "that of no DAG" in chosen.how
     assert "2 edges differ" in chosen.how
@@ -61,7 +61,7 @@ def test_what_stands_for_no_dag_says_what_is_changed():
 def test_a_cycle_and_a_pag_have_none_and_say_so():
     cycle = np.zeros((3, 3))
     cycle[0, 1] = cycle[1, 2] = cycle[2, 0] = 1.0
-    assert extension(structure(cycle, "dag")).how == "a cycle is left: a → b → c → a"
-    pag = extension(structure(np.zeros((3, 3)), "pag"))
+    assert dag_extension(structure(cycle, "dag")).how == "a cycle is left: a → b → c → a"
+    pag = dag_extension(structure(np.zeros((3, 3)), "pag"))
     assert pag.dag is None
     assert "PAG" in pag.how

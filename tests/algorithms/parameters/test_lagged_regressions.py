@@ -9,10 +9,8 @@ from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import LaggedRegressions, build, network, pairs, start
-from fedbnsl.algorithms.parameters.reduced_form import forecast
-from fedbnsl.algorithms.parameters.unrolled import unrolled_weights
-
-from .series import NAMES, all_windows, dynamic, federation, series
+from fedbnsl.algorithms.parameters.networks import unrolled_weights
+from tests.algorithms.parameters.series import NAMES, all_windows, dynamic, federation, series
 
 
 def learned(tables, schema, structure, *, secure=False, **given):
@@ -59,7 +57,7 @@ def test_the_errors_of_the_forecasts_are_those_of_the_rows(seed, lags):
     found, errors = learned(tables, schema, structure)
     rows = all_windows(tables, schema, lags)
     past = rows[:, 4:].reshape(-1, lags, 4)[:, ::-1]  # the latest row last
-    missed = rows[:, :4] - [forecast(found, one) for one in past]
+    missed = rows[:, :4] - [found.forecast(one) for one in past]
     np.testing.assert_allclose(errors.model, (missed**2).mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(errors.persistence, ((rows[:, :4] - rows[:, 4:8]) ** 2).mean(axis=0), rtol=1e-8)
 

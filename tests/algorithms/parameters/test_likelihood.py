@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.likelihood import log_likelihood
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.statistics.coding import Coding
@@ -17,7 +16,7 @@ def test_a_gaussian_network_is_a_normal_distribution():
     back = np.linalg.inv(np.eye(3) - W)
     rows = np.random.default_rng(0).normal(size=(5, 3))
     joint = stats.multivariate_normal(intercepts @ back, back.T @ np.diag(variances) @ back)
-    found = log_likelihood(GaussianNetwork(Structure(("a", "b", "c"), W), intercepts, variances), rows)
+    found = GaussianNetwork(Structure(("a", "b", "c"), W), intercepts, variances).log_likelihood(rows)
     assert found == pytest.approx(joint.logpdf(rows))
 
 
@@ -28,7 +27,7 @@ def test_a_discrete_network_multiplies_its_tables():
         {"x": ("y",), "y": ()},
         {"x": np.array([[0.9, 0.1], [0.5, 0.5], [1.0, 0.0]]), "y": np.array([0.2, 0.3, 0.5])},
     )
-    found = log_likelihood(network, np.array([[1, 0], [0, 1], [1, 2]]))
+    found = network.log_likelihood(np.array([[1, 0], [0, 1], [1, 2]]))
     assert found == pytest.approx(np.log([0.2 * 0.1, 0.3 * 0.5, 1e-999]), abs=1e-12)
 
 
@@ -43,7 +42,7 @@ def test_a_mixed_network_multiplies_densities_and_probabilities():
             Logistic(np.array([0.0, -1.0]), np.array([[0.0], [0.5]])),
         ),
     )
-    (found,) = log_likelihood(network, np.array([[1.0, 2.5, 1.0]]))
+    (found,) = network.log_likelihood(np.array([[1.0, 2.5, 1.0]]))
     score = np.exp(-1 + 0.5 * 2.5)
     assert found == pytest.approx(np.log(0.7) + stats.norm(3.0, 0.5).logpdf(2.5) + np.log(score / (1 + score)))
 
@@ -52,4 +51,4 @@ def test_rows_of_time_series_have_none():
     structure = Structure(("a",), np.zeros((1, 1)), lagged=np.full((1, 1, 1), 0.5))
     network = DynamicGaussianNetwork(structure, *(np.ones(1),) * 4)
     with pytest.raises(ValueError, match="rows of time series are not independent"):
-        log_likelihood(network, np.ones((2, 1)))
+        network.log_likelihood(np.ones((2, 1)))

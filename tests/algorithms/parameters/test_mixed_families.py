@@ -130,7 +130,7 @@ def test_rows_with_empty_cells_still_give_tables_and_regressions(whole):
     schema = with_gaps(mixed({"s": table}, NAMES, LEVELS), {"s": table})
     federation = InProcessFederation(schema, {"s": table})
     *_, ended = rounds(em.build(em.ExpectationMaximisation()), federation)
-    schema = replace(schema, filling=ended.server.filling)
+    schema = replace(schema, imputation_model=ended.server.imputation_model)
     *_, last = rounds(build(MixedFamilies()), InProcessFederation(schema, {"s": table}), (0, start(schema, DAG)))
     found, full = network(last.server, 1.0), learned({"s": whole})
     np.testing.assert_allclose(found.local[3].weights, full.local[3].weights, atol=0.4)

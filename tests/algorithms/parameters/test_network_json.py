@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import as_json, gaussian_from_json
+from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 
 
@@ -25,7 +25,7 @@ def network(d, seed):
 @settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back_bit_for_bit(d, seed):
     written = network(d, seed)
-    read = gaussian_from_json(json.loads(json.dumps(as_json(written))), "n.json")
+    read = gaussian_from_json(json.loads(json.dumps(written.as_json())), "n.json")
     assert read.structure.variables == written.structure.variables
     for one, other in (
         (read.structure.weights, written.structure.weights),
@@ -36,7 +36,7 @@ def test_what_is_written_is_read_back_bit_for_bit(d, seed):
 
 
 def test_arcs_without_coefficients_are_refused():
-    content = as_json(network(4, 1))
+    content = network(4, 1).as_json()
     content["arcs"] = content["arcs"][1:]
     with pytest.raises(BadInput, match=r"n\.json: the arcs are not those of the coefficients"):
         gaussian_from_json(content, "n.json")

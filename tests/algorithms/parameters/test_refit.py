@@ -13,7 +13,7 @@ def fitted(
 ) -> personalise.Server:
     structure = Structure(tuple(f"x{i}" for i in range(len(weights))), weights)
     algorithm = personalise.build(personalise.Refit(center))
-    (only,) = rounds(algorithm, federate(tables), resume=(0, personalise.learned(structure, true)))
+    (only,) = rounds(algorithm, federate(tables), resume=(0, personalise.refit_start(structure, true)))
     return only.server
 
 

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
-from fedbnsl.algorithms.graphs.skeleton import moral_graph
+from fedbnsl.algorithms.graphs.dag import moral_graph
 from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.tasks.transport.in_process import federate
-
-from ..unequal import stacked, unequal
+from tests.algorithms.unequal import stacked, unequal
 
 NAMES = tuple("dcba")
 

@@ -11,14 +11,13 @@ from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.dp_fed_sparse.clipping import huber, product
-from fedbnsl.algorithms.dp_fed_sparse.private_pgcd import bounded, residuals
-from fedbnsl.algorithms.dp_fed_sparse.spread import shares_sensitivity, truncated_squares
-from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK
+from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
+from fedbnsl.algorithms.dp_fed_sparse.silo import bounded, residuals
+from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import parts
-from fedbnsl.algorithms.moments.parts import Broadcast
-from fedbnsl.algorithms.privacy import gram, scales
+from fedbnsl.algorithms.moments import summed
+from fedbnsl.algorithms.moments.summed import Broadcast
+from fedbnsl.algorithms.privacy import gram
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 MOST, LEAST = np.finfo(float).max, 5e-324
@@ -54,7 +53,7 @@ def summands(name, kind, record):
     schema = CASES[kind]
     silo = algorithm.open_silo(table_with(record, kind), schema, "s", np.random.default_rng(0))
     of_scales = np.full(len(silo.measured), 1e-3)  # so small that the greatest float is infinite in its unit
-    with patch.object(parts, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
+    with patch.object(summed, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
         keyed = algorithm.private.keyed(silo, bytes(32))
         return [algorithm.local_solve(keyed, Broadcast(s))[1].values for s in (np.empty(0), of_scales)], silo
 
@@ -73,7 +72,7 @@ def test_of_summed_moments(name, kind, one, other):
     (counts, moments), silo = summands(name, kind, one)
     (other_counts, other_moments), _ = summands(name, kind, other)
     group = 2 if kind == "series" else 1  # a row is in two windows of one lag
-    assert np.linalg.norm(counts - other_counts) <= group * scales.counts_sensitivity(silo.measured.sum()) * SLACK
+    assert np.linalg.norm(counts - other_counts) <= group * gram.counts_sensitivity(silo.measured.sum()) * SLACK
     i, j = np.triu_indices(len(silo.measured))
     twice = np.where(i == j, 1.0, 2.0)
     assert math.sqrt(twice @ (moments - other_moments).astype(float) ** 2) <= group * gram.gram_sensitivity(

@@ -8,11 +8,9 @@ from scipy.stats import binomtest
 
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential
-from fedbnsl.algorithms.privacy.noise import Bits, child
+from fedbnsl.algorithms.privacy.discrete_gaussian import Bits, child_key, discrete_gaussian, exponential
 from fedbnsl.algorithms.privacy.zcdp import epsilon
-
-from .audit import audit, clopper_pearson, epsilon_lower_bound
+from tests.algorithms.privacy.audit import audit, clopper_pearson, epsilon_lower_bound
 
 KEY = (11).to_bytes(32)
 
@@ -68,7 +66,7 @@ class TestSelection:
     claim = 2 * sensitivity / scale
 
     def selected(self, scores: np.ndarray, scale: float, label: str) -> np.ndarray:
-        bits = Bits(child(KEY, label))
+        bits = Bits(child_key(KEY, label))
         return np.array([exponential(bits, scores, scale) for _ in range(self.runs)])
 
     def bound(self, scale: float) -> float:
@@ -101,7 +99,7 @@ class TestGaussian:
         claim = epsilon(Cost(30**2 / (2 * 20**2), ReplaceOne), delta)
 
         def bound(variance: int) -> float:
-            noise = [discrete_gaussian(Bits(child(KEY, label)), variance, 100_000) for label in "ab"]
+            noise = [discrete_gaussian(Bits(child_key(KEY, label)), variance, 100_000) for label in "ab"]
             return audit(noise[0] + 30, noise[1], delta, 0.999)
 
         assert 0.3 * claim < bound(20**2) <= claim

@@ -13,8 +13,15 @@ from scipy.stats import chi2_contingency, chisquare, ks_2samp
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy import discrete_gaussian as module
-from fedbnsl.algorithms.privacy.discrete_gaussian import discrete_gaussian, exponential, noise_on_grid, release_on_grid
-from fedbnsl.algorithms.privacy.noise import Bits, child, exponential_coin
+from fedbnsl.algorithms.privacy.discrete_gaussian import (
+    Bits,
+    child_key,
+    discrete_gaussian,
+    exponential,
+    exponential_coin,
+    noise_on_grid,
+    release_on_grid,
+)
 
 KEY = (7).to_bytes(32)
 SIGMAS = [0.3, 0.4, 1.0, 7.3, 1e6]
@@ -22,7 +29,7 @@ Samples = NDArray[np.int64]
 
 
 def bits(label: str = "") -> Bits:
-    return Bits(child(KEY, label))
+    return Bits(child_key(KEY, label))
 
 
 def square(sigma: float) -> Fraction:

@@ -5,8 +5,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.moments.summed_settings import noise_level
-from fedbnsl.algorithms.privacy.forecast import forecast
+from fedbnsl.algorithms.moments.summed import noise_level
+from fedbnsl.algorithms.privacy.zcdp import forecast
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate
 
@@ -30,7 +30,7 @@ def test_the_error_that_is_foretold_is_found_within_a_factor_of_two(d, epsilon):
     found = float(np.sqrt(np.mean([error**2 for seed in range(8) for error in weight_errors(d, epsilon, 200 + seed)])))
     schema = Schema(tuple(f"x{i}" for i in range(d)), {f"silo-{k}": 2000 for k in range(8)})
     settings = registry.specify("secure-sum", epsilon=epsilon).settings
-    noise = noise_level(secure_sum.plan(settings, schema), d, 8, 16_000, settings.clipping)
+    noise = noise_level(secure_sum.secure_sum_plan(settings, schema), d, 8, 16_000, settings.clipping)
     foretold = forecast("secure-sum", d, 16_000, noise).weight_error
     assert 0.5 < found / foretold < 2
 

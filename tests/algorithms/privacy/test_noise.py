@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.noise import Bits, child, exponential_coin
+from fedbnsl.algorithms.privacy.discrete_gaussian import Bits, child_key, exponential_coin
 
 KEY = (1).to_bytes(32)
 
@@ -35,8 +35,13 @@ class TestKeys:
         assert np.array_equal(np.concatenate(asked), other.words(10))
 
     def test_keys_differ_by_label_and_parent(self) -> None:
-        keys = [KEY, child(KEY, "round 1"), child(KEY, "round 2"), child(child(KEY, "round 1"), "round 2")]
-        keys += [(2).to_bytes(32), child((2).to_bytes(32), "round 1")]
+        keys = [
+            KEY,
+            child_key(KEY, "round 1"),
+            child_key(KEY, "round 2"),
+            child_key(child_key(KEY, "round 1"), "round 2"),
+        ]
+        keys += [(2).to_bytes(32), child_key((2).to_bytes(32), "round 1")]
         assert len(set(keys)) == len(keys)
         assert {len(key) for key in keys} == {32}
         agreeing = np.unpackbits((Bits(keys[1]).words(4000) ^ Bits(keys[2]).words(4000)).view(np.uint8)).mean()
@@ -49,7 +54,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("size", [0, 16, 31, 33])
     def test_short_keys_are_refused(self, size: int) -> None:
-        for use in (Bits, lambda key: child(key, "x")):
+        for use in (Bits, lambda key: child_key(key, "x")):
             with pytest.raises(BadInput, match=f"32 bytes, not {size}"):
                 use(bytes(size))
 
@@ -59,7 +64,7 @@ class TestUniform:
     def test_integers_below_a_bound_are_evenly_spread(self, bound: int) -> None:
         drawn = Bits(KEY).all_below(bound, 20_000)
         assert chisquare(np.bincount(drawn.astype(int), minlength=bound)).pvalue > 1e-4 or bound == 1
-        few = [Bits(child(KEY, str(i))).below(bound) for i in range(500)]
+        few = [Bits(child_key(KEY, str(i))).below(bound) for i in range(500)]
         assert set(few) <= set(range(bound))
         assert len(set(few)) >= min(bound, 6)
 
@@ -118,7 +123,7 @@ class TestExponentialCoin:
         for gamma in (Fraction(1), Fraction(1, 3), Fraction(20)):
             with mpmath.workdps(60):
                 word, left = divmod(mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator) * 2**64, 1)
-            stream = Bits(child(KEY, str(gamma)))
+            stream = Bits(child_key(KEY, str(gamma)))
             heads = np.mean([exponential_coin(stream, gamma, int(word)) for _ in range(1000)])
             assert abs(heads - float(left)) < 4 * math.sqrt(float(left * (1 - left)) / 1000)
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.privacy.reconstruct import from_first_reply, relative_error
+from fedbnsl.algorithms.privacy.gram import reconstruct_from_first_reply, relative_error
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.attack import attack
+from fedbnsl.flows.attack import run_attack
 
 
 def first_reply(S, rho2):
@@ -16,11 +16,11 @@ def test_a_reply_gives_the_second_moments_away(seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(40, 6)) @ rng.normal(size=(6, 6))
     S = rows.T @ rows / 40
-    assert relative_error(from_first_reply(first_reply(S, 2.0), 2.0), S) < 1e-9
+    assert relative_error(reconstruct_from_first_reply(first_reply(S, 2.0), 2.0), S) < 1e-9
 
 
 def test_protection_leaves_the_attacker_no_more_than_what_is_public():
-    plain, masked, private = attack(homogeneous(6, 4, 1000, 1), epsilon=3.0)
+    plain, masked, private = run_attack(homogeneous(6, 4, 1000, 1), epsilon=3.0)
     assert max(plain.error.values()) < 1e-6
     assert min(plain.public.values()) > 0.005
     for protected in (masked, private):

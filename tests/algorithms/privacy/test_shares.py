@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.fed_pc import plan_of
-from fedbnsl.algorithms.constraint.procedures import PC
+from fedbnsl.algorithms.constraint.orientation import PC
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments import dp_covariance, secure_sum
-from fedbnsl.algorithms.privacy.gram import gram_sensitivity
-from fedbnsl.algorithms.privacy.scales import counts_sensitivity
-from fedbnsl.algorithms.privacy.shares import share_variance, sure_shares
-from fedbnsl.algorithms.privacy.zcdp import epsilon
-from fedbnsl.algorithms.secure.session import default_threshold
+from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.privacy.gram import counts_sensitivity, gram_sensitivity
+from fedbnsl.algorithms.privacy.zcdp import epsilon, guaranteed_shares, share_variance
+from fedbnsl.algorithms.secure.masks import default_threshold
 
 SILOS = st.integers(2, 40)
 
@@ -28,7 +26,7 @@ def schema_of(silos):
 
 def seen_by_a_silo(silos, settings):
     """Return the ε that a silo can reach that subtracts its own share, after as many drop-outs as there can be."""
-    schema, shares = schema_of(silos), secure_sum.plan(settings, schema_of(silos))
+    schema, shares = schema_of(silos), secure_sum.secure_sum_plan(settings, schema_of(silos))
     left = max(default_threshold(silos) - 1, 1)
     rho = Fraction(gram_sensitivity(shares.bits)) ** 2 / (2 * left * shares.gram_variance)
     rho += Fraction(counts_sensitivity(3)) ** 2 / (2 * left * shares.count_variance)
@@ -49,7 +47,7 @@ class TestASilo:
 
     @given(SILOS)
     def test_costs_one_share(self, silos):
-        alone, watched = sure_shares(silos, 0)[0], sure_shares(silos, 1)[0]
+        alone, watched = guaranteed_shares(silos, 0)[0], guaranteed_shares(silos, 1)[0]
         assert (alone, watched) == (default_threshold(silos), default_threshold(silos) - 1)
 
     @pytest.mark.parametrize("silos", [2, 3, 8])
@@ -70,24 +68,24 @@ class TestWhatIsSaid:
             )
 
     def test_not_against_a_silo_with_no_colluders(self):
-        assert sure_shares(8, 0) == (
+        assert guaranteed_shares(8, 0) == (
             6,
             "from the coordinator and whoever sees the result, but not from another silo, which knows its own noise, "
             "while 6 of 8 silos follow the protocol",
         )
 
     def test_of_more(self):
-        assert sure_shares(9, 3)[0] == 4
-        assert "from any 3 other silos together" in sure_shares(9, 3)[1]
+        assert guaranteed_shares(9, 3)[0] == 4
+        assert "from any 3 other silos together" in guaranteed_shares(9, 3)[1]
 
     def test_too_many(self):
         with pytest.raises(BadInput, match="parameter colluders is 2: of 2 sure shares none would be left"):
-            sure_shares(2, 2)
+            guaranteed_shares(2, 2)
 
     def test_one_silo_has_nobody_beside_it(self):
-        assert sure_shares(1, 1) == (1, "from everyone but the silo that holds the record")
+        assert guaranteed_shares(1, 1) == (1, "from everyone but the silo that holds the record")
 
 
 def test_a_release_of_its_own_rests_on_one_share():
     settings = registry.specify("dp-covariance", {"epsilon": 1.0}).settings
-    assert dp_covariance.plan(settings, schema_of(8)).silos == 1
+    assert secure_sum.dp_covariance_plan(settings, schema_of(8)).silos == 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import errors
 from fedbnsl.algorithms.core import promise, schema
-from fedbnsl.algorithms.core.promise import AddRemove, Cost, ReplaceOne, nothing
+from fedbnsl.algorithms.core.promise import AddRemove, Cost, ReplaceOne, no_cost
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.zcdp import (
     budget,
@@ -93,7 +93,7 @@ class TestConversion:
         assert epsilon(Cost(rho, ReplaceOne), delta / factor) >= here
 
     def test_nothing_costs_nothing_and_no_guarantee_is_no_epsilon(self) -> None:
-        assert epsilon(nothing(ReplaceOne), DELTA) == 0
+        assert epsilon(no_cost(ReplaceOne), DELTA) == 0
         assert epsilon(Cost(math.inf, ReplaceOne), DELTA) == math.inf
 
     @pytest.mark.parametrize("delta", [1e-15, 4e-8, 1e-3])
@@ -125,7 +125,7 @@ class TestCosts:
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=20), st.integers(0, 1000))
     def test_sums_are_not_below_the_exact_ones(self, rhos: list[float], times: int) -> None:
-        total = nothing(AddRemove)
+        total = no_cost(AddRemove)
         for rho in rhos:
             total += Cost(rho, AddRemove)
         exact = sum(map(Fraction, rhos))
@@ -137,7 +137,7 @@ class TestCosts:
     def test_portions_add_up_to_no_more_than_the_whole(self, rho: float, share: float, releases: int) -> None:
         whole = Cost(rho, ReplaceOne)
         one, other = whole.portion(share, releases), whole.portion(1 - share, releases)
-        spent = nothing(ReplaceOne)
+        spent = no_cost(ReplaceOne)
         for _ in range(releases):
             spent = spent + one + other
         assert spent <= whole

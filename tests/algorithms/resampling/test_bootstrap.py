@@ -9,9 +9,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.resampling import opened
-from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, structures
-from fedbnsl.algorithms.resampling.draws import HowDrawn, resample, resampled_schema
+from fedbnsl.algorithms.resampling import bootstrap
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, HowDrawn, resample, resampled_schema, structures
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.published import network
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -86,7 +85,7 @@ def test_silos_that_do_not_fit_into_memory_are_opened_anew_with_the_same_result(
     spec = registry.specify("secure-ges").wrapped("bootstrap", Bootstrap(3))
     _, kept = run(spec, labels)
     assert kept.number > 1
-    monkeypatch.setattr(opened, "ROOM", 1)
+    monkeypatch.setattr(bootstrap, "ROOM", 1)
     algorithm = registry.build(spec)
     federation = InProcessFederation(labels.schema, labels.tables, SEED)
     last = list(rounds(algorithm, federation))[-1]
@@ -102,8 +101,8 @@ def test_a_learner_of_one_exchange_keeps_no_opened_silo(numbers):
 
 
 def test_the_size_of_a_state_is_that_of_its_arrays():
-    state = opened.Opened(len, (), (np.zeros(4), {"a": np.zeros((2, 3))}, "word"))
-    assert opened.size_of(state) == 8 * (4 + 6)
+    state = bootstrap.Opened(len, (), (np.zeros(4), {"a": np.zeros((2, 3))}, "word"))
+    assert bootstrap.size_of(state) == 8 * (4 + 6)
 
 
 def test_a_private_learner_is_refused():

@@ -3,7 +3,7 @@ import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.resampling.draws import HowDrawn, block_size, resample, resampled_schema
+from fedbnsl.algorithms.resampling.bootstrap import HowDrawn, block_size, resample, resampled_schema
 from fedbnsl.algorithms.statistics.lagged import windows
 
 
@@ -89,5 +89,5 @@ def test_blocks_are_as_long_as_the_cube_root_says_and_no_longer_than_a_stretch()
 
 
 def test_series_without_two_windows_are_refused():
-    with pytest.raises(BadInput, match=r"silo a: its unbroken series are too short .* 4 rows at least"):
+    with pytest.raises(BadInput, match=r"silo a: its unbroken series are too short .* at least 4 rows"):
         resampled_schema(series(3, 3), HowDrawn(lags=2))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.protocol import Sparse
-from fedbnsl.algorithms.resampling.joined import joined, joined_sparse, taken_apart
+from fedbnsl.algorithms.resampling.bootstrap import joined, joined_sparse, taken_apart
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])

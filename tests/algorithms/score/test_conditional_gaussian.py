@@ -9,12 +9,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.score.families import Batch
-from fedbnsl.algorithms.score.scoring import configuration_scores
-from fedbnsl.algorithms.statistics.configuration_moments import (
-    by_configuration,
-    open_mixed_rows,
-    units_by_configuration,
-)
+from fedbnsl.algorithms.score.procedures import configuration_scores
+from fedbnsl.algorithms.statistics.rows import configuration_moments, configuration_units, open_mixed_rows
 from fedbnsl.data.federated import FederatedData, mixed, pool
 from fedbnsl.data.generators.mixed import mixed as draw
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -90,15 +86,17 @@ def test_moments_of_silos_add_up_to_those_of_pooled_rows_and_have_their_units():
     parts = {"s": X[:150], "t": X[150:] + np.array([0, 9.0, 0, -3.0])}
     whole = mixed(parts, ("a", "b", "c", "e"), LEVELS)
     sets = np.array([[0, 1, 3], [1, 2, -1]], np.int16)
-    added = sum(by_configuration(open_mixed_rows(part, whole, silo, RNG), sets) for silo, part in parts.items())
+    added = sum(configuration_moments(open_mixed_rows(part, whole, silo, RNG), sets) for silo, part in parts.items())
     pooled = pool(FederatedData(whole, parts))
-    alone = by_configuration(open_mixed_rows(pooled.tables["pooled"], pooled.schema, "pooled", RNG), sets)
+    alone = configuration_moments(open_mixed_rows(pooled.tables["pooled"], pooled.schema, "pooled", RNG), sets)
     np.testing.assert_allclose(added, alone, atol=1e-12)
     assert len(added) == 3 * 6 + 2 * 3
-    apart = by_configuration(open_mixed_rows(parts["t"], whole, "t", RNG), sets)
-    np.testing.assert_allclose(apart, by_configuration(open_mixed_rows(X[150:], whole, "t", RNG), sets), atol=1e-12)
+    apart = configuration_moments(open_mixed_rows(parts["t"], whole, "t", RNG), sets)
+    np.testing.assert_allclose(
+        apart, configuration_moments(open_mixed_rows(X[150:], whole, "t", RNG), sets), atol=1e-12
+    )
     assert added[[0, 6, 12]].sum() == added[[18, 21]].sum() == 400
-    in_units = units_by_configuration(Schema(whole.variables, whole.rows, "mixed", LEVELS, units=(1, 2, 1, 8)), sets)
+    in_units = configuration_units(Schema(whole.variables, whole.rows, "mixed", LEVELS, units=(1, 2, 1, 8)), sets)
     assert in_units.tolist() == [1, 2, 8, 4, 16, 64] * 3 + [1, 2, 4] * 2
 
 

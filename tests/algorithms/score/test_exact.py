@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.score.boss import ask_all, best_dag
 from fedbnsl.algorithms.score.equivalence import class_of, member_of
-from fedbnsl.algorithms.score.exact import ask_all, best_dag
-from fedbnsl.algorithms.score.families import Batch, no_families
+from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import answered
-from fedbnsl.algorithms.score.settings import SearchSettings
 
 
 def total(dag, scores):

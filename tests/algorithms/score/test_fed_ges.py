@@ -7,11 +7,9 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Replies, rounds
-from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.graphs.skeleton import moral_graph
+from fedbnsl.algorithms.graphs.dag import is_acyclic, moral_graph
 from fedbnsl.algorithms.score import fed_ges
-from fedbnsl.algorithms.score.arcs import arcs_of, dag_of
-from fedbnsl.algorithms.score.equivalence import class_of, member_of
+from fedbnsl.algorithms.score.equivalence import arcs_of, class_of, dag_of, member_of
 from fedbnsl.algorithms.score.families import no_families
 from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, agreed, mean_distance
 from fedbnsl.algorithms.score.fusion import fuse

@@ -11,8 +11,8 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
+from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import Prior, _select, gaussian_boss
-from fedbnsl.algorithms.score.settings import OrderSettings
 
 # Three starts that agree may all have ended beside the best score.
 THOROUGH = OrderSettings(starts=30, agreeing=10)

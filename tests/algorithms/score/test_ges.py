@@ -14,8 +14,7 @@ from fedbnsl.algorithms.score.equivalence import class_of, cpdag_of, member_of
 from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, answered, best_move, finish, search_from
 from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, moved, refresh
-
-from . import plain_ges
+from tests.algorithms.score import plain_ges
 
 
 def found(drawn, plan, start=None, limit=-1, **settings):

@@ -3,9 +3,8 @@
 import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.score.discrete import TOO_WIDE
+from fedbnsl.algorithms.score.discrete import MISSING, TOO_WIDE, agreeing_member, considered, priced
 from fedbnsl.algorithms.score.families import Batch
-from fedbnsl.algorithms.score.known import MISSING, agreeing_member, considered, priced
 
 NAMES = ("a", "b", "c")
 PRIOR = Knowledge((("a", "b"),), (("c", "b"),)).prior(NAMES)

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from pgmpy.structure_score import BIC, BDeu
 
 from fedbnsl.algorithms.score import discrete
-from fedbnsl.algorithms.score.discrete import TOO_WIDE, criterion, score_rows
-from fedbnsl.algorithms.score.families import Batch
+from fedbnsl.algorithms.score.discrete import TOO_WIDE, criterion, score_rows, score_tables, sets_of
+from fedbnsl.algorithms.score.families import Batch, ScoreSettings, SearchSettings
 from fedbnsl.algorithms.score.gaussian import score_moments
-from fedbnsl.algorithms.score.settings import ScoreSettings, SearchSettings
-from fedbnsl.algorithms.score.tables import score_tables, sets_of
-from fedbnsl.algorithms.statistics.joint_states import count_occurring
+from fedbnsl.algorithms.statistics.count_tables import count_occurring
 from fedbnsl.algorithms.statistics.moments import pooled_moments
 
 CHECKED = settings(deadline=None, max_examples=20)

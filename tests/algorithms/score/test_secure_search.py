@@ -9,9 +9,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.score.discrete import affordable, sets_of, too_wide
 from fedbnsl.algorithms.score.families import Batch
-from fedbnsl.algorithms.score.tables import affordable, sets_of, too_wide
-from fedbnsl.algorithms.secure.masked import applies
+from fedbnsl.algorithms.secure.masked import is_masked
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -202,5 +202,5 @@ def test_means_of_silos_change_nothing(name, drawing, learning):
 def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
     searching = registry.build(registry.specify(name, {}))
     drawn = drawing(4, 100, 0)
-    assert applies(searching, drawn.dealt(2).schema, asked=False)
-    assert not applies(searching, drawn.dealt(1).schema, asked=False)
+    assert is_masked(searching, drawn.dealt(2).schema, asked=False)
+    assert not is_masked(searching, drawn.dealt(1).schema, asked=False)

@@ -7,13 +7,11 @@ import pytest
 
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.score import starts as module
-from fedbnsl.algorithms.score.boss import advance_boss, boss_from, order_graph
-from fedbnsl.algorithms.score.families import Batch, no_families
+from fedbnsl.algorithms.score import boss as module
+from fedbnsl.algorithms.score.boss import AGREEING, advance_boss, advance_starts, boss_from, order_graph, starts_from
+from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import answered
 from fedbnsl.algorithms.score.procedures import BOSS, search
-from fedbnsl.algorithms.score.settings import SearchSettings
-from fedbnsl.algorithms.score.starts import AGREEING, advance_starts, starts_from
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import answer
+from fedbnsl.algorithms.secure.masks import SecureSession, default_threshold
 from fedbnsl.algorithms.secure.participant import Participant
-from fedbnsl.algorithms.secure.session import SecureSession, default_threshold
 
 
 @dataclass

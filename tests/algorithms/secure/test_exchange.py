@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure import aggregator, participant, ring
+from fedbnsl.algorithms.secure import masks, participant
 from fedbnsl.algorithms.secure.exchange import answer, secure_sum
-from fedbnsl.algorithms.secure.session import Aborted, Refused
+from fedbnsl.algorithms.secure.masks import Aborted, Refused
 
 PHASES = ("advertise", "share", "mask", "unmask")
 
@@ -73,9 +73,9 @@ def test_sixty_four_silos_lose_some_in_every_phase(lab) -> None:
 def test_numbers_go_in_and_their_sum_comes_out(lab, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = {silo: rng.normal(size=9) * 10.0 ** rng.integers(-3, 6) for silo in lab.names(n)}
-    vectors = {silo: ring.encode_fixed(value, n) for silo, value in values.items()}
+    vectors = {silo: masks.encode_fixed(value, n) for silo, value in values.items()}
     total = secure_sum(lab.session(n), lab.silos(vectors)).total
-    np.testing.assert_allclose(ring.decode_fixed(total), sum(values.values()), rtol=1e-12, atol=n * 2.0**-33)
+    np.testing.assert_allclose(masks.decode_fixed(total), sum(values.values()), rtol=1e-12, atol=n * 2.0**-33)
 
 
 def test_bytes_are_counted_and_a_masked_entry_takes_eight(lab) -> None:
@@ -98,7 +98,7 @@ def test_an_empty_vector_and_vectors_of_different_lengths(lab) -> None:
 def test_a_vector_that_is_refused_stops_the_silo_and_is_named(lab) -> None:
     class Overflowing(dict):
         def __getitem__(self, silo):
-            return ring.encode_fixed(np.array([2.0**40]), 3, labels=["Raf→Mek"])
+            return masks.encode_fixed(np.array([2.0**40]), 3, labels=["Raf→Mek"])
 
     with pytest.raises(BadInput, match=r"entry 0 \(Raf→Mek\) is out of range"):
         secure_sum(lab.session(3), lab.silos(Overflowing()))
@@ -163,4 +163,4 @@ def test_the_coordinator_takes_the_masks_of_sixty_four_silos_off_in_a_second(lab
     silos = lab.silos(lab.vectors(64, 40_000), {"mask": dropped})
     secure_sum(session, silos)
     keys, masked, revealed = silos.said("advertise"), silos.said("mask"), silos.said("unmask")
-    assert cpu(lambda: aggregator.recover(session, keys, session.silos, masked, revealed), times=2) <= 1.0
+    assert cpu(lambda: participant.recover(session, keys, session.silos, masked, revealed), times=2) <= 1.0

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure import agreement, masks
-from fedbnsl.algorithms.secure.session import Refused, SecureSession, default_threshold
+from fedbnsl.algorithms.secure import masks
+from fedbnsl.algorithms.secure.masks import Refused, SecureSession, default_threshold
 
 SESSION = SecureSession("run", 3, 1, ("a", "b", "c"), 2)
 OTHERS = [
@@ -33,13 +33,13 @@ def public(name: str) -> bytes:
 
 
 def test_every_term_of_the_session_changes_every_key() -> None:
-    keys = [agreement.derive(b"secret", session, "seal", "a", "b") for session in (SESSION, *OTHERS)]
+    keys = [masks.derive(b"secret", session, "seal", "a", "b") for session in (SESSION, *OTHERS)]
     assert len(set(keys)) == len(keys)
 
 
 def test_purpose_names_and_their_order_change_the_key() -> None:
     bound = [("seal", "a", "b"), ("seal", "b", "a"), ("pairwise mask", "a", "b"), ("seal", "ab"), ("seala", "b")]
-    assert len({agreement.derive(b"secret", SESSION, *words) for words in bound}) == len(bound)
+    assert len({masks.derive(b"secret", SESSION, *words) for words in bound}) == len(bound)
 
 
 def test_a_key_is_hkdf_by_its_definition() -> None:
@@ -48,53 +48,53 @@ def test_a_key_is_hkdf_by_its_definition() -> None:
 
     from fedbnsl.algorithms.core import wire
 
-    info = wire.encode((agreement.PROTOCOL, SESSION.digest, "seal", ("a", "b")))
+    info = wire.encode((masks.PROTOCOL, SESSION.digest, "seal", ("a", "b")))
     extracted = hmac.digest(bytes(32), b"secret", "sha256")
-    assert agreement.derive(b"secret", SESSION, "seal", "a", "b") == hmac.digest(extracted, info + b"\x01", "sha256")
+    assert masks.derive(b"secret", SESSION, "seal", "a", "b") == hmac.digest(extracted, info + b"\x01", "sha256")
 
 
 def test_both_silos_get_the_same_mask_key_and_no_other_pair_does() -> None:
     one = masks.pairwise_key(private("a"), public("b"), SESSION, "a", "b")
     assert one == masks.pairwise_key(private("b"), public("a"), SESSION, "b", "a")
     assert one != masks.pairwise_key(private("a"), public("c"), SESSION, "a", "c")
-    assert masks.adds("a", "b") != masks.adds("b", "a")
+    assert masks.adds_mask("a", "b") != masks.adds_mask("b", "a")
 
 
 def test_what_is_sealed_comes_out_for_its_receiver() -> None:
-    sealed = agreement.seal(private("a"), public("b"), SESSION, "a", "b", b"shares")
-    assert agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed) == b"shares"
+    sealed = masks.seal(private("a"), public("b"), SESSION, "a", "b", b"shares")
+    assert masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed) == b"shares"
 
 
 @given(st.integers(0, 22 * 8 - 1))
 def test_any_flipped_bit_of_a_sealed_message_is_found_out(bit: int) -> None:
-    sealed = bytearray(agreement.seal(private("a"), public("b"), SESSION, "a", "b", b"shares"))
+    sealed = bytearray(masks.seal(private("a"), public("b"), SESSION, "a", "b", b"shares"))
     sealed[bit // 8] ^= 1 << bit % 8
     with pytest.raises(Refused, match="b refuses the shares of a"):
-        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", bytes(sealed))
+        masks.unseal(private("b"), public("a"), SESSION, "a", "b", bytes(sealed))
 
 
 @pytest.mark.parametrize("session", OTHERS)
 def test_what_was_sealed_in_another_session_is_found_out(session: SecureSession) -> None:
-    sealed = agreement.seal(private("a"), public("b"), session, "a", "b", b"shares")
+    sealed = masks.seal(private("a"), public("b"), session, "a", "b", b"shares")
     with pytest.raises(Refused, match="b refuses the shares of a"):
-        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
+        masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
 
 
 def test_what_was_sealed_the_other_way_or_by_another_is_found_out() -> None:
     for sender, owner, receiver in (("b", "b", "a"), ("c", "c", "b"), ("a", "c", "b")):
-        sealed = agreement.seal(private(owner), public("b"), SESSION, sender, receiver, b"shares")
+        sealed = masks.seal(private(owner), public("b"), SESSION, sender, receiver, b"shares")
         with pytest.raises(Refused):
-            agreement.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
-    mirrored = agreement.seal(private("b"), public("a"), SESSION, "b", "a", b"shares")
+            masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
+    mirrored = masks.seal(private("b"), public("a"), SESSION, "b", "a", b"shares")
     with pytest.raises(Refused):
-        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", mirrored)
+        masks.unseal(private("b"), public("a"), SESSION, "a", "b", mirrored)
     with pytest.raises(Refused):
-        agreement.unseal(private("b"), public("a"), SESSION, "a", "b", b"")
+        masks.unseal(private("b"), public("a"), SESSION, "a", "b", b"")
 
 
 def test_a_public_key_of_low_order_is_refused() -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the library says of it
-        agreement.agree(private("a"), bytes(32), SESSION, "seal", "a", "b")
+        masks.agree(private("a"), bytes(32), SESSION, "seal", "a", "b")
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 40))

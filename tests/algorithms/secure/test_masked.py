@@ -5,11 +5,11 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments.parts import Reply
+from fedbnsl.algorithms.moments.summed import Reply
 from fedbnsl.algorithms.secure import participant
 from fedbnsl.algorithms.secure.masked import to_ring
+from fedbnsl.algorithms.secure.masks import SecureSession
 from fedbnsl.algorithms.secure.messages import public_keys
-from fedbnsl.algorithms.secure.session import SecureSession
 
 
 class TestRange:

@@ -6,10 +6,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.secure import agreement, masks, messages, participant, shamir
+from fedbnsl.algorithms.secure import masks, messages, participant
 from fedbnsl.algorithms.secure.exchange import secure_sum
+from fedbnsl.algorithms.secure.masks import Aborted, Refused, SecureSession
 from fedbnsl.algorithms.secure.messages import Revealed
-from fedbnsl.algorithms.secure.session import Aborted, Refused, SecureSession
 
 
 def looks_uniform(vector) -> bool:
@@ -117,12 +117,12 @@ def late_vector_stays_hidden(lab) -> None:
     silos = Late(lab.vectors(4))
     assert late not in secure_sum(session, silos).survivors
     answers = {silo: wire.decode(Revealed, packed) for silo, packed in silos.said("unmask").items()}
-    key = shamir.combine({session.point(silo): answer.mask_keys[late] for silo, answer in answers.items()})
+    key = participant.combine({session.point(silo): answer.mask_keys[late] for silo, answer in answers.items()})
     vector = masked_by(silos, late)
     for peer in answers:
         public = messages.public_keys(silos.said("advertise")[peer], peer).mask
         pairwise = masks.pairwise_key(X25519PrivateKey.from_private_bytes(key), public, session, late, peer)
-        (masks.subtract if masks.adds(late, peer) else masks.add)(vector, pairwise)
+        (masks.subtract if masks.adds_mask(late, peer) else masks.add)(vector, pairwise)
     assert not np.any(vector == silos.vectors[late])
 
 
@@ -139,14 +139,14 @@ def too_few_silos_know_no_secret(lab) -> None:
 
 def commitment_of(shares, session, silo):
     try:
-        return masks.commitment(shamir.combine(shares), session, silo)
+        return masks.commitment(participant.combine(shares), session, silo)
     except ValueError:
         return None
 
 
 def public_of(shares):
     try:
-        return X25519PrivateKey.from_private_bytes(shamir.combine(shares)).public_key().public_bytes_raw()
+        return X25519PrivateKey.from_private_bytes(participant.combine(shares)).public_key().public_bytes_raw()
     except ValueError:
         return None
 
@@ -160,7 +160,7 @@ def transcript_holds_no_vector(lab) -> None:
     for silo, vector in silos.vectors.items():
         assert not any(entry.tobytes() in seen for entry in vector)
         if silo in silos.said("mask"):
-            seed = shamir.combine({session.point(who): answer.self_masks[silo] for who, answer in answers.items()})
+            seed = participant.combine({session.point(who): answer.self_masks[silo] for who, answer in answers.items()})
             own = masks.keystream(masks.self_key(seed, session, silo), len(vector))
             assert not np.any(masked_by(silos, silo) - own == vector)
 
@@ -205,11 +205,11 @@ def answers_any_survivors(patch) -> None:
 
 
 def one_silo_has_the_wrong_sign(patch) -> None:
-    patch.setattr(masks, "adds", lambda silo, peer: (silo < peer) != (silo == "silo 03"))
+    patch.setattr(masks, "adds_mask", lambda silo, peer: (silo < peer) != (silo == "silo 03"))
 
 
 def the_pair_adds_on_both_sides(patch) -> None:
-    patch.setattr(masks, "adds", lambda silo, peer: True)
+    patch.setattr(masks, "adds_mask", lambda silo, peer: True)
 
 
 def keys_are_not_bound_to_the_session(patch) -> None:
@@ -221,12 +221,12 @@ def keys_are_bound_to_the_round_but_not_to_the_attempt(patch) -> None:
 
 
 def the_polynomial_has_too_low_a_degree(patch) -> None:
-    honest = shamir.split
-    patch.setattr(shamir, "split", lambda secret, t, n, random: honest(secret, t - 1, n, random[:-64]))
+    honest = participant.split
+    patch.setattr(participant, "split", lambda secret, t, n, random: honest(secret, t - 1, n, random[:-64]))
 
 
 def the_polynomial_is_constant(patch) -> None:
-    patch.setattr(shamir, "split", lambda secret, t, n, random: (b"\0" + secret,) * n)
+    patch.setattr(participant, "split", lambda secret, t, n, random: (b"\0" + secret,) * n)
 
 
 def the_self_mask_is_missing(patch) -> None:
@@ -254,13 +254,13 @@ def shares_are_not_sealed(patch) -> None:
 
 
 def seals_know_no_direction(patch) -> None:
-    honest = agreement.derive
+    honest = masks.derive
 
     def derive(secret, session, purpose, *silos, length=32):
         return honest(secret, session, purpose, *sorted(silos), length=length)
 
-    patch.setattr(agreement, "derive", derive)
-    patch.setattr(agreement, "_bound_to", lambda session, sender, receiver: b"")
+    patch.setattr(masks, "derive", derive)
+    patch.setattr(masks, "_bound_to", lambda session, sender, receiver: b"")
 
 
 MUTANTS = [

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.blocks import FEW, blocks_of, log_left
-from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.coding import FEW, blocks_of, coding_of, log_left
 from fedbnsl.algorithms.statistics.moments import centred_moments
 from fedbnsl.data.generators.mixed import mixed
 

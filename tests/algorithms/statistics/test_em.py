@@ -8,8 +8,7 @@ import pytest
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.acceleration import Iteration, stepped
-from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
+from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, Iteration, anderson_step, build
 from fedbnsl.data.federated import with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -133,6 +132,6 @@ def test_acceleration_reaches_the_fixed_point_of_a_slow_iteration_in_few_steps()
 
     iteration, plain = Iteration(goal * 1.2), goal * 1.2
     for _ in range(12):
-        iteration, plain = stepped(iteration, step(iteration.point)), step(plain)
+        iteration, plain = anderson_step(iteration, step(iteration.point)), step(plain)
     error, unhelped = np.abs(iteration.point - goal).max(), np.abs(plain - goal).max()
     assert error < 0.05 * unhelped

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.filling import Filling
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.statistics.coding import coding_of
-from fedbnsl.algorithms.statistics.em import together
-from fedbnsl.algorithms.statistics.expectation import about_own_means, expected, patterns
+from fedbnsl.algorithms.statistics.em import about_own_means, expected, pairwise_complete, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
 from fedbnsl.data.federated import with_gaps
 
@@ -87,9 +85,9 @@ def test_rows_with_the_same_empty_cells_stand_together():
 def test_before_the_covariance_is_known_there_is_nothing_to_expect():
     table, S = drawn(3, 20, 0.3)
     schema = with_gaps(Schema(NAMES, {"s": 20}), {"s": table})
-    with pytest.raises(ValueError, match="before all silos have found out"):
+    with pytest.raises(ValueError, match="before EM has estimated their covariance"):
         about_own_means(table, schema)
-    known = replace(schema, filling=Filling(covariance=S, rows=10))
+    known = replace(schema, imputation_model=ImputationModel(covariance=S, rows=10))
     assert about_own_means(table, known).products.shape == (4, 4)
 
 
@@ -113,5 +111,7 @@ def test_rows_read_in_passes_give_the_same(rows):
     whole, parts = expected(table, coding, S), expected(InParts(table, rows), coding, S)
     np.testing.assert_allclose(parts.products, whole.products, atol=1e-8)
     np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-8)
-    for one, other in zip(together(InParts(table, rows), coding), together(table, coding), strict=True):
+    for one, other in zip(
+        pairwise_complete(InParts(table, rows), coding), pairwise_complete(table, coding), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-8)

@@ -8,13 +8,10 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.filling import Filling
-from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
-from fedbnsl.algorithms.statistics.expectation import own_moments
+from fedbnsl.algorithms.core.schema import ImputationModel, Schema
+from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build, own_moments
 from fedbnsl.data.federated import with_gaps
-
-from ..losing import Losing, last_of
+from tests.algorithms.losing import Losing, last_of
 
 NAMES = tuple("abcd")
 SHARES = np.array([0.05, 0.2, 0.35, 0.5])
@@ -71,7 +68,7 @@ def test_a_silo_lost_before_and_in_the_run_leaves_what_the_others_would_have_fou
     learner = replace(registry.build(registry.specify(name)), needs_secure_sum=False)
     found = []
     for known, given, lost in ((schema, tables, {"t": 1}), (alone, left, {})):
-        known = replace(known, filling=by_em(known, given, lost, tolerance=1e-4).filling)
+        known = replace(known, imputation_model=by_em(known, given, lost, tolerance=1e-4).imputation_model)
         found.append(last_of(learner, Losing(known, given, lost)).server)
     one, other = found
     np.testing.assert_allclose(one.S, other.S, rtol=1e-9)
@@ -85,7 +82,7 @@ def test_each_stretch_costs_the_rows_behind_moments_one():
     stretches = {"s": (20, 10, 30), "t": (150,)}
     schema = replace(with_gaps(Schema(NAMES, {"s": 60, "t": 150}), tables), stretches=stretches)
     S = np.cov(np.nan_to_num(np.vstack(list(tables.values()))).T)
-    schema = replace(schema, filling=Filling(covariance=S, rows=84))
+    schema = replace(schema, imputation_model=ImputationModel(covariance=S, rows=84))
     assert own_moments(tables["s"], schema, "s")[0] == pytest.approx(84 / 210 * (60 - 3))
     assert own_moments(tables["t"], schema, "t")[0] == pytest.approx(84 / 210 * (150 - 1))
 

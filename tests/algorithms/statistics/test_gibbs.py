@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.core.filling import Filling
-from fedbnsl.algorithms.statistics.gibbs import filled
+from fedbnsl.algorithms.core.schema import ImputationModel
+from fedbnsl.algorithms.statistics.em import gibbs_imputed
 
 SIZES = np.array([2, 3, 2, 2])
 # 0 -> 1 <- 2, 1 -> 3
@@ -22,7 +22,7 @@ def network(seed: int):
     joint = np.zeros(SIZES)
     for a, b, c, d in product(*map(range, SIZES)):
         joint[a, b, c, d] = tables[0][a] * tables[1][a, c, b] * tables[2][c] * tables[3][b, d]
-    return Filling(dag=DAG, tables=np.concatenate([table.ravel() for table in tables])), joint
+    return ImputationModel(dag=DAG, tables=np.concatenate([table.ravel() for table in tables])), joint
 
 
 @pytest.mark.parametrize("there", [{1: 2, 3: 0}, {3: 1}, {}, {0: 1, 2: 0, 3: 1}])
@@ -32,7 +32,7 @@ def test_draws_follow_the_distribution_given_what_is_there(there):
     columns = np.full((4, rows), -1, np.int16)
     for v, code in there.items():
         columns[v] = code
-    out = filled(columns, SIZES, filling, np.random.default_rng(0))
+    out = gibbs_imputed(columns, SIZES, filling, np.random.default_rng(0))
     given = joint[tuple(there.get(v, slice(None)) for v in range(4))]
     given = (given / given.sum()).ravel()
     free = [v for v in range(4) if v not in there]
@@ -47,7 +47,7 @@ def test_cells_that_are_there_stay_and_a_seed_gives_the_same_draws():
     columns = np.array([rng.integers(0, size, 200) for size in SIZES], np.int16)
     empty = rng.random(columns.shape) < 0.4
     columns[empty] = -1
-    one, same, other = (filled(columns, SIZES, filling, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    one, same, other = (gibbs_imputed(columns, SIZES, filling, np.random.default_rng(seed)) for seed in (5, 5, 6))
     assert (one >= 0).all()
     assert (one < SIZES[:, None]).all()
     assert (one[~empty] == columns[~empty]).all()

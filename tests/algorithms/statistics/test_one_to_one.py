@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.statistics.one_to_one import one_to_one, proportional
+from fedbnsl.algorithms.statistics.count_tables import one_to_one, proportional
 
 
 @pytest.mark.parametrize(

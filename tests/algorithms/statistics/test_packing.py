@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.secure import ring
+from fedbnsl.algorithms.secure import masks
+from fedbnsl.algorithms.statistics.moments import to_multiples
 from fedbnsl.algorithms.statistics.packing import Block, Packing, packing
-from fedbnsl.algorithms.statistics.rounding import to_multiples
 
 SHAPES = st.lists(st.sampled_from([(), (0,), (1,), (3,), (2, 2), (2, 3)]), min_size=1, max_size=5)
 
@@ -48,9 +48,9 @@ def test_what_is_sent_sparsely_comes_back_whole(seed):
     one = packing(change=(3, 3), scale=3, gap=())
     sparse = one.sparse(change=free, gap=True)
     arrays = {"change": np.where(free, rng.normal(size=(3, 3)), 0.0), "gap": rng.normal()}
-    sent = ring.gather(one.pack(**arrays), sparse.positions)
+    sent = masks.gather(one.pack(**arrays), sparse.positions)
     assert len(sent) == free.sum() + 1
-    whole = one.unpack(ring.scatter(sent, sparse.positions, sparse.length))
+    whole = one.unpack(masks.scatter(sent, sparse.positions, sparse.length))
     np.testing.assert_array_equal(whole["change"], arrays["change"])
     np.testing.assert_array_equal(whole["gap"], arrays["gap"])
     assert not whole["scale"].any()

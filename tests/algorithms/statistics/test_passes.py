@@ -12,10 +12,9 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.chunks import Chunked, summed, thinned
-from fedbnsl.algorithms.statistics.columns import columns_of
+from fedbnsl.algorithms.statistics.chunks import Chunked, sum_over_chunks, thin_rows
 from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
-from fedbnsl.algorithms.statistics.moments import about_means, centred_moments, products
+from fedbnsl.algorithms.statistics.moments import about_means, centred_moments, column_summaries, products
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
@@ -50,7 +49,7 @@ def test_moments_and_columns_do_not_depend_on_where_a_table_is_cut(table, size):
     assert np.allclose(within, products(table, center=True), atol=scale)
     assert np.allclose(products(cut), table.T @ table, atol=scale)
     assert np.allclose(centred_moments(cut, (len(table),)), centred_moments(table, (len(table),)), atol=scale)
-    columns = columns_of(cut)
+    columns = column_summaries(cut)
     assert np.allclose(columns.variances, table.var(axis=0), atol=scale)
     assert np.array_equal(columns.greatest, np.abs(table).max(axis=0))
     assert len(cut.passes) == 4
@@ -62,9 +61,9 @@ def test_a_table_in_memory_gives_the_same_bits_as_without_passes(table):
     centred = table - table.mean(axis=0)
     assert np.array_equal(products(table, center=True), centred.T @ centred)
     assert np.array_equal(products(table), table.T @ table)
-    assert np.array_equal(np.sqrt(columns_of(table).variances), table.std(axis=0))
-    assert np.array_equal(summed(table, lambda rows: rows.sum(axis=0)), table.sum(axis=0))
-    assert thinned(table, 1) is table
+    assert np.array_equal(np.sqrt(column_summaries(table).variances), table.std(axis=0))
+    assert np.array_equal(sum_over_chunks(table, lambda rows: rows.sum(axis=0)), table.sum(axis=0))
+    assert thin_rows(table, 1) is table
 
 
 def test_nothing_cancels_where_columns_stand_far_from_zero_in_sorted_rows():
@@ -73,7 +72,7 @@ def test_nothing_cancels_where_columns_stand_far_from_zero_in_sorted_rows():
     far = near + 1e9
     exact = products(far - 1e9, center=True)  # what the rounding of the cells left of them
     assert np.allclose(about_means(Cut(far, 37))[1], exact, rtol=1e-6)
-    assert np.allclose(columns_of(Cut(far, 37)).squares, np.diag(exact), rtol=1e-6)
+    assert np.allclose(column_summaries(Cut(far, 37)).squares, np.diag(exact), rtol=1e-6)
 
 
 @given(st.integers(1, 41), st.integers(0, 5))
@@ -83,7 +82,7 @@ def test_empty_cells_are_left_out_of_columns(size, seed):
     table = rng.normal(5, 1, (40, 3))
     table[rng.random(table.shape) < 0.4] = np.nan
     table[:, 2] = np.nan
-    columns = columns_of(Cut(table, size))
+    columns = column_summaries(Cut(table, size))
     assert columns.known.tolist() == (~np.isnan(table)).sum(axis=0).tolist()
     assert np.allclose(columns.means[:2], np.nanmean(table[:, :2], axis=0))
     assert np.allclose(columns.variances[:2], np.nanvar(table[:, :2], axis=0))
@@ -94,7 +93,7 @@ def test_empty_cells_are_left_out_of_columns(size, seed):
 @settings(deadline=None)
 def test_thinned_rows_are_evenly_spaced_and_no_more_than_asked_for(size, most):
     table = np.arange(1000.0)[:, None]
-    kept = thinned(Cut(table, size), most)[:, 0]
+    kept = thin_rows(Cut(table, size), most)[:, 0]
     assert len(kept) <= most
     assert set(np.diff(kept)) <= {float(-(-1000 // most))}
     assert kept[0] == 0
@@ -164,8 +163,8 @@ def test_memory_does_not_grow_with_the_rows():
         algorithm = registry.build(registry.specify("secure-linear", {}))
         tracemalloc.start()
         *_, _last = rounds(algorithm, InProcessFederation(schema, {"one": table}))
-        columns_of(table)
-        assert len(thinned(table, 100)) == 100
+        column_summaries(table)
+        assert len(thin_rows(table, 100)) == 100
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.statistics.stability import spectral_radius
+from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 
 def test_of_one_variable_it_is_the_largest_root_of_its_polynomial():

@@ -10,9 +10,16 @@ from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.statistics.moments import pooled_moments
-from fedbnsl.algorithms.statistics.symmetric import triangle
-from fedbnsl.algorithms.statistics.units import Units, build, of_columns, of_moments, of_products
+from fedbnsl.algorithms.statistics.moments import (
+    Units,
+    build,
+    column_units,
+    moment_units,
+    pooled_moments,
+    product_units,
+    units_of,
+)
+from fedbnsl.algorithms.statistics.packing import triangle
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 SCALE = np.array([1e-6, 1.0, 1e6, 3e-3])
@@ -23,13 +30,13 @@ def tables(seed=0, silos=3, rows=50):
     return {f"s{k}": rng.normal(size=(rows + 7 * k, 4)) * SCALE for k in range(silos)}
 
 
-def units_of(federation):
+def found_units(federation):
     (only,) = rounds(build(Units()), federation)
-    return only.server.units
+    return units_of(only.server)
 
 
 def test_units_are_powers_of_two_near_the_deviations():
-    found = units_of(federate(tables()))
+    found = found_units(federate(tables()))
     np.testing.assert_array_equal(np.log2(found), np.rint(np.log2(found)))
     assert (np.abs(np.log2(found / SCALE)) < 0.8).all()
 
@@ -41,15 +48,15 @@ def test_units_are_the_rounded_geometric_mean_over_the_silos():
     for silo, sd in spread.items():
         X = rng.normal(size=(40, 1))
         given[silo] = (X - X.mean()) / X.std() * sd + 1000
-    assert units_of(federate(given)).tolist() == [2.0**5]
+    assert found_units(federate(given)).tolist() == [2.0**5]
 
 
 def test_a_constant_column_has_unit_one_and_means_do_not_matter():
     given = tables()
     moved = {silo: table + 1e5 * SCALE for silo, table in given.items()}
-    np.testing.assert_array_equal(units_of(federate(moved)), units_of(federate(given)))
+    np.testing.assert_array_equal(found_units(federate(moved)), found_units(federate(given)))
     constant = {silo: np.column_stack([table, np.full(len(table), 0.1)]) for silo, table in given.items()}
-    assert units_of(federate(constant))[-1] == 1.0
+    assert found_units(federate(constant))[-1] == 1.0
 
 
 def test_a_lost_silo_does_not_count():
@@ -60,17 +67,17 @@ def test_a_lost_silo_does_not_count():
         silo: algorithm.local_solve(algorithm.open_silo(given[silo], schema, silo, None), None)[1]
         for silo in ("s0", "s1")
     }
-    found = algorithm.aggregate(algorithm.open_server(schema), gather(algorithm, replies)).units
-    np.testing.assert_array_equal(found, units_of(federate({silo: given[silo] for silo in ("s0", "s1")})))
+    found = units_of(algorithm.aggregate(algorithm.open_server(schema), gather(algorithm, replies)))
+    np.testing.assert_array_equal(found, found_units(federate({silo: given[silo] for silo in ("s0", "s1")})))
 
 
 def test_sizes_of_moments_follow_their_columns():
     units = np.array([2.0, 8.0, 0.5])
     X = np.random.default_rng(2).normal(size=(20, 3))
-    np.testing.assert_allclose(pooled_moments(X * units), pooled_moments(X) * of_moments(units))
-    np.testing.assert_allclose(triangle((X * units).T @ (X * units)), triangle(X.T @ X) * of_products(units))
+    np.testing.assert_allclose(pooled_moments(X * units), pooled_moments(X) * moment_units(units))
+    np.testing.assert_allclose(triangle((X * units).T @ (X * units)), triangle(X.T @ X) * product_units(units))
     schema = replace(federate({"a": X}).schema, units=tuple(units))
-    assert of_columns(schema, 2).tolist() == [2, 8, 0.5] * 3
+    assert column_units(schema, 2).tolist() == [2, 8, 0.5] * 3
 
 
 # Every algorithm that begins with a sum of second moments, on columns that no common unit fits.
@@ -90,7 +97,7 @@ def test_the_learners_from_second_moments_travel_in_units():
 @pytest.mark.parametrize("name", IN_UNITS)
 def test_masked_in_units_is_unmasked(name):
     given = tables(3)
-    schema = replace(federate(given).schema, units=tuple(units_of(federate(given))))
+    schema = replace(federate(given).schema, units=tuple(found_units(federate(given))))
     algorithm = registry.build(registry.specify(name))
     broadcast = algorithm.broadcast(algorithm.open_server(schema))
     units = masked.units_of(algorithm, schema, broadcast)

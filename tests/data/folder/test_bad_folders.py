@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.data.folder.table import read_table
 from fedbnsl.data.generators.linear import homogeneous

@@ -189,7 +189,7 @@ def test_an_empty_folder_may_be_written_to_a_full_one_not(tmp_path):
     before = checksums_of(silo_files(tmp_path / "empty"))
     with pytest.raises(BadInput) as caught:
         write_folder(tmp_path / "empty", homogeneous(3, 2, 4, seed=1))
-    assert str(caught.value) == f"{tmp_path / 'empty'}: exists already; give a new or an empty folder"
+    assert str(caught.value) == f"{tmp_path / 'empty'}: already exists; give a new or an empty folder"
     assert checksums_of(silo_files(tmp_path / "empty")) == before
 
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, large, query
-from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.chunked_table import LargeTable, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder, read_schema
-from fedbnsl.data.folder.large import LargeTable, opened, source_of
 
 FRACTIONS = "amount"
 
@@ -21,8 +21,8 @@ FRACTIONS = "amount"
 def schema_of(request, tmp_path, monkeypatch):
     """Return a function that writes silos of columns and reads their schema."""
     if request.param == "in passes":
-        monkeypatch.setattr(large, "HELD", 0)
-        monkeypatch.setattr(batches, "MOST_ROWS", 7)
+        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
         monkeypatch.setattr(batches, "LEAST_ROWS", 7)
 
     def read(about=None, silos=1, **columns):
@@ -146,7 +146,7 @@ def test_a_column_of_as_many_words_as_numbers_is_one_of_labels(schema_of, words,
 @pytest.mark.parametrize("place", [3, 40, 58])
 def test_a_word_among_numbers_is_named_by_its_own_row(tmp_path, monkeypatch, place):
     """Also where it stands in a later batch of a table that is read in passes."""
-    monkeypatch.setattr(batches, "MOST_ROWS", 7)
+    monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(batches, "LEAST_ROWS", 7)
     values = [str(k + 0.5) for k in range(60)]
     values[place - 1] = "twelve"
@@ -156,12 +156,12 @@ def test_a_word_among_numbers_is_named_by_its_own_row(tmp_path, monkeypatch, pla
     parts.mkdir()
     frame[:30].to_parquet(parts / "0.parquet")
     frame[30:].to_parquet(parts / "1.parquet")
-    odd = opened(parts, Declared()).profile().columns["size"].odd
+    odd = open_table(parts, Declared()).profile().columns["size"].odd
     assert re.search(rf"row {place}, column 'size': 'twelve' is not a number", odd)
     values[place - 1] = "1,5"
     pd.DataFrame({"size": values})[:30].to_parquet(parts / "0.parquet")
     pd.DataFrame({"size": values})[30:].to_parquet(parts / "1.parquet")
-    odd = opened(parts, Declared()).profile().columns["size"].odd
+    odd = open_table(parts, Declared()).profile().columns["size"].odd
     assert re.search(rf"row {place}, column 'size': '1,5'", odd)
 
 
@@ -188,7 +188,7 @@ def test_nulls_of_a_database_are_empty_also_where_types_are_mixed(tmp_path, decl
 
 @pytest.mark.parametrize(("held", "sizes"), [(1000, [60]), (25, [25, 25, 10])])
 def test_rows_of_a_database_come_many_at_a_time(tmp_path, monkeypatch, held, sizes):
-    monkeypatch.setattr(query, "MOST_ROWS", held)
+    monkeypatch.setattr(batches, "MAX_QUERY_ROWS", held)
     url = f"sqlite:///{tmp_path / 'owner.db'}"
     pd.DataFrame({"x": np.arange(60) + 0.5}).to_sql("patients", create_engine(url), index=False)
     (tmp_path / "a.sql").write_text(f"-- {url}\nSELECT * FROM patients\n")
@@ -200,16 +200,16 @@ def test_rows_of_a_database_come_many_at_a_time(tmp_path, monkeypatch, held, siz
 def test_a_text_of_more_bytes_than_are_held_is_read_in_passes(tmp_path, monkeypatch, more, streamed):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n" + "1.5,2\n2.5,3\n" * 40)
-    monkeypatch.setattr(large, "HELD", path.stat().st_size - more)
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", path.stat().st_size - more)
     assert (source_of(path, Declared()) is not None) == streamed
-    assert isinstance(opened(path, Declared()), LargeTable) == streamed
+    assert isinstance(open_table(path, Declared()), LargeTable) == streamed
     assert read_schema(tmp_path).streamed == (("a",) if streamed else ())
 
 
 @pytest.mark.parametrize(("more", "streamed"), [(0, False), (1, True)])
 def test_a_parquet_file_of_more_cells_than_are_held_is_read_in_passes(tmp_path, monkeypatch, more, streamed):
     pd.DataFrame({"x": np.arange(80) + 0.5, "y": np.arange(80) * 2.5}).to_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr(large, "HELD", 8 * 160 - more)
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * 160 - more)
     assert (source_of(tmp_path / "a.parquet", Declared()) is not None) == streamed
 
 

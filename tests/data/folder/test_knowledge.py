@@ -3,7 +3,7 @@
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.knowledge import read_knowledge
+from fedbnsl.data.folder.truth import read_knowledge
 
 NAMES = ("age", "sex", "smokes", "cancer")
 

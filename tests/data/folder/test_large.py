@@ -14,10 +14,10 @@ from sqlalchemy import create_engine
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import pool
-from fedbnsl.data.folder import batches, large, passes
-from fedbnsl.data.folder.declared import Declared, Reading
+from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder.about import Declared, Reading
+from fedbnsl.data.folder.chunked_table import LargeTable, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
-from fedbnsl.data.folder.large import LargeTable, opened, source_of
 from fedbnsl.data.folder.table import Table, read_table
 
 NOTHING = Declared()
@@ -26,11 +26,11 @@ NOTHING = Declared()
 @pytest.fixture
 def small(monkeypatch):
     """Everything is read in passes, a few rows at a time."""
-    monkeypatch.setattr(large, "HELD", 0)
-    for module, name in ((batches, "MOST_ROWS"), (batches, "LEAST_ROWS"), (passes, "LEAST_ROWS")):
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
+    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "LEAST_ROWS"), (chunked_table, "LEAST_ROWS")):
         monkeypatch.setattr(module, name, 3)
     monkeypatch.setattr(batches, "CELLS", 1)
-    monkeypatch.setattr(passes, "CELLS", 1)
+    monkeypatch.setattr(chunked_table, "CELLS", 1)
 
 
 def frame(seed: int, rows: int = 60) -> pd.DataFrame:
@@ -93,7 +93,7 @@ def test_the_profile_and_the_rows_are_those_of_the_table_in_memory(small, tmp_pa
     made = frame(seed)
     made.to_parquet(tmp_path / "whole.parquet", index=False)
     whole = read_table(tmp_path / "whole.parquet", NOTHING)
-    table = opened(WRITTEN[form](tmp_path, made), NOTHING)
+    table = open_table(WRITTEN[form](tmp_path, made), NOTHING)
     assert isinstance(table, LargeTable)
     one, other = whole.profile(), table.profile()
     assert other.rows == one.rows == 60
@@ -120,12 +120,12 @@ def test_codes_of_discrete_data_and_complete_rows(small, tmp_path, form):
     levels = {"code": ("0", "1", "2"), "word": ("may be", "no", "yes")}
     there = int(made["word"].notna().sum())
     said = Declared(reading=Reading(missing="complete-rows"), complete=("word", "code"))
-    profile = opened(path, said).profile()
+    profile = open_table(path, said).profile()
     assert profile.rows == there
     assert profile.columns["word"].empty == 0
     for complete, count in ((False, 60), (True, there)):
         schema = Schema(("code", "word"), {"a": count}, "discrete", levels, complete_rows=complete)
-        rows = np.concatenate(list(opened(path, said).passes(schema, "a")))
+        rows = np.concatenate(list(open_table(path, said).passes(schema, "a")))
         assert rows.dtype == np.int16
         assert len(rows) == count
         assert ((rows < 0).sum() == 0) == complete
@@ -137,14 +137,14 @@ def test_the_rows_do_not_depend_on_how_many_are_read_at_once(tmp_path_factory, m
     folder = tmp_path_factory.mktemp("any")
     made = frame(seed)[["size", "count"]].fillna(0.0)
     for module, name, size in (
-        (batches, "MOST_ROWS", read),
+        (batches, "MAX_BATCH_ROWS", read),
         (batches, "LEAST_ROWS", 1),
-        (passes, "LEAST_ROWS", handed),
+        (chunked_table, "LEAST_ROWS", handed),
     ):
         monkeypatch.setattr(module, name, size)
-    monkeypatch.setattr(passes, "CELLS", 1)
+    monkeypatch.setattr(chunked_table, "CELLS", 1)
     schema = Schema(("size", "count"), {"a": 60})
-    rows = list(opened(as_parts(folder, made), NOTHING).passes(schema, "a"))
+    rows = list(open_table(as_parts(folder, made), NOTHING).passes(schema, "a"))
     assert np.array_equal(np.concatenate(rows), made.to_numpy())
     assert max(map(len, rows)) <= min(read, handed)
 
@@ -155,13 +155,13 @@ def test_a_table_is_read_in_passes_only_if_it_is_large_or_in_parts_or_in_a_datab
     made.to_parquet(files[1], index=False)
     parts, query = as_parts(tmp_path, made), as_query(tmp_path, made)
     assert [source_of(path, NOTHING) for path in files] == [None, None]
-    assert isinstance(opened(files[0], NOTHING), Table)
+    assert isinstance(open_table(files[0], NOTHING), Table)
     assert None not in (source_of(parts, NOTHING), source_of(query, NOTHING))
-    monkeypatch.setattr(large, "HELD", 8 * made.size - 1)
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * made.size - 1)
     assert source_of(files[1], NOTHING) is not None
-    monkeypatch.setattr(large, "HELD", 8 * made.size)
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 8 * made.size)
     assert source_of(files[1], NOTHING) is None
-    monkeypatch.setattr(large, "HELD", files[0].stat().st_size - 1)
+    monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", files[0].stat().st_size - 1)
     assert source_of(files[0], NOTHING) is not None
 
 
@@ -171,7 +171,7 @@ def test_a_folder_with_parts_a_query_and_a_file_is_one_data_set(small, tmp_path)
     as_parts(folder, frame(106), "a")
     frame(107).to_csv(folder / "b.csv", index=False)
     as_query(folder, frame(108)).rename(folder / "c.sql")
-    (folder / "notes").mkdir()
+    (folder / ".notes").mkdir()
     assert list(silo_files(folder)) == ["a", "b", "c"]
     data = read_folder(folder)
     assert data.schema == read_schema(folder)
@@ -208,21 +208,21 @@ BAD = {
 def test_what_is_wrong_is_said_in_one_line(small, tmp_path, case):
     made, said, line = BAD[case]
     with pytest.raises(BadInput, match=line) as refused:
-        opened(as_parts(tmp_path, made), said).profile()
+        open_table(as_parts(tmp_path, made), said).profile()
     assert "\n" not in str(refused.value)
 
 
 def test_parts_with_other_columns_a_changed_table_and_time_series_are_refused(small, tmp_path):
     path = as_parts(tmp_path, frame(109)[["size", "count"]])
-    table = opened(path, NOTHING)
+    table = open_table(path, NOTHING)
     with pytest.raises(BadInput, match="it has 60 rows, 59 when the run began"):
         list(table.passes(Schema(("size",), {"a": 59}), "a"))
     frame(109)[["size"]].to_parquet(path / "part-9.parquet")
     with pytest.raises(BadInput, match=r"part-9.parquet: column 'count' is missing; part-0.parquet has it"):
-        opened(path, NOTHING).profile()
+        open_table(path, NOTHING).profile()
     (path / "part-9.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(BadInput, match=r"part-9.parquet: not a readable parquet file"):
-        opened(path, NOTHING).profile()
+        open_table(path, NOTHING).profile()
     folder = tmp_path / "series"
     folder.mkdir()
     as_parts(folder, frame(109).rename(columns={"count": "time"}), "a")
@@ -236,7 +236,7 @@ def test_a_query_that_cannot_be_run_is_refused_and_says_what_is_lacking(tmp_path
     def said(text):
         path.write_text(text)
         with pytest.raises(BadInput, match=r"a\.sql: ") as refused:
-            opened(path, NOTHING).profile()
+            open_table(path, NOTHING).profile()
         return str(refused.value)
 
     assert "line 1 names no database" in said("SELECT 1")
@@ -254,7 +254,7 @@ def test_a_query_may_give_values_of_several_types_in_one_column(small, tmp_path)
         connection.exec_driver_sql("INSERT INTO t VALUES (1, 'a:b'), ('two', NULL), (3.5, '%')")
     path = tmp_path / "a.sql"
     path.write_text(f"-- {url}\nSELECT x, y FROM t WHERE y IS NULL OR y <> ':z'")
-    profile = opened(path, NOTHING).profile()
+    profile = open_table(path, NOTHING).profile()
     assert (profile.columns["x"].numbers, profile.columns["x"].words) == (2, 1)
     assert (profile.columns["y"].empty, profile.columns["y"].labels) == (1, ("%", "a:b"))
 
@@ -269,7 +269,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
         for part in range(rows // 50_000):
             made = pd.DataFrame(rng.normal(size=(50_000, 8)), columns=list("abcdefgh"))
             made.to_parquet(path / f"{part:03}.parquet", index=False)
-        table = opened(path, NOTHING)
+        table = open_table(path, NOTHING)
         found = table.profile()
         before = pa.total_allocated_bytes()
         grown = 0

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, with_gaps
-from fedbnsl.data.folder.about import read_about
-from fedbnsl.data.folder.declared import Reading, declared
+from fedbnsl.data.folder.about import Reading, declarations, read_about
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
 from fedbnsl.tasks.silo.rows import read_rows
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "heart_disease"
@@ -101,14 +100,14 @@ def test_both_engines_read_the_same(tmp_path, name):
     folder = folder_of(tmp_path, {"missing": {"age": ["70"]}})
     data = read_folder(folder, READINGS[name])
     silos = InProcessTransport({silo: SiloService(silo, path) for silo, path in silo_files(folder).items()})
-    said = declared(read_about(folder), READINGS[name])
-    found = federated_schema(silos, silos.present(), said)
+    said = declarations(read_about(folder), READINGS[name])
+    found = schema_from_descriptions(silos, silos.present(), said)
     assert found.schema == data.schema == read_schema(folder, READINGS[name])
     assert found.notes == data.notes
     for silo, path in silo_files(folder).items():
         assert np.array_equal(read_rows(silo, path, found.schema, said), data.tables[silo], equal_nan=True)
     pooled = InProcessTransport({"pooled": SiloService("pooled", folder)})
-    assert federated_schema(pooled, ("pooled",), said).schema.variables == data.schema.variables
+    assert schema_from_descriptions(pooled, ("pooled",), said).schema.variables == data.schema.variables
 
 
 def test_a_table_as_an_owner_has_it(tmp_path):

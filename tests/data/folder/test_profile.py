@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.cells import understood
-from fedbnsl.data.folder.profile import ColumnProfile, of_cells, of_numbers
+from fedbnsl.data.folder.levels import parse_cells
+from fedbnsl.data.folder.profile import ColumnProfile, profile_cells, profile_numbers
 
 CELLS = st.lists(
     st.sampled_from(["1", "2", "0", "-3", "40", "0.5", "250", ""]) | st.integers(-99, 99).map(str),
@@ -17,14 +17,14 @@ CELLS = st.lists(
 
 def of_text(texts, **options):
     distinct, counts = np.unique(texts, return_counts=True)
-    return of_cells(understood([str(text) for text in distinct]), counts, **options)
+    return profile_cells(parse_cells([str(text) for text in distinct]), counts, **options)
 
 
 @given(CELLS)
 def test_numbers_and_the_cells_they_stand_in_have_the_same_profile(texts):
     values = np.array([float(text) if text else np.nan for text in texts])
-    assert of_numbers(values) == of_text(texts)
-    assert of_numbers(values, private=True) == of_text(texts, private=True)
+    assert profile_numbers(values) == of_text(texts)
+    assert profile_numbers(values, private=True) == of_text(texts, private=True)
 
 
 def test_a_profile_counts_cells():
@@ -48,5 +48,5 @@ def test_a_private_profile_has_no_labels_sizes_or_empty_cells():
     ],
 )
 def test_what_is_said_of_the_values(values, size, apart, unique, consecutive):
-    found = of_numbers(np.array(values))
+    found = profile_numbers(np.array(values))
     assert (found.size, found.apart, found.unique, found.consecutive) == (size, apart, unique, consecutive)

@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.core.lags import check_lags
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, check_lags
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, pool, time_series
-from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.series import read_series
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows

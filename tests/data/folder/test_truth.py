@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.edge_text import PAG_TYPES
-from fedbnsl.algorithms.graphs.edges import edge_count
+from fedbnsl.algorithms.graphs.edges import PAG_TYPES, edge_count
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure, read_truth, write_structure

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.declared import Declared, Reading
+from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tasks.silo.rows import describe_rows
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, continuous, discrete, mixed, time_series
-from fedbnsl.data.generators.amputate import amputated
+from fedbnsl.data.generators.amputate import amputate
 
 NAMES = tuple("abcdef")
 
@@ -46,7 +46,7 @@ def _whole(data: FederatedData) -> np.ndarray:
 @pytest.mark.parametrize("mechanism", ["mcar", "mar", "mnar"])
 def test_the_share_of_empty_cells_is_kept_in_every_column_with_gaps_and_nothing_else_changes(make, mechanism) -> None:
     data = make()
-    found = amputated(data, mechanism, 0.2, np.random.default_rng(1))
+    found = amputate(data, mechanism, 0.2, np.random.default_rng(1))
     empty = _empty(found)
     shares = empty.mean(axis=0)
     with_gaps = shares > 0
@@ -62,7 +62,7 @@ def test_the_share_of_empty_cells_is_kept_in_every_column_with_gaps_and_nothing_
 
 def test_gaps_at_random_are_told_by_another_column_that_is_complete_and_not_by_the_cell_itself() -> None:
     data = _numbers()
-    empty, values = _empty(amputated(data, "mar", 0.3, np.random.default_rng(2))), _whole(data)
+    empty, values = _empty(amputate(data, "mar", 0.3, np.random.default_rng(2))), _whole(data)
     values = values - values.mean(axis=0)
     for j in np.flatnonzero(empty.any(axis=0)):
         gaps = [abs(np.corrcoef(empty[:, j], values[:, k])[0, 1]) for k in range(len(NAMES))]
@@ -73,8 +73,8 @@ def test_gaps_at_random_are_told_by_another_column_that_is_complete_and_not_by_t
 def test_gaps_not_at_random_are_where_values_are_great_and_those_completely_at_random_anywhere() -> None:
     data = _numbers()
     values = _whole(data)
-    own = _empty(amputated(data, "mnar", 0.3, np.random.default_rng(3)))
-    none = _empty(amputated(data, "mcar", 0.3, np.random.default_rng(3)))
+    own = _empty(amputate(data, "mnar", 0.3, np.random.default_rng(3)))
+    none = _empty(amputate(data, "mcar", 0.3, np.random.default_rng(3)))
     for j in range(len(NAMES)):
         assert np.corrcoef(own[:, j], values[:, j])[0, 1] > 0.5
         assert abs(np.corrcoef(none[:, j], values[:, j])[0, 1]) < 0.04
@@ -85,26 +85,26 @@ def test_cells_that_were_empty_stay_so_and_their_columns_tell_no_others() -> Non
     for table in data.tables.values():
         table[::2, :5] = np.nan
     first = replace(data, schema=replace(data.schema, empty=dict.fromkeys(data.tables, (2000,) * 5 + (0,))))
-    found = _empty(amputated(first, "mar", 0.2, np.random.default_rng(4)))
+    found = _empty(amputate(first, "mar", 0.2, np.random.default_rng(4)))
     assert found[_empty(first)].all()
     assert not found[:, 5].any()
     assert found[1::2, :5].mean() == pytest.approx(0.2, abs=0.02)
 
 
 def test_the_same_seed_makes_the_same_gaps() -> None:
-    one, two = (amputated(_numbers(50), "mar", 0.3, np.random.default_rng(9)) for _ in range(2))
+    one, two = (amputate(_numbers(50), "mar", 0.3, np.random.default_rng(9)) for _ in range(2))
     assert all(np.array_equal(one.tables[silo], two.tables[silo], equal_nan=True) for silo in one.tables)
 
 
 def test_what_cannot_be_amputated_is_refused_in_one_line() -> None:
     data, rng = _numbers(20), np.random.default_rng(0)
     with pytest.raises(BadInput, match=r"share is 1\.5: it must be between 0 and 1"):
-        amputated(data, "mcar", 1.5, rng)
+        amputate(data, "mcar", 1.5, rng)
     with pytest.raises(BadInput, match="mechanism: 'mmar' is not one of mcar, mar, mnar"):
-        amputated(data, "mmar", 0.5, rng)
+        amputate(data, "mmar", 0.5, rng)
     series = time_series(data.tables, dict.fromkeys(data.tables, (20,)), NAMES)
     with pytest.raises(BadInput, match="time series break off at an empty cell"):
-        amputated(replace(data, schema=series), "mcar", 0.5, rng)
+        amputate(replace(data, schema=series), "mcar", 0.5, rng)
     gaps = replace(data, schema=replace(data.schema, empty=dict.fromkeys(data.tables, (1,) * 6)))
     with pytest.raises(BadInput, match="mar needs a column without empty cells"):
-        amputated(gaps, "mar", 0.5, rng)
+        amputate(gaps, "mar", 0.5, rng)

@@ -6,7 +6,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.lagged import windows
-from fedbnsl.algorithms.statistics.stability import spectral_radius
+from fedbnsl.algorithms.statistics.moments import spectral_radius
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import BURN_IN, dynamic, svar
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import silo_names
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous, random_dag, random_weights
-from fedbnsl.data.generators.sem import draw_noise, linear_sem
+from fedbnsl.data.generators.sampling import draw_noise, linear_sem
 
 
 @given(st.integers(2, 12), st.integers(0, 66), st.integers(0, 2**32), st.sampled_from(["ER", "SF"]))

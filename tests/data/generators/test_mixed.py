@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.generators.mixed import mixed
-from fedbnsl.data.generators.mixed_model import draw_rows, random_mixed_model
+from fedbnsl.data.generators.mixed import draw_rows, mixed, random_mixed_model
 
 
 def test_half_of_the_columns_are_discrete_and_silos_differ_in_rows_and_means():

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.networks.bif import read_bif
-from fedbnsl.data.networks.carried import carried_file
-from fedbnsl.data.networks.catalogue import DISCRETE
-from fedbnsl.data.networks.published import FOLDER, discrete_network
+from fedbnsl.data.networks.published import DISCRETE, FOLDER, carried_file, discrete_network, read_bif
 
 COUNTS = {  # nodes, edges, free parameters: bnlearn Bayesian Network Repository
     "child": (20, 25, 230),

@@ -5,8 +5,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.networks.catalogue import DISCRETE, GAUSSIAN
-from fedbnsl.data.networks.published import gaussian_network, network
+from fedbnsl.data.networks.published import DISCRETE, GAUSSIAN, gaussian_network, network
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.networks.carried import carried_file
+from fedbnsl.data.networks.published import carried_file
 from fedbnsl.data.networks.sachs import (
     CONDITIONS,
     EDGES,
@@ -123,7 +123,7 @@ def test_what_is_unknown_is_refused():
 
 
 def test_a_table_that_is_not_installed_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("fedbnsl.data.networks.carried.files", lambda package: [])
+    monkeypatch.setattr("fedbnsl.data.networks.published.files", lambda package: [])
     with pytest.raises(BadInput) as caught:
         sachs(3, 0)
     assert str(caught.value) == (

@@ -86,7 +86,7 @@ def test_networkx_and_pgmpy_get_graphs_of_their_own(found):
 def test_it_is_saved_to_a_new_folder_alone_and_copied_from_its_own(found, tmp_path):
     first = found.save(tmp_path / "first")
     assert {"structure.csv", "metrics.json", "report.html", "model.json"} <= {path.name for path in first.iterdir()}
-    with pytest.raises(BadInput, match="first: exists already"):
+    with pytest.raises(BadInput, match="first: already exists"):
         found.save(first)
     (first / "notes.txt").write_text("mine")
     second = load(first).save(str(tmp_path / "second"))

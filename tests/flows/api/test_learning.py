@@ -1,3 +1,7 @@
+import inspect
+from pathlib import Path
+from typing import get_type_hints
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -5,6 +9,8 @@ import pytest
 
 from fedbnsl import learn, prepare
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.api.learning import LearnKeywords
+from fedbnsl.flows.options.learn import LearnOptions
 
 
 def test_learn_takes_a_folder_data_or_frames_and_gives_the_same(example):
@@ -106,7 +112,7 @@ def test_what_is_said_of_tables_is_refused_where_there_are_none(example):
 
 
 def test_a_parameter_that_no_algorithm_has_is_noticed_before_the_data_are_read():
-    with pytest.raises(BadInput, match=r"unknown parameter 'rouns', which no algorithm has: did you mean rounds?"):
+    with pytest.raises(BadInput, match=r"unknown setting 'rouns', which no algorithm has: did you mean rounds?"):
         learn("no_such_folder", rouns=3)
 
 
@@ -116,3 +122,17 @@ def test_of_a_private_table_that_cannot_be_read_no_cell_is_told():
         learn(odd)
     with pytest.raises(BadInput, match=r"silo 'north': cannot be read as a table$"):
         learn(odd, epsilon=1.0)
+
+
+def test_the_keywords_for_editors_are_the_options_of_learn():
+    declared = get_type_hints(LearnKeywords)
+    fields = {name: field.annotation for name, field in LearnOptions.model_fields.items()}
+    assert declared == {name: kind for name, kind in fields.items() if name not in ("algorithm", "params")} | {
+        "out": str | Path | None
+    }
+
+
+def test_help_explains_every_option():
+    text = inspect.getdoc(learn)
+    assert [name for name, field in LearnOptions.model_fields.items() if name != "params" and name not in text] == []
+    assert LearnOptions.model_fields["smoothing"].description in text

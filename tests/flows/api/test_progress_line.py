@@ -62,7 +62,7 @@ def test_on_a_terminal_it_is_shown_if_asked_for(capsys, monkeypatch):
     lines = capsys.readouterr().err.split("\r")[1:]
     assert all(line.endswith("\x1b[K") and len(line) <= progress.WIDEST + 3 for line in lines)
     assert "round 2 of 2: " in lines[2]
-    assert " of 2 resamples learned from, " in lines[-2]
+    assert " of 2 resamples done, " in lines[-2]
     assert lines[-1] == "\x1b[K"
 
 

@@ -7,10 +7,10 @@ import pytest
 
 import fedbnsl
 from fedbnsl import settings
-from fedbnsl.algorithms.constraint.settings import ConstraintSettings
+from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.registry import ALGORITHMS, parameter_names, specify
-from fedbnsl.flows.api.settings import asked_for
+from fedbnsl.flows.api.learning import requested_algorithm
 
 
 def class_of(name):
@@ -24,13 +24,13 @@ def test_every_algorithm_has_a_class_whose_fields_are_its_parameters(name):
     assert kind.__doc__.startswith("Settings of ")
     assert tuple(field.name for field in fields(kind)) == parameter_names(name)
     assert set(get_type_hints(kind)) == set(parameter_names(name))
-    assert asked_for(kind(), {}) == (name, {})
+    assert requested_algorithm(kind(), {}) == (name, {})
 
 
 def test_the_fields_that_differ_from_their_defaults_are_what_is_asked_for():
-    assert asked_for(settings.FedSparse(rounds=60, l1=0.5), {}) == ("fed-sparse", {"rounds": 60, "l1": 0.5})
-    assert asked_for(settings.SecureGes(ahead=2), {}) == ("secure-ges", {"ahead": 2})
-    assert asked_for("fed-sparse", {"rounds": 60}) == ("fed-sparse", {"rounds": 60})
+    assert requested_algorithm(settings.FedSparse(rounds=60, l1=0.5), {}) == ("fed-sparse", {"rounds": 60, "l1": 0.5})
+    assert requested_algorithm(settings.SecureGes(ahead=2), {}) == ("secure-ges", {"ahead": 2})
+    assert requested_algorithm("fed-sparse", {"rounds": 60}) == ("fed-sparse", {"rounds": 60})
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_fields_that_differ_from_their_defaults_are_what_is_asked_for():
 def test_a_preset_is_a_settings_object_and_comes_back_whole(name, preset):
     found = settings.of(name, preset)
     assert type(found) is class_of(name)
-    asked, params = asked_for(found, {})
+    asked, params = requested_algorithm(found, {})
     assert specify(asked, params) == specify(name, {"preset": preset})
 
 
@@ -59,8 +59,8 @@ def test_settings_that_are_wrong_are_refused_where_they_are_made():
 WRONG = {
     "a number": (5, {}, "algorithm is a int: give a name of `fedbnsl algorithms`, or settings such as"),
     "a class": (settings.FedSparse, {}, r"algorithm is the class FedSparse: give its settings, FedSparse\(\)"),
-    "settings of several": (ConstraintSettings(), {}, r"several algorithms: say which by Pc or Fci or PcVoting"),
-    "settings of none": (fedbnsl.algorithms.core.schema.Schema(("a",), {}), {}, "a Schema, which are the settings of"),
+    "settings of several": (ConstraintSettings(), {}, r"several algorithms: use Pc or Fci or PcVoting"),
+    "settings of none": (fedbnsl.algorithms.core.schema.Schema(("a",), {}), {}, "a Schema, which no algorithm uses"),
     "both": (settings.FedSparse(), {"rounds": 3}, r"rounds is given beside FedSparse\(...\): give it to that"),
     "nearly an option": ("fed-sparse", {"epsilom": 1}, "'epsilom' is neither an option of learn nor a parameter of"),
     "nearly an option of auto": ("auto", {"secur": True}, "'secur' is neither an option .*: did you mean secure?"),
@@ -70,7 +70,7 @@ WRONG = {
 @pytest.mark.parametrize(("algorithm", "params", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_neither_name_nor_settings_is_said_in_one_line(algorithm, params, said):
     with pytest.raises(BadInput, match=said) as raised:
-        asked_for(algorithm, params)
+        requested_algorithm(algorithm, params)
     assert "\n" not in str(raised.value)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.api.tables import tables_of
+from fedbnsl.flows.api.learning import split_tables
 
 NORTH = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
 SOUTH = pd.DataFrame({"a": [5.0, 6.0], "b": [7.0, 8.5]})
@@ -13,14 +13,14 @@ SOUTH = pd.DataFrame({"a": [5.0, 6.0], "b": [7.0, 8.5]})
 
 def test_one_table_is_divided_by_a_column_and_loses_it():
     whole = pd.concat([NORTH.assign(ward=7), SOUTH.assign(ward=12)]).iloc[[2, 0, 3, 1]]
-    found = tables_of(whole, by="ward")
+    found = split_tables(whole, by="ward")
     assert list(found) == ["12", "7"]
     pd.testing.assert_frame_equal(found["7"].reset_index(drop=True), NORTH)
     pd.testing.assert_frame_equal(found["12"].reset_index(drop=True), SOUTH)
 
 
 def test_a_list_gets_names_and_arrays_get_columns_that_sort():
-    found = tables_of([np.ones((2, 11)), *[np.zeros((2, 11))] * 9])
+    found = split_tables([np.ones((2, 11)), *[np.zeros((2, 11))] * 9])
     assert sorted(found) == list(found) == [f"silo-{number:02d}" for number in range(1, 11)]
     assert list(found["silo-01"].columns) == [f"x{number:02d}" for number in range(1, 12)]
     assert (found["silo-01"] == 1).all(axis=None)
@@ -34,8 +34,8 @@ def test_tables_of_other_libraries_are_taken_by_their_own_way_to_pandas():
         def to_pandas(self):
             return self.frame
 
-    assert tables_of({"north": Foreign(NORTH)})["north"] is NORTH
-    assert set(tables_of(Foreign(NORTH.assign(ward=["x", "y"])), by="ward")) == {"x", "y"}
+    assert split_tables({"north": Foreign(NORTH)})["north"] is NORTH
+    assert set(split_tables(Foreign(NORTH.assign(ward=["x", "y"])), by="ward")) == {"x", "y"}
 
 
 WRONG = {
@@ -53,11 +53,11 @@ WRONG = {
 @pytest.mark.parametrize(("data", "by", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_no_federated_data_is_said_in_one_line(data, by, said):
     with pytest.raises(BadInput, match=said) as raised:
-        tables_of(data, by)
+        split_tables(data, by)
     assert "\n" not in str(raised.value)
 
 
 def test_of_a_private_run_no_row_is_named():
     with pytest.raises(BadInput) as raised:
-        tables_of(NORTH.assign(ward=["x", None]), "ward", private=True)
+        split_tables(NORTH.assign(ward=["x", None]), "ward", private=True)
     assert "row 2" not in str(raised.value)

@@ -45,7 +45,7 @@ def test_how_the_data_were_read_is_not_printed_then(capsys, tmp_path, way):
         (folder / f"{silo}.csv").write_text(
             "id,x,y\n" + "".join(f"{silo}{k},{k % 7 + k / 99},{k * k % 11 + k / 9}\n" for k in range(30))
         )
-    assert "set aside: id" in run(capsys, "learn", folder, *WORDS)[1]
+    assert "excluded: id" in run(capsys, "learn", folder, *WORDS)[1]
     code, out, err = run(capsys, "learn", folder, *WORDS[:-1], "again", way)
     assert code == 0, err
     assert out == "" or json.loads(out)["name"] == "again"
@@ -69,11 +69,11 @@ def test_a_run_that_lost_a_silo_is_a_document_and_exit_code_3(capsys, example, m
     code, out, err = run(capsys, "learn", example, *WORDS, "--json", "--quiet")
     assert code == 3
     assert json.loads(out)["outcome"] == "silo lost"
-    assert "silo-1 stayed away" in err
+    assert "silo-1 did not respond" in err
 
 
 def test_a_wrong_parameter_is_refused_before_the_data_are_read(capsys):
     code, _, err = run(capsys, "learn", "no_such_folder", "-a", "fed-sparse", "-p", "gamma=2", "--engine", "inline")
     assert (code, err) == (2, "error: parameter gamma is 2.0: it must be above 0 and at most 1\n")
     code, _, err = run(capsys, "learn", "no_such_folder", "-p", "gama=2", "--engine", "inline")
-    assert (code, err) == (2, "error: unknown parameter 'gama', which no algorithm has: did you mean gamma?\n")
+    assert (code, err) == (2, "error: unknown setting 'gama', which no algorithm has: did you mean gamma?\n")

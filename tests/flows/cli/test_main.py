@@ -6,8 +6,7 @@ import pytest
 import typer
 
 from fedbnsl.flows.cli import completion
-from fedbnsl.flows.cli.main import COMMANDS, app, command, main
-from fedbnsl.flows.cli.metavars import with_metavars
+from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_metavars
 
 
 def run(capsys, *words):
@@ -32,7 +31,7 @@ def test_the_nearest_command_option_algorithm_and_parameter_are_named(capsys, ex
         ("learn", example, "-a", "fed-sparse", "-p", "round=3"): "'round' of fed-sparse: did you mean rounds? there",
         ("learn", example, "-a", "fed-sparse", "-p", "preset=papers"): "'papers' of fed-sparse: did you mean paper?",
         ("algorithms", "secure-gas"): "unknown algorithm 'secure-gas': did you mean secure-ges?",
-        ("learn", example, "-a", "fdbnl"): "fdbnl learns from time-series data, and example is continuous: try secure-",
+        ("learn", example, "-a", "fdbnl"): "fdbnl learns from time-series data, and example is continuous: use secure-",
     }
     for words, said in refused.items():
         code, out, err = run(capsys, *words)
@@ -104,3 +103,12 @@ def test_completion_can_be_installed(capsys, monkeypatch):
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert "install-completion" in run(capsys, "--help")[1]
     assert "_FEDBNSL_COMPLETE" not in os.environ
+
+
+def test_a_deprecated_name_is_one_line_on_stderr(capsys, example, tmp_path):
+    words = ["learn", example, "-a", "fed-sparse", "-p", "hold=0.1", "-p", "rounds=1", "--engine", "inline", "--quiet"]
+    code, _, err = run(capsys, *words, "--out", tmp_path / "out")
+    assert code == 0
+    assert [line for line in err.splitlines() if "hold" in line] == [
+        "note: parameter hold of fed-sparse is deprecated: it is now send_threshold"
+    ]

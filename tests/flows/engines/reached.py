@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.flows.engines import dask
-from fedbnsl.flows.engines.dask import job_of, silos_of
+from fedbnsl.flows.engines.dask import connect_silos, job_of
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
 
@@ -26,12 +26,14 @@ def reach(monkeypatch, folder, resumed=None, **options):
     for silo in SCHEMA.rows:
         (folder / f"{silo}.csv").write_text("a,b\n1,2\n3,5\n")
     found = SimpleNamespace(schema=SCHEMA, notes=("a note",))
-    monkeypatch.setattr(dask, "embedded", lambda files: nullcontext(seen.update(files=files)))
-    monkeypatch.setattr(dask, "gathered", gathered)
+    monkeypatch.setattr(dask, "embedded_cluster", lambda files: nullcontext(seen.update(files=files)))
+    monkeypatch.setattr(dask, "wait_for_silos", gathered)
     monkeypatch.setattr(dask, "DaskTransport", lambda client: SimpleNamespace())
-    monkeypatch.setattr(dask, "federated_schema", lambda transport, names, said: seen.update(said=said) or found)
+    monkeypatch.setattr(
+        dask, "schema_from_descriptions", lambda transport, names, said: seen.update(said=said) or found
+    )
     settings = LearnSettings(data=str(folder), **{"algorithm": "fed-sparse"} | options)
-    with silos_of(settings, Orchestration(), resumed) as silos:
+    with connect_silos(settings, Orchestration(), resumed) as silos:
         job = job_of(settings, "run 17", silos)
         federation = silos.session.connect(job, job.spec, "run 17")
         again = silos.session.connect(job, job.spec, "run 17, again")

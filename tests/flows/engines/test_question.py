@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from fedbnsl.flows.engines.last_run import NO_MATTER, question_of
+from fedbnsl.flows.engines.run_comparison import IRRELEVANT_OPTIONS, settings_digest
 from fedbnsl.flows.options.learn import LearnSettings
-
-from ..options.values import OTHER
+from tests.flows.options.values import OTHER
 
 
 @pytest.fixture
@@ -23,18 +22,18 @@ def folder(tmp_path):
 
 
 def question(folder, **options):
-    return question_of(LearnSettings(data=str(folder), **options))
+    return settings_digest(LearnSettings(data=str(folder), **options))
 
 
 @pytest.mark.parametrize("name", sorted(set(LearnSettings.model_fields) - {"data"}))
 def test_an_option_that_matters_makes_another_question(folder, name):
     value = True if name == "resume" else OTHER[name]
-    assert (question(folder, **{name: value}) == question(folder)) == (name in NO_MATTER)
+    assert (question(folder, **{name: value}) == question(folder)) == (name in IRRELEVANT_OPTIONS)
 
 
 def test_what_does_not_matter_is_named():
     """Where a run is kept, whether it goes on, and how long it waits: nothing of what is learned."""
-    assert {"name", "out", "resume", "silo_patience"} == NO_MATTER
+    assert {"name", "out", "resume", "silo_patience"} == IRRELEVANT_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,8 @@ def test_rows_are_no_part_of_the_question(folder):
 
 
 def test_another_version_may_answer_otherwise(folder, monkeypatch):
-    from fedbnsl.flows.engines import last_run
+    from fedbnsl.flows.engines import run_comparison
 
     before = question(folder)
-    monkeypatch.setattr(last_run, "version", lambda name: "0.0.0")
+    monkeypatch.setattr(run_comparison, "version", lambda name: "0.0.0")
     assert question(folder) != before

@@ -4,9 +4,8 @@ from functools import partial
 
 import pytest
 
-from fedbnsl.flows.engines.pins import Interrupted, Pin
-
-from .reached import reach
+from fedbnsl.flows.engines.resuming import Interrupted, Pin
+from tests.flows.engines.reached import reach
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def test_only_the_silos_asked_for_are_started_and_waited_for(reached):
 
 
 def test_a_silo_that_stayed_away_is_noted_before_how_the_rows_were_read(reached):
-    assert reached().silos.session.notes == ("ward did not come: learned without it", "a note")
+    assert reached().silos.session.notes == ("ward did not connect: learned without it", "a note")
 
 
 def test_a_resumed_run_waits_for_those_it_began_with_and_not_for_those_given_up(reached):

@@ -9,23 +9,23 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.flows.engines.pins import Interrupted, Pin
 from fedbnsl.flows.engines.resuming import (
     CHECKPOINT,
     STARTED,
+    Interrupted,
+    Pin,
     Started,
-    checkpointing,
-    forget,
+    checkpoint_listener,
+    interrupted_silos,
     read_started,
+    remove_checkpoint,
+    resume_settings,
     resumed_from,
-    settings_of,
-    standing_of,
     write_started,
 )
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tracking.checkpoint import load
-
-from ..options.values import OTHER
+from tests.flows.options.values import OTHER
 
 PINS = {"clinic": Pin(211, "seal of clinic"), "lab": Pin(89, "seal of lab")}
 
@@ -43,7 +43,7 @@ def test_relative_paths_lead_to_the_same_files_from_elsewhere(tmp_path, monkeypa
     monkeypatch.chdir(home)
     write_started(Path("runs/one"), started(federation="federation.toml", out="runs/one"))
     monkeypatch.chdir(elsewhere)
-    settings = settings_of(home / "runs" / "one")
+    settings = resume_settings(home / "runs" / "one")
     assert settings.resume
     assert Path(settings.data) == home / "study"
     assert Path(settings.federation) == home / "federation.toml"
@@ -52,7 +52,7 @@ def test_relative_paths_lead_to_the_same_files_from_elsewhere(tmp_path, monkeypa
 
 def test_without_a_federation_none_is_made_up(tmp_path):
     write_started(tmp_path / "run", started())
-    assert settings_of(tmp_path / "run").federation is None
+    assert resume_settings(tmp_path / "run").federation is None
 
 
 def test_a_run_begins_again_with_every_option_it_had(tmp_path):
@@ -70,11 +70,11 @@ def stopped(tmp_path):
     folder = tmp_path / "run"
     write_started(folder, started())
     spec = AlgorithmSpec("fed-sparse", registry.entry("fed-sparse").config(l1=0.19))
-    job = SimpleNamespace(run_id="run 17", spec=spec, seed=1723)
+    job = SimpleNamespace(run_id="run 17", spec=spec, settings=SimpleNamespace(seed=1723))
     schema = registry.build(spec).open_server(_schema())
     rows = ({"round": 1, "bytes_up": 101.0}, {"round": 2, "bytes_up": 103.0}, {"round": 3, "bytes_up": 107.0})
     heard = SimpleNamespace(job=job, round=SimpleNamespace(server=schema, number=3, lost=("lab",)), rows=rows)
-    checkpointing(folder, before=500.0)(heard)
+    checkpoint_listener(folder, before=500.0)(heard)
     return folder, spec, schema, rows
 
 
@@ -98,12 +98,12 @@ def test_a_checkpoint_has_the_round_the_rows_and_the_time_until_then(stopped):
 
 def test_silos_that_were_given_up_are_not_waited_for_again(stopped):
     folder, *_ = stopped
-    standing = standing_of(folder)
+    standing = interrupted_silos(folder)
     assert standing == Interrupted(PINS, {"lab": standing.gone["lab"]})
 
 
 def test_a_run_that_has_ended_leaves_nothing_to_resume(stopped):
     folder, *_ = stopped
-    forget(folder)
+    remove_checkpoint(folder)
     assert not {STARTED, CHECKPOINT} & {path.name for path in folder.iterdir()}
     assert resumed_from(folder) is None

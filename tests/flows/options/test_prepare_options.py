@@ -8,7 +8,6 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.make import form_of, make
 from fedbnsl.flows.options.prepare import KINDS, recipe
 
 SMALL = {"silos": 3, "rows": 40}
@@ -113,7 +112,7 @@ def files(tmp_path, monkeypatch):
 def seen(kind, options):
     """Return what a data set is: its rows by silo, variables, levels, stretches and truth, or why it is refused."""
     try:
-        data = make(recipe(kind, **options))
+        data = recipe(kind, **options).build()
     except BadInput as error:
         return str(error)
     tables = {silo: np.asarray(table, float).tobytes() for silo, table in sorted(data.tables.items())}
@@ -147,5 +146,5 @@ def test_an_option_changes_the_data(kind, name):
 def test_the_form_asked_for_is_that_of_the_files(tmp_path, kind):
     for form in ("csv", "parquet"):
         made = recipe(kind, **BASES[kind] | {"form": form})
-        write_folder(tmp_path / form, make(made), form=form_of(made))
+        write_folder(tmp_path / form, made.build(), form=made.file_form)
         assert {path.suffix for path in (tmp_path / form).iterdir() if path.stem.startswith("silo")} == {f".{form}"}

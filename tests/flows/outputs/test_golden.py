@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from fedbnsl.flows.api.shown import as_page, headline
+from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
-from fedbnsl.flows.engines.artifacts import publish
-from fedbnsl.flows.engines.repeating import markdown
-from fedbnsl.flows.engines.run_log import closing_lines
-from fedbnsl.flows.job.finished import Finished
-from fedbnsl.flows.terminal.listing import show_structure
+from fedbnsl.flows.engines.artifacts import publish, result_lines
+from fedbnsl.flows.engines.hooks import markdown
 from fedbnsl.flows.terminal.summary import as_document, show_result
-
-from ...tracking import expected
-from ...tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
+from fedbnsl.flows.terminal.tables import show_structure
+from fedbnsl.tracking.result import CompletedRun
+from tests.tracking import expected
+from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
 
 LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
 
@@ -26,7 +24,7 @@ def finished(name):
     """Return the run as if its results were in the folder /runs/NAME."""
     folder = Path("/runs") / name
     files = {file: folder / file for file in ("report.html", "model.json", "structure.csv")}
-    return Finished(RUNS[name], folder, files, LINK)
+    return CompletedRun(RUNS[name], folder, files, LINK)
 
 
 def printed(capsys, name):
@@ -41,9 +39,9 @@ def test_the_terminal_prints_what_is_expected(capsys, name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_log_notebook_and_document_are_as_expected(name):
-    page = re.sub(r'src="data:[^"]*"', "", as_page(RUNS[name]))
+    page = re.sub(r'src="data:[^"]*"', "", notebook_html(RUNS[name]))
     document = json.dumps(json.loads(as_document(finished(name))), indent=1, ensure_ascii=False)
-    text = "\n".join(["== log", *closing_lines(finished(name)), "== notebook", page, "== document", document])
+    text = "\n".join(["== log", *result_lines(finished(name)), "== notebook", page, "== document", document])
     expected.check(f"{name}/shown", text + "\n")
 
 
@@ -97,7 +95,7 @@ def test_bytes_sent_are_those_in_both_directions(capsys):
 @pytest.mark.parametrize("name", RUNS)
 def test_basis_and_findings_are_told_at_every_place(capsys, name):
     run, said = RUNS[name], printed(capsys, name)
-    page, log = as_page(run), closing_lines(finished(name))
+    page, log = notebook_html(run), result_lines(finished(name))
     for one in run.basis:
         assert one in said.splitlines()
         assert one in page
@@ -112,7 +110,7 @@ def test_both_budgets_are_printed_and_not_exchanged(capsys):
     said = printed(capsys, "private")
     assert "ε = 2.61, at most 2.17 by tight accounting, of 2.9 spent at δ = 3.7e-06" in said
     assert said.index("ε = 2.61") < said.index("all runs on these rows: ε = 7.19")
-    assert "silo lost (north) after 3 rounds" in said
+    assert "silo lost after 3 rounds (lost: north)" in said
     assert "NOT PRIVATE: the silo south was pooled" in printed(capsys, "broken")
     document = json.loads(as_document(finished("private")))
     assert document["privacy"] == {"epsilon": 2.61, "delta": 3.7e-06, "all_runs": 7.19}
@@ -122,8 +120,8 @@ def test_both_budgets_are_printed_and_not_exchanged(capsys):
 
 def test_forecasts_are_printed_with_the_model_first(capsys):
     said = printed(capsys, "dynamic")
-    assert "mean squared error 1.137, that of 'as it was' 1.961" in said
-    assert "the silos' own structures: 4 edges that most have, 5 others" in said
+    assert "mean squared error 1.137, 1.961 for a persistence forecast" in said
+    assert "the silos' own structures: 4 edges shared by most silos, 5 others" in said
 
 
 @pytest.fixture
@@ -137,7 +135,7 @@ def published(monkeypatch):
     def publishing(name, picture=None):
         run = finished(name)
         files = run.files | ({"structure.png": picture} if picture else {})
-        publish(Finished(run.result, run.folder, files, run.tracking_url))
+        publish(CompletedRun(run.result, run.folder, files, run.tracking_url))
         return dict(made)
 
     return publishing
@@ -192,4 +190,4 @@ def test_what_has_changed_is_told_edge_by_edge():
         "lost": {"dose → fever", "age → blood"},
         "turned": {"pain → age"},
     }
-    assert "4 gained, 2 lost, 1 turned, 4 kept; parameter drift 0.152 nats a row" in said
+    assert "4 gained, 2 lost, 1 turned, 4 kept; parameter drift 0.152 nats per row" in said

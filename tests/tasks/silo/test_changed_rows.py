@@ -15,7 +15,7 @@ from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource, Parsed
 
-CHANGED = "silo silo-1: its rows have changed since the run began: begin a new run"
+CHANGED = "silo silo-1: its rows have changed since the run began; start a new run"
 
 
 def in_place(path):
@@ -188,11 +188,12 @@ class TestFingerprint:
         assert not Fingerprint((), settled=False).matches(Fingerprint((), settled=False))
 
 
-def test_registry_is_asked_once_for_the_algorithm_of_a_run(hosted, monkeypatch):
+def test_the_algorithm_of_a_run_is_built_once(hosted, monkeypatch):
     owners = hosted()
+    known, built = registry.entry("notears-admm"), []
+    factory = replace(known.maker(), build=lambda settings: built.append(settings) or known.build(settings))
+    monkeypatch.setitem(registry.ALGORITHMS, "notears-admm", replace(known, maker=lambda: factory))
     terms = owners.terms("notears-admm", {"rho1": "17.0"})
-    built, build = [], registry.build
-    monkeypatch.setattr(registry, "build", lambda spec: built.append(spec) or build(spec))
     message = asked(owners, terms)
     for service in owners.services.values():
         service.solve(terms, 1, message)

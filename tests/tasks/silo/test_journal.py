@@ -7,17 +7,17 @@ import time
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.silo.journal import Journal, Standing, journal_path
+from fedbnsl.tasks.silo.journal import Journal, RunState, journal_path
 
 
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        assert journal.standing("run") == Standing()
+        assert journal.standing("run") == RunState()
         assert journal.reply("run", 1, "b") is None
         journal.commit("run", 1, b"reply 1", b"state 1", "b")
         journal.commit("run", 2, b"reply 2", b"state 2", "b")
         assert journal.reply("run", 1, "b") == b"reply 1"
-        assert journal.standing("run") == Standing(2, b"state 2")
+        assert journal.standing("run") == RunState(2, b"state 2")
 
 
 def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
@@ -25,7 +25,7 @@ def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
         journal.commit("one", 1, b"r1", b"s1", "b")
         journal.commit("other", 1, b"r2", b"s2", "b")
         journal.forget("one")
-        assert journal.standing("one") == Standing()
+        assert journal.standing("one") == RunState()
         assert journal.reply("one", 1, "b") is None
         assert journal.reply("other", 1, "b") == b"r2"
 
@@ -36,7 +36,7 @@ def test_a_round_that_does_not_follow_is_refused_and_changes_nothing(tmp_path, n
         journal.commit("run", 1, b"reply 1", b"state 1", "b")
         with pytest.raises(ValueError, match="cannot follow round 1"):
             journal.commit("run", number, b"other", b"other", "b")
-        assert journal.standing("run") == Standing(1, b"state 1")
+        assert journal.standing("run") == RunState(1, b"state 1")
         assert journal.reply("run", 1, "b") == b"reply 1"
 
 

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import json
 from threadpoolctl import threadpool_info
-from fedbnsl.tasks.silo.one_thread import on_one_thread
+from fedbnsl.tasks.silo.service import on_one_thread
 
 def threads():
     import scipy.linalg

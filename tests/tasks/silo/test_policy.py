@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy, policy_of
-from fedbnsl.tasks.silo.secure_sums import Question
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 
 SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
 """the rows of the other silo are not those that this owner's limits are about"""
@@ -140,8 +140,8 @@ def test_the_silo_unmasks_no_sum_over_too_few(hosted):
     owners.restart(policy=Policy(silos=3))
     with pytest.raises(NotAllowed, match="a sum over 2 silos, 3 at least"):
         owners.services["silo-1"].secure_answer(
-            owners.terms("secure-sum"), 1, Question("unmask", wire.encode(("silo-1", "silo-2")))
+            owners.terms("secure-sum"), 1, SecureSumRequest("unmask", wire.encode(("silo-1", "silo-2")))
         )
 
 
-QUESTION = Question("advertise", b"")
+QUESTION = SecureSumRequest("advertise", b"")

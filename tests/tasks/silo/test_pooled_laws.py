@@ -20,12 +20,11 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions
 from fedbnsl.algorithms.parameters import tables as family_tables
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
-from fedbnsl.algorithms.statistics.units import Units
-from fedbnsl.tasks.silo.run_terms import RunTerms
+from fedbnsl.algorithms.statistics.moments import Units, units_of
+from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SIZES = {"a": 60, "b": 150, "c": 90, "d": 240}
 LOST = "b"
@@ -146,7 +145,7 @@ def test_the_diagnosis_of_numbers(numbers, given, lost, secure):
 @everyone
 def test_units_are_those_of_the_silos_that_answer(numbers, given, lost):
     """Powers of two about the mean of the logarithms of the silos' standard deviations."""
-    found = last_of(numbers, AlgorithmSpec("units", Units()), lost=lost).server.units
+    found = units_of(last_of(numbers, AlgorithmSpec("units", Units()), lost=lost).server)
     logs = np.mean([np.log2(part.std(axis=0)) for part in left_of(given, lost)], axis=0)
     assert np.abs(np.log2(found) - logs).max() <= 0.51
 

@@ -130,7 +130,7 @@ def test_what_goes_wrong_in_a_private_round_tells_no_value(owners, silo, terms, 
     monkeypatch.setattr(service_module, "open_run", fails)
     with pytest.raises(SiloFailed) as failed:
         silo().solve(terms, 1, asked[0])
-    assert str(failed.value).startswith("silo silo-1, round 1: its rows cannot be used, and a run with an ε tells no")
+    assert str(failed.value).startswith("silo silo-1, round 1: its rows cannot be used; a run with an ε discloses no")
     assert "77" not in str(failed.value)
     exact = owners.terms("fed-sparse", run="exact")
     algorithm = exact.algorithm()

@@ -117,5 +117,5 @@ class TestSeal:
         path = write(tmp_path / "a.csv")
         seal(path, "run")
         (tmp_path / ".fedbnsl" / "secret").write_bytes(b"short")
-        with pytest.raises(BadInput, match="5 bytes are no secret of a silo"):
+        with pytest.raises(BadInput, match="damaged: a silo's secret has 32 bytes, not 5"):
             seal(path, "run")

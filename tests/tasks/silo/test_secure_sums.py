@@ -9,12 +9,11 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.secure.session import Aborted, Refused
-from fedbnsl.tasks.silo.secure_sums import Question
+from fedbnsl.algorithms.secure.masks import Aborted, Refused
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.transport.federation import SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.secure_exchange import SecureTransport
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SILOS = ("silo-1", "silo-2", "silo-3")
 
@@ -51,7 +50,7 @@ def exchange(owners, terms, silent=nobody):
     algorithm = terms.algorithm()
     broadcast = algorithm.broadcast(algorithm.open_server(terms.schema))
     roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))
-    line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, bears_loss=False), silent)
+    line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, tolerates_dropout=False), silent)
     session = masked.session_of("run", 1, masked.new_attempt(), terms.schema)
     return masked.masked_round(algorithm, session, line, broadcast, 0, None)[0], line.seen
 
@@ -112,7 +111,7 @@ def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
     session = masked.session_of("run", 1, 5, terms.schema)
     for wrong in (replace(session, round=2), replace(session, run="another"), replace(session, threshold=2)):
         with pytest.raises(Refused, match="the terms are not those of round 1 of run run"):
-            owners.services["silo-1"].secure_answer(terms, 1, Question("advertise", wire.encode(wrong)))
+            owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(wrong)))
 
 
 def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
@@ -127,8 +126,8 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
     """A silo has keys for the run it advertised in, until that run is finished; its neighbour has none of them."""
     session = masked.session_of("run", 1, 5, terms.schema)
     one, two = owners.services["silo-1"], owners.services["silo-2"]
-    keys = one.secure_answer(terms, 1, Question("advertise", wire.encode(session)))
-    question = Question("share", wire.encode({"silo-1": keys}))
+    keys = one.secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(session)))
+    question = SecureSumRequest("share", wire.encode({"silo-1": keys}))
     with pytest.raises(Refused, match="silo-2 refuses to share: it has advertised no keys"):
         two.secure_answer(terms, 1, question)
     two.finish("run")

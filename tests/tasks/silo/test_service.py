@@ -8,14 +8,12 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
-from fedbnsl.data.folder.declared import Declared, Reading
+from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.profile import ColumnProfile, Profile
-from fedbnsl.tasks.silo.method_call import MethodCall
-from fedbnsl.tasks.silo.service import SiloFailed, SiloService
+from fedbnsl.tasks.silo.service import MethodCall, SiloFailed, SiloService
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 ALGORITHM = "notears-admm"
 
@@ -84,7 +82,7 @@ def test_a_finished_round_answers_nothing_else(owners, terms, broadcast):
 
 
 def test_a_round_too_early_is_refused_with_the_name_of_the_silo(owners, terms, broadcast):
-    with pytest.raises(SiloFailed, match="silo-1 is at round 0 of run run, it cannot do round 2"):
+    with pytest.raises(SiloFailed, match="silo-1 is at round 0 of run run and cannot solve round 2"):
         owners.services["silo-1"].solve(terms, 2, broadcast)
 
 
@@ -151,5 +149,5 @@ def test_two_silos_of_one_name_share_nothing(owners, hosted, terms, broadcast):
 
 @pytest.mark.parametrize("method", ["close", "_solve", "__init__", "no_such_method"])
 def test_a_coordinator_may_call_only_what_is_meant_for_it(owners, method):
-    with pytest.raises(ValueError, match=f"may not call '{method}' of a silo: only describe, admit, "):
+    with pytest.raises(ValueError, match=f"may not call '{method}' of a silo; allowed: describe, admit, "):
         MethodCall(method).on(owners.services["silo-1"])

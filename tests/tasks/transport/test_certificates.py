@@ -11,9 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.terminal.federation import init
-from fedbnsl.tasks.transport.certificates import Authority, authority, issue
-from fedbnsl.tasks.transport.identity import Identity
+from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.transport.identity import Authority, Identity, issue, load_or_create_authority
 
 
 def identity(folder, name):
@@ -62,7 +61,7 @@ def test_a_silo_does_not_believe_another_silo(silos):
 
 
 def test_nobody_believes_another_federation(coordinator, silos, tmp_path):
-    init(tmp_path / "other", ["clinic"], "10.0.0.5:8786")
+    init_federation(tmp_path / "other", ["clinic"], "10.0.0.5:8786")
     stranger = identity(tmp_path / "other" / "clinic", "clinic")
     with pytest.raises(ssl.SSLCertVerificationError):
         believe(coordinator, stranger)
@@ -73,10 +72,10 @@ def test_nobody_believes_another_federation(coordinator, silos, tmp_path):
 def test_a_silo_that_is_added_later_is_believed_and_replaces_nobody(issued, tmp_path):
     folder = shutil.copytree(issued, tmp_path / "made")
     before = (folder / "clinic" / "clinic.pem").read_bytes()
-    init(folder, ["ward"], "10.0.0.5:8786")
+    init_federation(folder, ["ward"], "10.0.0.5:8786")
     believe(identity(folder / "coordinator", "coordinator"), identity(folder / "ward", "ward"))
-    with pytest.raises(BadInput, match="clinic: exists already"):
-        init(folder, ["clinic"], "10.0.0.5:8786")
+    with pytest.raises(BadInput, match="clinic: already exists"):
+        init_federation(folder, ["clinic"], "10.0.0.5:8786")
     assert (folder / "clinic" / "clinic.pem").read_bytes() == before
 
 
@@ -104,21 +103,21 @@ def test_a_key_that_others_may_read_is_refused(issued, tmp_path):
     shutil.copytree(issued / "clinic", tmp_path / "clinic")
     for mode in (0o640, 0o604, 0o620):
         (tmp_path / "clinic" / "clinic.key").chmod(mode)
-        with pytest.raises(BadInput, match=r"clinic\.key: others than its owner may read this key"):
+        with pytest.raises(BadInput, match=r"clinic\.key: this key is readable by other users"):
             identity(tmp_path / "clinic", "clinic").security()
 
 
 def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):
     shutil.copytree(issued / "clinic", tmp_path / "clinic")
     shutil.copy(issued / "lab" / "lab.key", tmp_path / "clinic" / "clinic.key")
-    with pytest.raises(BadInput, match=r"clinic\.pem: certificate, key and trusted certificates do not fit"):
+    with pytest.raises(BadInput, match=r"clinic\.pem: certificate, key and trusted certificates do not match"):
         identity(tmp_path / "clinic", "clinic").check()
 
 
 @pytest.mark.parametrize(("kind", "verifier"), [("silos", "coordinator"), ("coordinators", "clinic")])
 def test_an_authority_signs_holders_and_no_further_authorities(issued, tmp_path, kind, verifier):
     """A certificate that it signed as one of an authority, by mistake, opens the way to nobody else."""
-    signing, here = authority(issued / "authorities", kind), identity(issued / verifier, verifier)
+    signing, here = load_or_create_authority(issued / "authorities", kind), identity(issued / verifier, verifier)
     guest = Identity(tmp_path / "guest.pem", tmp_path / "guest.key", issued / "coordinator" / "trusted.pem")
     issue(signing, "guest", tmp_path, "guest")
     believe(here, guest)

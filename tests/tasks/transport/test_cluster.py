@@ -4,7 +4,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput, SilosAway
 from fedbnsl.tasks.transport import cluster
-from fedbnsl.tasks.transport.cluster import gathered, hosted_silos
+from fedbnsl.tasks.transport.cluster import hosted_silos, wait_for_silos
 
 
 class Told:
@@ -32,23 +32,23 @@ def test_silos_are_those_of_workers_that_are_running():
 
 
 def test_two_workers_of_one_silo_are_refused():
-    with pytest.raises(BadInput, match="two workers host silo a: which of them has its rows"):
+    with pytest.raises(BadInput, match="two workers host silo a: stop the one"):
         hosted_silos(Told([*BOTH, *ONE]))
 
 
 def test_silos_are_waited_for_while_patience_lasts(monkeypatch):
-    monkeypatch.setattr(cluster, "LOOK_AGAIN", 0.0)
-    assert gathered(Told([], ONE, BOTH), ("a", "b"), 60.0, None) == ("a", "b")
-    assert gathered(Told([], ONE), (), 60.0, None) == ("a",)
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.0)
+    assert wait_for_silos(Told([], ONE, BOTH), ("a", "b"), 60.0, None) == ("a", "b")
+    assert wait_for_silos(Told([], ONE), (), 60.0, None) == ("a",)
 
 
 def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
-    assert gathered(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
-    with pytest.raises(SilosAway, match=r"no worker hosts d \(there are a, b, c\); 3 of 3 are needed"):
-        gathered(Told(BOTH), ("a", "b", "d"), 0.0, 3)
-    with pytest.raises(SilosAway, match=r"no worker hosts d \(there are a, b, c\): its owner starts one"):
-        gathered(Told(BOTH), ("a", "b", "d"), 0.0, None)
-    with pytest.raises(SilosAway, match=r"no worker hosts any silo \(there are none\)"):
-        gathered(Told([]), (), 0.0, None)
-    with pytest.raises(SilosAway, match="4 of those that come are needed"):
-        gathered(Told(BOTH), (), 0.0, 4)
+    assert wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
+    with pytest.raises(SilosAway, match=r"no worker hosts d \(available: a, b, c\); 3 of 3 are needed"):
+        wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 3)
+    with pytest.raises(SilosAway, match=r"no worker hosts d \(available: a, b, c\): its owner starts one"):
+        wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, None)
+    with pytest.raises(SilosAway, match=r"no worker hosts any silo \(available: none\)"):
+        wait_for_silos(Told([]), (), 0.0, None)
+    with pytest.raises(SilosAway, match="4 of all connected silos are needed"):
+        wait_for_silos(Told(BOTH), (), 0.0, 4)

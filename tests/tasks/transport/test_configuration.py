@@ -7,7 +7,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import Policy
 from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
-from fedbnsl.tasks.transport.endpoint import Endpoint
+from fedbnsl.tasks.transport.identity import Endpoint
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ SILO = {
     "no rows": ("rows.csv", "missing.csv", r"data: there is no .*missing\.csv"),
     "no data": ('data = "rows.csv"', "", "data is missing: give a text"),
     "a number for a name": ('name = "clinic"', "name = 3", "name is 3: give a text"),
-    "no port": ("10.0.0.5:8786", "10.0.0.5", "coordinator is '10.0.0.5': give HOST:PORT"),
+    "no port": ("10.0.0.5:8786", "10.0.0.5", "coordinator is '10.0.0.5': must be HOST:PORT"),
     "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': give a whole number"),
     "no table": ("[policy]", "[policies]", "there is no 'policies'"),
     "not TOML": ("silos = 3", "silos 3", "cannot be read"),
-    "no certificate": ("clinic.pem", "cli.pem", r"cli\.pem: there is no such file; `fedbnsl federation init`"),
+    "no certificate": ("clinic.pem", "cli.pem", r"cli\.pem: no such file; create certificates"),
 }
 FEDERATION = {
     "a misspelt key": ("silos =", "silo =", "there is no 'silo': there are address, listen, silos, tls"),

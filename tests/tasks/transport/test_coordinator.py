@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedbnsl.tasks.transport.cluster import resource
 from fedbnsl.tasks.transport.coordinator import FederationScheduler, _watch
-from fedbnsl.tasks.transport.hosting import resource
 from fedbnsl.tasks.transport.identity import peer_of
 
 

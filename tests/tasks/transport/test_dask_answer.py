@@ -7,7 +7,7 @@ from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.transport.dask_transport import DaskAnswer
+from fedbnsl.tasks.transport.cluster import DaskAnswer
 
 
 class Gone:
@@ -23,7 +23,7 @@ class Gone:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (KilledWorker("solve", None, 3), "died again and again"),
+        (KilledWorker("solve", None, 3), "died repeatedly"),
         (FutureCancelledError("solve", "scheduler-connection-lost"), "connection to the coordinator's scheduler"),
         (asyncio.CancelledError(), "connection to the coordinator's scheduler"),
     ],

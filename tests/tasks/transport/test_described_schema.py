@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.declared import Declared
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.described_schema import federated_schema
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 
@@ -16,7 +16,7 @@ def described(folder, declared=None, **frames):
     for silo, frame in frames.items():
         frame.to_csv(folder / f"{silo}.csv", index=False)
         services[silo] = SiloService(silo, folder / f"{silo}.csv")
-    return federated_schema(InProcessTransport(services), tuple(services), declared or Declared()).schema
+    return schema_from_descriptions(InProcessTransport(services), tuple(services), declared or Declared()).schema
 
 
 def series(*names, step=1, rows=20, gap=0):

@@ -6,8 +6,7 @@ import pytest
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.tasks.transport.federation import SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience
+from fedbnsl.tasks.transport.roster import Patience, Roster
 
 
 @dataclass

@@ -13,24 +13,23 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.engines.pins import Pin
+from fedbnsl.flows.engines.resuming import Pin
 from fedbnsl.flows.servers.processes import free_port
-from fedbnsl.tasks.silo.method_call import MethodCall
 from fedbnsl.tasks.silo.rows import Described
-from fedbnsl.tasks.silo.run_terms import RunTerms
-from fedbnsl.tasks.silo.secure_sums import Question
-from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.certificates import write_secret
-from fedbnsl.tasks.transport.hosting import Raised
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.transport.cluster import RemoteError
+from fedbnsl.tasks.transport.identity import write_secret
 from fedbnsl.tasks.transport.unpickling import ForeignObject, loads
 
 TERMS = RunTerms("run", registry.pack(registry.specify("fed-pc")), Schema(("a", "b"), {"one": 10, "two": 20}), 3)
 MESSAGES = [
     TERMS,
     MethodCall("solve", (TERMS, 1, b"broadcast")),
-    Question("mask", b"message", b"broadcast"),
-    Raised(BadInput, ("no such column",)),
-    Raised(ValueError, ("no",)),
+    SecureSumRequest("mask", b"message", b"broadcast"),
+    RemoteError(BadInput, ("no such column",)),
+    RemoteError(ValueError, ("no",)),
     (Charge("run", 1, "", "a count", 0.5, 1e-6, "", b""),),
     {"one": np.arange(6.0).reshape(2, 3), "two": np.float64(2.5), "three": {1, 2}},
 ]
@@ -89,7 +88,7 @@ def test_a_traceback_becomes_nothing():
 
 
 def test_a_room_that_sends_no_messages_is_closed():
-    with pytest.raises(ForeignObject, match=r"fedbnsl\.flows\.engines\.pins\.Pin"):
+    with pytest.raises(ForeignObject, match=r"fedbnsl\.flows\.engines\.resuming\.Pin"):
         loads(pickle.dumps(Pin(1, "seal")))
 
 

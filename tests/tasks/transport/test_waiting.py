@@ -3,9 +3,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.silo.method_call import MethodCall
-from fedbnsl.tasks.transport.roster import Roster
-from fedbnsl.tasks.transport.waiting import Patience, answer_of
+from fedbnsl.tasks.silo.service import MethodCall
+from fedbnsl.tasks.transport.roster import Patience, Roster, wait_for_answer
 
 CALL = MethodCall("describe")
 PATIENT = Patience(absent=60.0)
@@ -48,30 +47,30 @@ class ScriptedAnswer:
 
 def test_a_silo_that_is_back_at_the_second_look_is_waited_for():
     transport = Scripted({"a": [None, None, None, "at last"]}, [(), ("a",), ()])
-    assert answer_of(transport, "a", CALL, PATIENT) == "at last"
+    assert wait_for_answer(transport, "a", CALL, PATIENT) == "at last"
     assert transport.released == ["a"]
 
 
 def test_a_silo_that_is_away_at_two_looks_is_lost():
     transport = Scripted({"a": [None, None, "too late"]}, [(), ()])
     with pytest.raises(SiloLost, match="a: its worker has been gone for 60 s"):
-        answer_of(transport, "a", CALL, PATIENT)
+        wait_for_answer(transport, "a", CALL, PATIENT)
     assert transport.released == ["a"]
 
 
 def test_a_silo_that_is_there_and_takes_too_long_is_lost():
     with pytest.raises(SiloLost, match="a: no reply within 0 s"):
-        answer_of(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(absent=60.0, solve=0.0))
+        wait_for_answer(Scripted({"a": [None, "too late"]}), "a", CALL, Patience(absent=60.0, solve=0.0))
 
 
 def test_a_lost_silo_is_given_up_only_where_that_can_be_borne():
     roster = Roster(Scripted({"a": ["one"], "b": []}), ("a", "b"), IMPATIENT)
     calls = dict.fromkeys(roster.silos, CALL)
     with pytest.raises(SiloLost, match="b: no reply"):
-        roster.ask(calls, bears_loss=False)
+        roster.ask(calls, tolerates_dropout=False)
     assert roster.present == ("a", "b")
     roster.transport.answers["a"].append("two")
-    assert roster.ask(calls, bears_loss=True) == {"a": "two"}
+    assert roster.ask(calls, tolerates_dropout=True) == {"a": "two"}
     assert roster.present == ("a",)
     with pytest.raises(SiloLost, match="b: no reply within 0 s"):
         roster.require_all()
@@ -82,14 +81,14 @@ def test_an_error_of_one_silo_is_raised_when_all_have_answered():
     roster = Roster(transport, ("a", "b", "c"), IMPATIENT)
 
     with pytest.raises(ValueError, match="of a"):
-        roster.ask(dict.fromkeys(roster.silos, CALL), bears_loss=True, start=dict)
+        roster.ask(dict.fromkeys(roster.silos, CALL), tolerates_dropout=True, start=dict)
     assert sorted(transport.released) == ["a", "b", "c"]
 
 
 def test_a_run_goes_on_while_a_quorum_is_left_and_no_longer():
     transport = Scripted({"a": ["one", "two"], "b": ["one"], "c": []})
     roster = Roster(transport, ("a", "b", "c"), IMPATIENT, quorum=2)
-    assert roster.ask(dict.fromkeys(roster.silos, CALL), bears_loss=True) == {"a": "one", "b": "one"}
+    assert roster.ask(dict.fromkeys(roster.silos, CALL), tolerates_dropout=True) == {"a": "one", "b": "one"}
     with pytest.raises(SiloLost, match="b: no reply within 0 s; 1 silo left, and the quorum is 2") as loss:
-        roster.ask(dict.fromkeys(roster.present, CALL), bears_loss=True)
+        roster.ask(dict.fromkeys(roster.present, CALL), tolerates_dropout=True)
     assert set(loss.value.silos) == {"b", "c"}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.mlflow import background
-from fedbnsl.tracking.mlflow.background import BEHIND, BackgroundTracker
+from fedbnsl.tracking.mlflow import tracker as background
+from fedbnsl.tracking.mlflow.tracker import MAX_QUEUE, BackgroundTracker
 
 EMPTY = Structure(("a", "b"), np.zeros((2, 2)))
 
@@ -54,7 +54,7 @@ def tracker(monkeypatch, tmp_path, told, may):
         return slow
 
     monkeypatch.setattr(background, "Tracker", opening)
-    monkeypatch.setattr(background, "HEAD_START", 10)
+    monkeypatch.setattr(background, "START_TIMEOUT_SECONDS", 10)
     return BackgroundTracker(tmp_path, "the opening", (), told.append)
 
 
@@ -69,7 +69,7 @@ def test_rounds_are_not_waited_for_and_are_told_in_order_before_the_end(tracker,
 
 
 def test_rounds_that_wait_are_told_together_and_the_end_does_not_wait_for_the_next(tracker, told, may, monkeypatch):
-    monkeypatch.setattr(background, "PAUSE", 60)
+    monkeypatch.setattr(background, "SEND_INTERVAL_SECONDS", 60)
     for number in range(1, 6):
         tracker.round({"round": number}, EMPTY)
     may.set()
@@ -101,18 +101,18 @@ def test_a_run_does_not_run_far_ahead_of_mlflow(tracker, told, may):
     ahead = []
 
     def run():
-        for number in range(BEHIND + 2):
+        for number in range(MAX_QUEUE + 2):
             tracker.round({"round": number}, EMPTY)
             ahead.append(number)
 
     running = Thread(target=run)
     running.start()
     running.join(0.3)
-    assert len(ahead) <= BEHIND
+    assert len(ahead) <= MAX_QUEUE
     may.set()
     running.join(10)
     tracker.finish("the end")
-    assert told[1:-1] == list(range(BEHIND + 2))
+    assert told[1:-1] == list(range(MAX_QUEUE + 2))
 
 
 def test_a_tracker_that_cannot_be_opened_does_not_stop_the_rounds(monkeypatch, tmp_path):
@@ -120,7 +120,7 @@ def test_a_tracker_that_cannot_be_opened_does_not_stop_the_rounds(monkeypatch, t
 
     monkeypatch.setattr(background, "Tracker", lambda *told: 1 / 0)
     tracker = BackgroundTracker(tmp_path, "the opening")
-    running = Thread(target=lambda: [tracker.round({"round": k}, EMPTY) for k in range(BEHIND + 2)], daemon=True)
+    running = Thread(target=lambda: [tracker.round({"round": k}, EMPTY) for k in range(MAX_QUEUE + 2)], daemon=True)
     running.start()
     running.join(10)
     assert not running.is_alive()

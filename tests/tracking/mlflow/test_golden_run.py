@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.run import open_run
-from fedbnsl.tracking.mlflow.telling import Opening, ToldRound, ending_of
+from fedbnsl.tracking.mlflow.run import RoundEvent, RunStart, ending_of, open_run
+from fedbnsl.tracking.mlflow.saved_model import TrackedData
 from fedbnsl.tracking.outputs import write_outputs
-
-from .. import expected
-from ..golden import LEARNED, RUNS
+from tests.tracking import expected
+from tests.tracking.golden import LEARNED, RUNS
 
 NAMES = ("weighted", "dynamic", "private")
 
@@ -24,9 +22,9 @@ def runs(uri, tmp_path_factory):
     for name in NAMES:
         run, folder = RUNS[name], tmp_path_factory.mktemp(name)
         data = TrackedData(run.dataset, run.about, run.schema)
-        log = open_run(Opening(run.name, run.params, {"algorithm": run.algorithm}, data, uri))
-        log.rounds([ToldRound(row, run.structure) for row in run.rounds[:2]])
-        log.rounds([ToldRound(run.rounds[2], run.structure)])
+        log = open_run(RunStart(run.name, run.params, {"algorithm": run.algorithm}, data, uri))
+        log.rounds([RoundEvent(row, run.structure) for row in run.rounds[:2]])
+        log.rounds([RoundEvent(run.rounds[2], run.structure)])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(outputs, "as_png", lambda figure: b"\x89PNG")
             patch.setattr(outputs, "report_html", lambda result: "")

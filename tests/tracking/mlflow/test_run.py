@@ -10,15 +10,12 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.comparison import PastRun, compared
+from fedbnsl.tracking.comparison import PastRun, compare_runs
 from fedbnsl.tracking.mlflow import run as run_module
 from fedbnsl.tracking.mlflow import store as mlflow_store
-from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.round_structure import adjacency_image
-from fedbnsl.tracking.mlflow.run import open_run, reopen_run
-from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
+from fedbnsl.tracking.mlflow.run import RoundEvent, RunStart, ending_of, open_run, reopen_run
+from fedbnsl.tracking.mlflow.saved_model import TrackedData, adjacency_image, load_pgmpy
 from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
-from fedbnsl.tracking.mlflow.telling import Opening, ToldRound, ending_of
 from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.result import NO_PARAMETERS
@@ -27,7 +24,7 @@ from fedbnsl.tracking.result import NO_PARAMETERS
 def start(result, uri):
     data = TrackedData(result.dataset, result.about, result.schema)
     params, tags = {**result.params, "seed": result.seed}, {"algorithm": result.algorithm}
-    return open_run(Opening(result.name, params, tags, data, uri))
+    return open_run(RunStart(result.name, params, tags, data, uri))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def logged(chain, uri, tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
     log = start(chain, uri)
     for row in chain.rounds:
-        log.rounds([ToldRound(row, chain.structure)])
+        log.rounds([RoundEvent(row, chain.structure)])
     write_outputs(chain, folder)
     return log, folder, log.finish(ending_of(chain), folder)
 
@@ -111,7 +108,7 @@ def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
     log = start(chain, uri)
     rows = [{"round": k, "h": float("nan")} for k in range(1, 8)]
     for row in rows:
-        log.rounds([ToldRound(row, cyclic.structure)])
+        log.rounds([RoundEvent(row, cyclic.structure)])
     assert log.finish(ending_of(replace(cyclic, rounds=tuple(rows))), tmp_path) is None
     assert {name.split("+")[2] for name in artifacts(log, "images")} == {"1", "2", "3", "5", "7"}
     tags = log.client.get_run(log.run_id).data.tags
@@ -122,13 +119,13 @@ def test_pictures_come_every_so_often(chain, cyclic, uri, tmp_path, capfd):
 
 def test_a_failed_run_says_why_and_can_go_on(chain, uri):
     log = start(chain, uri)
-    log.rounds([ToldRound(chain.rounds[0], chain.structure)])
+    log.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     log.fail("killed: " + "x" * 10_000)
     run = log.client.get_run(log.run_id)
     assert run.info.status == "FAILED"
     assert run.data.tags["error"].startswith("killed: x")
     again = reopen_run(log.run_id, uri)
-    again.rounds([ToldRound(chain.rounds[1], chain.structure)])
+    again.rounds([RoundEvent(chain.rounds[1], chain.structure)])
     assert again.client.get_run(log.run_id).info.status == "RUNNING"
     assert len(again.client.get_metric_history(log.run_id, "round/h")) == 2
     again.fail("enough")
@@ -136,7 +133,7 @@ def test_a_failed_run_says_why_and_can_go_on(chain, uri):
 
 def test_the_figures_of_a_round_are_told_in_one_call(chain, uri, monkeypatch):
     log, calls = start(chain, uri), []
-    monkeypatch.setattr(run_module, "AT_ONCE", 5)
+    monkeypatch.setattr(run_module, "MAX_BATCH", 5)
     monkeypatch.setattr(log.client, "log_batch", lambda run_id, metrics: calls.append([one.step for one in metrics]))
     log.figures({"round": number, "h": 0.0, "edges": 1.0} for number in range(1, 6))
     log.figures([])
@@ -145,7 +142,7 @@ def test_the_figures_of_a_round_are_told_in_one_call(chain, uri, monkeypatch):
 
 def test_names_that_mlflow_refuses_are_changed(chain, uri):
     log = start(replace(chain, params={"weird:*name": 1}), uri)
-    log.rounds([ToldRound({"round": 1, "mse/silo ä|b": 2.0}, chain.structure)])
+    log.rounds([RoundEvent({"round": 1, "mse/silo ä|b": 2.0}, chain.structure)])
     log.fail("enough")
     run = log.client.get_run(log.run_id)
     assert run.data.params["weird__name"] == "1"
@@ -231,12 +228,12 @@ def test_a_dynamic_run_has_both_matrices_a_round_and_a_warning(over_time, uri, s
     log = start(over_time, uri)
     loud = replace(over_time, metrics=over_time.metrics | {"spectral_radius": 1.25})
     for row in over_time.rounds:
-        log.rounds([ToldRound(row, over_time.structure)])
+        log.rounds([RoundEvent(row, over_time.structure)])
     write_outputs(loud, tmp_path / "run")
     log.finish(ending_of(loud), tmp_path / "run")
     run = log.client.get_run(log.run_id)
     assert (run.data.metrics["lagged_shd"], run.data.metrics["forecast_mse"]) == (1, 2.0)
-    assert run.data.tags["warning"].startswith("Explosive: the spectral radius is 1.250")
+    assert run.data.tags["warning"].startswith("Unstable: the spectral radius is 1.250")
     assert {"matrices.png", "silos.csv", "silo_structures.csv", "model.json"} <= artifacts(log, "outputs")
     kept = store / "mlartifacts" / "fedbnsl" / log.run_id / "artifacts" / "rounds" / "structure-0002.json"
     structure = json.loads(kept.read_text())
@@ -258,7 +255,7 @@ def test_the_matrices_of_a_dynamic_structure_stand_beside_each_other(over_time):
 
 def test_what_has_changed_since_the_run_before_is_logged(chain, uri, tmp_path):
     before = PastRun("yesterday", Structure(chain.structure.variables, np.zeros((3, 3))))
-    changes = compared(before, PastRun("today", chain.structure))
+    changes = compare_runs(before, PastRun("today", chain.structure))
     repeated = replace(chain, changes=changes, metrics=chain.metrics | changes.metrics, parameters=NO_PARAMETERS)
     log = start(repeated, uri)
     write_outputs(repeated, tmp_path)

@@ -9,8 +9,7 @@ from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
-
-from ..labelled import discrete, of
+from tests.tracking.labelled import discrete, of
 
 
 def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):

@@ -1,6 +1,6 @@
 import subprocess
 
-from fedbnsl.tracking.mlflow.source import HERE, checked_out, source_tags
+from fedbnsl.tracking.mlflow.store import HERE, checked_out, source_tags
 
 
 def git(folder, *words):

@@ -10,13 +10,11 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.terminal.track import track_run
-from fedbnsl.tracking.mlflow.dataset_input import TrackedData
-from fedbnsl.tracking.mlflow.run import RunLog
+from fedbnsl.flows.cli.track import track_run
+from fedbnsl.tracking.mlflow.run import RoundEvent, RunLog, RunStart
+from fedbnsl.tracking.mlflow.saved_model import TrackedData
 from fedbnsl.tracking.mlflow.store import open_client
-from fedbnsl.tracking.mlflow.telling import Opening, ToldRound
-from fedbnsl.tracking.mlflow.tracker import Tracker
-from fedbnsl.tracking.mlflow.untracked import UNTRACKED, keep, untracked_in
+from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, Tracker, append_to_outbox, read_outbox
 from fedbnsl.tracking.outputs import write_outputs
 
 NOWHERE = "http://127.0.0.1:9"
@@ -42,7 +40,7 @@ def folder(tmp_path):
 
 def opening(result, uri, run_id=""):
     data = TrackedData(result.dataset, result.about, result.schema)
-    return Opening(result.name, {**result.params, "seed": result.seed}, {"algorithm": "a"}, data, uri, run_id)
+    return RunStart(result.name, {**result.params, "seed": result.seed}, {"algorithm": "a"}, data, uri, run_id)
 
 
 def rounds_of(uri, run_id):
@@ -62,28 +60,28 @@ def finished(tracker, result, folder):
 def said_once(capsys):
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("note: MLflow cannot be told (")
+    assert said.err.startswith("note: MLflow is not available (")
     assert said.err.count("\n") == 1, said.err
     return said.err
 
 
 def test_a_database_that_is_locked_is_told_at_the_end(chain, uri, store, folder, capsys, impatient):
     tracker = Tracker(folder, opening(chain, uri), ())
-    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
+    tracker.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     with sqlite3.connect(store / "mlflow.db") as other:
         other.execute("BEGIN EXCLUSIVE")
-        tracker.rounds([ToldRound(chain.rounds[1], chain.structure)])
+        tracker.rounds([RoundEvent(chain.rounds[1], chain.structure)])
         assert "database is locked" in said_once(capsys)
         assert tracker.url is None
     other.close()
     finished(tracker, chain, folder)
-    assert "MLflow answers again" in capsys.readouterr().err
+    assert "MLflow is available again" in capsys.readouterr().err
     run = open_client(uri).get_run(tracker.opening.run_id)
     assert run.info.status == "FINISHED"
     assert rounds_of(uri, run.info.run_id) == [1, 2]
     assert len(structures_of(uri, run.info.run_id)) == 2
     assert tracker.url.endswith(run.info.run_id)
-    assert untracked_in(folder) is None
+    assert read_outbox(folder) is None
 
 
 def test_a_server_that_is_not_there_is_said_at_once_and_told_later(chain, uri, folder, capsys, monkeypatch):
@@ -91,7 +89,7 @@ def test_a_server_that_is_not_there_is_said_at_once_and_told_later(chain, uri, f
     tracker = Tracker(folder, opening(chain, NOWHERE), ())
     assert "Connection refused" in said_once(capsys)
     for row in chain.rounds:
-        tracker.rounds([ToldRound(row, chain.structure)])
+        tracker.rounds([RoundEvent(row, chain.structure)])
     finished(tracker, chain, folder)
     assert capsys.readouterr().err == ""
     assert time.monotonic() - begin < 10
@@ -110,20 +108,20 @@ def test_a_server_that_is_not_there_is_said_at_once_and_told_later(chain, uri, f
     assert rounds_of(uri, run_id) == [1, 2]
     files = {file.path for file in open_client(uri).list_artifacts(run_id, "outputs")}
     assert {"outputs/structure.csv", "outputs/model.json"} <= files
-    with pytest.raises(BadInput, match="MLflow has been told everything"):
+    with pytest.raises(BadInput, match="MLflow has the complete run"):
         track_run(folder)
 
 
 def test_a_run_that_mlflow_has_no_more_is_begun_anew_when_it_is_resumed(chain, uri, folder):
     first = Tracker(folder, opening(chain, uri))
-    first.rounds([ToldRound(chain.rounds[0], chain.structure)])
+    first.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     client = open_client(uri)
     client.delete_run(first.opening.run_id)
     again = Tracker(folder, first.opening, chain.rounds[:1])
-    again.rounds([ToldRound(chain.rounds[1], chain.structure)])
+    again.rounds([RoundEvent(chain.rounds[1], chain.structure)])
     assert again.opening.run_id != first.opening.run_id
     assert rounds_of(uri, again.opening.run_id) == [1, 2]
-    assert untracked_in(folder) is None
+    assert read_outbox(folder) is None
     elsewhere = Tracker(folder, replace(first.opening, run_id="0" * 32), ())
     assert elsewhere.opening.run_id not in ("", "0" * 32)
 
@@ -132,25 +130,25 @@ def test_a_resumed_run_hands_over_what_was_kept_before_it_was_killed(chain, uri,
     begun = Tracker(folder, opening(chain, uri))
     with monkeypatch.context() as broken:
         broken.setattr(RunLog, "figures", lambda self, row: 1 / 0)
-        begun.rounds([ToldRound(chain.rounds[0], chain.structure)])
+        begun.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     said_once(capsys)
-    whole = (folder / UNTRACKED).read_bytes()
-    keep(folder, untracked_in(folder).rounds[0])
-    record = (folder / UNTRACKED).read_bytes()[len(whole) :]
+    whole = (folder / OUTBOX_FILE).read_bytes()
+    append_to_outbox(folder, read_outbox(folder).rounds[0])
+    record = (folder / OUTBOX_FILE).read_bytes()[len(whole) :]
     for length in (4, 45, len(record) - 1):  # killed while it wrote the head, the body, the last byte
-        (folder / UNTRACKED).write_bytes(whole + record[:length])
-        assert len(untracked_in(folder).rounds) == 1
+        (folder / OUTBOX_FILE).write_bytes(whole + record[:length])
+        assert len(read_outbox(folder).rounds) == 1
     again = Tracker(folder, begun.opening, chain.rounds[:1])
     assert again.opening.run_id == begun.opening.run_id
     assert rounds_of(uri, begun.opening.run_id) == [1]
-    assert not (folder / UNTRACKED).exists()
+    assert not (folder / OUTBOX_FILE).exists()
 
 
 def test_a_round_that_was_half_told_is_not_told_twice(chain, uri, folder, capsys, monkeypatch):
     tracker = Tracker(folder, opening(chain, uri))
     with monkeypatch.context() as broken:
         broken.setattr(RunLog, "_picture", lambda self, structure, number: 1 / 0)
-        tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
+        tracker.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     said_once(capsys)
     finished(tracker, replace(chain, rounds=chain.rounds[:1]), folder)
     assert rounds_of(uri, tracker.opening.run_id) == [1]
@@ -161,9 +159,9 @@ def test_a_database_that_was_deleted_is_noticed(chain, uri, store, tmp_path, fol
     database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
     tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
     database.unlink()
-    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
+    tracker.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     said_once(capsys)
-    assert [one.row["round"] for one in untracked_in(folder).rounds] == [1]
+    assert [one.row["round"] for one in read_outbox(folder).rounds] == [1]
 
 
 def test_a_deleted_database_is_noticed_where_writing_to_it_raises_nothing(
@@ -173,12 +171,12 @@ def test_a_deleted_database_is_noticed_where_writing_to_it_raises_nothing(
     database = shutil.copy(store / "mlflow.db", tmp_path / "mlflow.db")
     tracker = Tracker(folder, opening(chain, f"sqlite:///{database}"))
     monkeypatch.setattr(RunLog, "rounds", lambda self, told: None)
-    tracker.rounds([ToldRound(chain.rounds[0], chain.structure)])
+    tracker.rounds([RoundEvent(chain.rounds[0], chain.structure)])
     assert tracker.url is not None
     database.unlink()
-    tracker.rounds([ToldRound(chain.rounds[1], chain.structure)])
-    assert f"({database} is gone)" in said_once(capsys)
-    assert [one.row["round"] for one in untracked_in(folder).rounds] == [2]
+    tracker.rounds([RoundEvent(chain.rounds[1], chain.structure)])
+    assert f"({database} was deleted)" in said_once(capsys)
+    assert [one.row["round"] for one in read_outbox(folder).rounds] == [2]
 
 
 def test_an_error_of_the_run_is_not_replaced_by_one_of_mlflow(chain, uri, folder, capsys, monkeypatch):
@@ -189,10 +187,10 @@ def test_an_error_of_the_run_is_not_replaced_by_one_of_mlflow(chain, uri, folder
 
 
 def test_an_interrupted_run_is_resumed_and_not_tracked(chain, folder, capsys):
-    Tracker(folder, opening(chain, NOWHERE)).rounds([ToldRound(chain.rounds[0], chain.structure)])
+    Tracker(folder, opening(chain, NOWHERE)).rounds([RoundEvent(chain.rounds[0], chain.structure)])
     with pytest.raises(BadInput, match="this run was interrupted"):
         track_run(folder)
-    (folder / UNTRACKED).write_bytes(b"nonsense")
+    (folder / OUTBOX_FILE).write_bytes(b"nonsense")
     with pytest.raises(BadInput, match="damaged"):
         track_run(folder)
     with pytest.raises(BadInput, match="no such folder"):

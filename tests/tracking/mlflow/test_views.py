@@ -3,7 +3,7 @@
 import json
 
 from fedbnsl.tracking.mlflow import store as mlflow_store
-from fedbnsl.tracking.mlflow.views import (
+from fedbnsl.tracking.mlflow.store import (
     COMPARISON,
     SCORES,
     SHARED,

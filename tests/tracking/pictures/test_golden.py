@@ -3,12 +3,23 @@
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.flows.api.shown import drawn
+from fedbnsl.flows.api.learned import structure_figure
 from fedbnsl.tracking.pictures.picture import draw_matrices, draw_rounds, draw_structure
-
-from .. import expected
-from ..golden import ARROWS, LAGGED, LEARNED, LINES, RUNS, TRUE, TRUE_LAGGED, TRUE_WITHIN, WIDE, WIDE_TRUE, WITHIN
-from .artists import cells, colour_of, described, lines, shown
+from tests.tracking import expected
+from tests.tracking.golden import (
+    ARROWS,
+    LAGGED,
+    LEARNED,
+    LINES,
+    RUNS,
+    TRUE,
+    TRUE_LAGGED,
+    TRUE_WITHIN,
+    WIDE,
+    WIDE_TRUE,
+    WITHIN,
+)
+from tests.tracking.pictures.artists import cells, colour_of, described, lines, shown
 
 COLOURS = {"learned": "#1f5a96", "right": "#0b7d62", "extra": "#d1400b", "missing": "#6f6f6f", "reversed": "#8a2da5"}
 WIDTHS = {"learned": 1.0, "right": 1.0, "extra": 2.0, "missing": 1.2, "reversed": 1.5}
@@ -37,24 +48,24 @@ def test_a_line_has_the_ends_the_colour_and_the_width_of_its_edge():
         for edge, weight in LEARNED.items()
     }
     wanted["pain", "sleep"] = (COLOURS["missing"], 1.2)
-    assert as_drawn(drawn(RUNS["weighted"])) == wanted
+    assert as_drawn(structure_figure(RUNS["weighted"])) == wanted
 
 
 def test_lines_are_as_thick_as_resamples_say():
     run = RUNS["cpdag"]
-    widths = {line.ends: line.width for line in lines(drawn(run))}
+    widths = {line.ends: line.width for line in lines(structure_figure(run))}
     for ends, width in widths.items():
         joined = sum(counted.get(pair, 0) for counted in (ARROWS, LINES) for pair in (ends, ends[::-1]))
         assert width == pytest.approx(0.5 + 2.0 * joined / 40)
     assert len(set(widths.values())) >= 5
-    heads = {line.ends: line.heads for line in lines(drawn(run))}
+    heads = {line.ends: line.heads for line in lines(structure_figure(run))}
     assert heads["age", "sleep"] == heads["blood", "dose"] == ()
     assert heads["age", "fever"] == ("age",)
     assert heads["pain", "sleep"] == ("pain",)
 
 
 def test_marks_of_a_pag_sit_at_their_own_ends():
-    found = {line.ends: (line.heads, line.circles) for line in lines(drawn(RUNS["pag"]))}
+    found = {line.ends: (line.heads, line.circles) for line in lines(structure_figure(RUNS["pag"]))}
     assert found == {
         ("age", "dose"): (("dose",), ()),
         ("age", "pain"): (("age",), ()),
@@ -67,9 +78,9 @@ def test_marks_of_a_pag_sit_at_their_own_ends():
 
 
 def test_only_required_edges_that_were_learned_have_a_band():
-    axes = drawn(RUNS["weighted"]).axes[0]
+    axes = structure_figure(RUNS["weighted"]).axes[0]
     bands = [patch for patch in axes.patches if patch.get_linewidth() == 6.0]
-    (line,) = (one for one in lines(drawn(RUNS["weighted"])) if one.ends == ("dose", "pain"))
+    (line,) = (one for one in lines(structure_figure(RUNS["weighted"])) if one.ends == ("dose", "pain"))
     assert len(bands) == 1
     assert line.colour == COLOURS["right"]
     assert "1 required" in [text.get_text() for text in axes.get_legend().get_texts()]
@@ -82,7 +93,7 @@ def test_over_time_an_edge_leads_from_its_lag_to_the_last_column():
     for lag, (edges, true) in enumerate(zip(LAGGED, TRUE_LAGGED, strict=True), 1):
         wanted |= {(f"{a}@{lag}", f"{b}@0"): "right" if (a, b) in true else "extra" for a, b in edges}
     wanted["soil@1", "air@0"] = "missing"
-    found = as_drawn(drawn(run), time=True)
+    found = as_drawn(structure_figure(run), time=True)
     assert {edge: colour for edge, (colour, _) in found.items()} == {
         edge: COLOURS[kind] for edge, kind in wanted.items()
     }
@@ -98,13 +109,13 @@ def test_matrices_have_causes_in_rows_and_blue_where_the_effect_rises():
         "learned: W, within t": WITHIN,
         "learned: A, from t − 1": LAGGED[0],
         "learned: A, from t − 2": LAGGED[1],
-        "truth: W, within t": TRUE_WITHIN,
-        "truth: A, from t − 1": TRUE_LAGGED[0],
-        "truth: A, from t − 2": TRUE_LAGGED[1],
+        "true: W, within t": TRUE_WITHIN,
+        "true: A, from t − 1": TRUE_LAGGED[0],
+        "true: A, from t − 2": TRUE_LAGGED[1],
     }
     assert [one.get_title() for one in axes] == list(given)
     for one, weights in zip(axes, given.values(), strict=True):
-        assert (one.get_ylabel(), one.get_xlabel()) == ("from", "to")
+        assert (one.get_ylabel(), one.get_xlabel()) == ("from (cause)", "to (effect)")
         found, largest = shown(one), max(map(abs, weights.values()))
         assert {edge: colour for edge, (_, colour) in found.items()} == {
             edge: "blue" if weight > 0 else "red" for edge, weight in weights.items()
@@ -123,13 +134,13 @@ def test_faults_are_marked_in_the_cells_of_the_learned_matrices():
 
 
 def test_a_heat_map_has_causes_in_rows_and_effects_in_columns():
-    (axes,) = drawn(RUNS["wide"]).axes
-    kinds = {"right": "2 right", "extra": "2 extra", "reversed": "1 reversed"}
+    (axes,) = structure_figure(RUNS["wide"]).axes
+    kinds = {"right": "2 correct", "extra": "2 extra", "reversed": "1 reversed"}
     wanted = {label: {edge for edge in WIDE if category(edge, WIDE_TRUE) == kind} for kind, label in kinds.items()}
     wanted["1 missing"] = {("V20", "V09")}
     found = cells(axes)
     assert {label: found[label] for label in wanted} == wanted
-    assert (axes.get_ylabel(), axes.get_xlabel()) == ("from", "to")
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("from (cause)", "to (effect)")
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
 
 
@@ -146,7 +157,7 @@ def test_a_heat_map_has_the_dots_of_a_pag_where_its_circles_are():
 
 
 def test_a_picture_for_mlflow_is_no_transpose_and_has_the_sign_of_each_weight():
-    from fedbnsl.tracking.mlflow.round_structure import BETWEEN, adjacency_image
+    from fedbnsl.tracking.mlflow.saved_model import BETWEEN, adjacency_image
 
     structure = RUNS["dynamic"].structure
     picture = adjacency_image(structure)
@@ -163,7 +174,7 @@ def test_a_picture_for_mlflow_is_no_transpose_and_has_the_sign_of_each_weight():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_structure_is_drawn_as_expected(name):
-    expected.check(f"{name}/structure", described(drawn(RUNS[name], f"{name} run")))
+    expected.check(f"{name}/structure", described(structure_figure(RUNS[name], f"{name} run")))
 
 
 def test_matrices_and_rounds_are_drawn_as_expected():

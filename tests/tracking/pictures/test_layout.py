@@ -2,9 +2,14 @@ import numpy as np
 import pytest
 
 from fedbnsl.tracking.pictures.drawing import route_path
-from fedbnsl.tracking.pictures.layering import assign_layers, reverse_feedback_arcs, topological
-from fedbnsl.tracking.pictures.layout import layered
-from fedbnsl.tracking.pictures.ordering import crossings, order_rows
+from fedbnsl.tracking.pictures.layout import (
+    assign_layers,
+    crossings,
+    layered,
+    order_rows,
+    reverse_feedback_arcs,
+    topological,
+)
 
 CASES = [(8, 2, 0), (20, 4, 1), (50, 4, 2), (50, 1, 3), (30, 12, 4), (1, 0, 5)]
 

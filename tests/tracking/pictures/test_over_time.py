@@ -6,8 +6,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.pictures.lagged_heat_map import draw_matrices
-from fedbnsl.tracking.pictures.picture import UNROLLED_UP_TO, as_png, as_svg, draw_structure
+from fedbnsl.tracking.pictures.heat_map import draw_matrices
+from fedbnsl.tracking.pictures.picture import MAX_UNROLLED_VARIABLES, as_png, as_svg, draw_structure
 from fedbnsl.tracking.pictures.style import STYLES
 
 
@@ -72,7 +72,7 @@ def test_edges_at_one_box_do_not_end_in_one_point():
     assert np.ptp(tips) < 0.28
 
 
-@pytest.mark.parametrize(("d", "lags"), [(1, 1), (5, 3), (UNROLLED_UP_TO + 1, 2)])
+@pytest.mark.parametrize(("d", "lags"), [(1, 1), (5, 3), (MAX_UNROLLED_VARIABLES + 1, 2)])
 def test_structures_of_every_size_are_drawn(d, lags):
     rng = np.random.default_rng(d)
     W = np.triu(rng.random((d, d)) < 0.3, 1) * 1.0
@@ -88,7 +88,7 @@ def test_matrices_stand_beside_those_of_the_truth_with_marks():
     figure = draw_matrices(learned, truth)
     assert [axes.get_title() for axes in figure.axes] == [
         f"{whose}: {what}"
-        for whose in ("learned", "truth")
+        for whose in ("learned", "true")
         for what in ("W, within t", "A, from t − 1", "A, from t − 2")
     ]
     shown = [np.sign(axes.images[0].get_array()) for axes in figure.axes]
@@ -101,7 +101,7 @@ def test_matrices_stand_beside_those_of_the_truth_with_marks():
 def test_a_truth_without_times_stands_by_itself():
     learned, truth = structure(lagged=[(1, 0, 1)]), Structure(("X0", "X1", "X2"), np.eye(3, k=1) + np.eye(3, k=-1))
     figure = draw_matrices(learned, truth)
-    assert [axes.get_title() for axes in figure.axes][-1] == "truth: who drives whom"
+    assert [axes.get_title() for axes in figure.axes][-1] == "true: effects at any lag"
     assert len(figure.axes) == 4
     colours = {line.get_edgecolor() for line in parts(draw_structure(learned, truth), PathPatch)}
     assert [to_rgb(colour) for colour in colours] == [to_rgb(STYLES["learned"].colour)]

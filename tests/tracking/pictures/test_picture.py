@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.graphs.edge_classes import classify
+from fedbnsl.algorithms.graphs.edges import classify
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.convergence import draw_rounds, panels
 from fedbnsl.tracking.pictures.heat_map import causal_order
-from fedbnsl.tracking.pictures.picture import DRAWN_UP_TO, as_png, as_svg, draw_structure
+from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_structure
 
 
 @pytest.mark.parametrize("d", [8, 60])
@@ -62,7 +62,7 @@ def test_a_reversed_edge_is_laid_out_as_the_truth_has_it_and_points_up():
 
 @pytest.mark.parametrize("kind", ["cpdag", "pag"])
 def test_many_variables_show_their_marks_in_both_cells(kind):
-    d = DRAWN_UP_TO + 1
+    d = MAX_DRAWN_VARIABLES + 1
     weights = np.zeros((d, d))
     weights[0, 1] = weights[1, 0] = 3.0 if kind == "pag" else 1.0
     weights[2, 3], weights[3, 2] = (2.0, 1.0) if kind == "pag" else (1.0, 0.0)
@@ -71,7 +71,7 @@ def test_many_variables_show_their_marks_in_both_cells(kind):
     assert (squares, dots) == (3, 2 if kind == "pag" else 0)
 
 
-@pytest.mark.parametrize("d", [1, 3, DRAWN_UP_TO + 1])
+@pytest.mark.parametrize("d", [1, 3, MAX_DRAWN_VARIABLES + 1])
 def test_a_structure_without_edges_is_drawn(d):
     structure = Structure(tuple(f"X{k}" for k in range(d)), np.zeros((d, d)))
     assert as_png(draw_structure(structure), 40).startswith(b"\x89PNG")
@@ -120,9 +120,15 @@ def test_rounds_are_drawn():
         for k in range(1, 6)
     ]
     drawn = {panel.title: panel for panel in panels(rows)}
-    assert list(drawn) == ["h, distance from an acyclic graph", "residuals", "edges", "megabytes so far", "rho"]
+    assert list(drawn) == [
+        "h: acyclicity constraint, 0 for an acyclic graph",
+        "residuals",
+        "edges",
+        "data sent, cumulative",
+        "rho",
+    ]
     assert list(drawn["residuals"].lines) == ["primal", "dual"]
-    assert drawn["megabytes so far"].lines["up"] == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    assert drawn["data sent, cumulative"].lines["from silos"] == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
     assert [panel.logarithmic for panel in drawn.values()] == [True, True, False, False, True]
     assert as_png(draw_rounds(rows), 40).startswith(b"\x89PNG")
 
@@ -155,5 +161,24 @@ def test_variables_that_hold_labels_are_told_apart():
 def test_every_axis_has_its_unit(chain):
     rows = [{"round": k, "h": 0.1 / k, "edges": 3, "bytes_up": 5e5, "tests": 9, "primal": 1.0} for k in (1, 2)]
     axes = [one for one in draw_rounds(rows).axes if one.axison]
-    assert [one.get_ylabel() for one in axes] == ["h (no unit)", "norm (no unit)", "number", "MB", "number"]
+    assert [one.get_ylabel() for one in axes] == ["h (no unit)", "norm (no unit)", "count", "MB", "count"]
     assert {one.get_xlabel() for one in axes} == {"round"}
+
+
+def test_a_legend_fits_into_the_figure_of_a_narrow_graph():
+    names = ("a", "b", "c", "d")
+    learned = matrix(4, [(0, 1), (2, 1), (0, 3)])
+    truth = matrix(4, [(0, 1), (1, 2), (2, 3)])
+    figure = draw_structure(Structure(names, learned), Structure(names, truth), required=(("a", "b"),), labels=("c",))
+    figure.canvas.draw()
+    legend = figure.axes[0].get_legend().get_window_extent()
+    assert len(figure.axes[0].get_legend().get_texts()) == 7
+    assert figure.bbox.x0 <= legend.x0
+    assert legend.x1 <= figure.bbox.x1
+
+
+def matrix(d, edges):
+    found = np.zeros((d, d))
+    for source, target in edges:
+        found[source, target] = 1.0
+    return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.edge_classes import CATEGORIES, classify
+from fedbnsl.algorithms.graphs.edges import CATEGORIES, classify
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.style import STYLES, legend_entries
 
@@ -22,6 +22,6 @@ def test_categories_differ_in_colour_dash_and_marker():
 
 def test_the_legend_counts():
     edges = classify(graph(["ab", "cb", "ad"]), graph(["ab", "bc"]))
-    assert legend_entries(edges, True) == [("right", "1 right"), ("extra", "1 extra"), ("reversed", "1 reversed")]
-    assert legend_entries((), True) == [("right", "0 right")]
+    assert legend_entries(edges, True) == [("right", "1 correct"), ("extra", "1 extra"), ("reversed", "1 reversed")]
+    assert legend_entries((), True) == [("right", "0 correct")]
     assert legend_entries((), False) == [("learned", "0 learned")]

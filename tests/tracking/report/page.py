@@ -61,7 +61,7 @@ class Reader(HTMLParser):
             self._outside -= 1
         if self._outside:
             return
-        here, text = self.sections[-1], "".join(self._text).strip()
+        here, text = self.sections[-1], one_line("".join(self._text))
         if tag == "h2":
             here = Section(text, order=[f"\n## {text}"])
             self.sections.append(here)
@@ -90,6 +90,11 @@ class Reader(HTMLParser):
         elif tag == "table":
             here.tables.append((self._header, self._rows))
             here.order += [" | ".join(row) for row in (self._header, *self._rows)]
+
+
+def one_line(html):
+    """Return a text without line breaks and indents, which browsers do not show."""
+    return " ".join(html.split())
 
 
 def read(html):

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.graphs.strengths import strengths_of
+from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report import explored as layout
-from fedbnsl.tracking.report.explore import LIBRARY, OURS, explore_scripts, script, told
-from fedbnsl.tracking.report.explored import explored
+from fedbnsl.tracking.report import explore as layout
+from fedbnsl.tracking.report.explore import LIBRARY, OURS, explore_scripts, graph_data, lay_out, script
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import Confidence
 
 
 def data_of(result):
-    return told(explored(result.structure, result.truth), result)
+    return graph_data(lay_out(result.structure, result.truth), result)
 
 
 def with_structure(result, weights, kind="dag", truth=None):
@@ -29,7 +28,7 @@ def with_structure(result, weights, kind="dag", truth=None):
 
 def test_an_edge_is_told_with_all_that_is_known_of_it(chain):
     known = replace(chain.schema, knowledge=Knowledge(required=(("a", "b"),)))
-    strengths = strengths_of([chain.structure] * 3 + [Structure(("a", "b", "c"), np.zeros((3, 3)))])
+    strengths = edge_strengths([chain.structure] * 3 + [Structure(("a", "b", "c"), np.zeros((3, 3)))])
     sure = replace(chain, schema=known, confidence=Confidence(strengths, 0.5, chain.structure, 1, 10))
     first, second = data_of(sure)["edges"]
     assert (first["source"], first["target"], first["marks"], first["text"]) == (0, 1, [1, 2], "a → b")

@@ -3,10 +3,9 @@
 import pytest
 
 from fedbnsl.tracking.report.report import report_html
-
-from .. import expected
-from ..golden import ARROWS, EARLIER, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS, TRUE
-from .page import as_text, read
+from tests.tracking import expected
+from tests.tracking.golden import ARROWS, EARLIER, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS, TRUE
+from tests.tracking.report.page import as_text, read
 
 
 class Pages(dict):
@@ -38,7 +37,7 @@ def number(value):
 def test_edges_stand_with_their_own_weights_the_strongest_first(pages):
     header, rows = pages["weighted"]["Edges"].tables[0]
     assert header[:3] == ("edge", "weight", "true weight")
-    marks = {True: "✓ right", False: "✗ extra"}
+    marks = {True: "✓ correct", False: "✗ extra"}
     wanted = []
     for edge, weight in sorted(LEARNED.items(), key=lambda one: -abs(one[1])):
         mark = "↺ reversed" if edge[::-1] in TRUE else marks[edge in TRUE]
@@ -48,8 +47,8 @@ def test_edges_stand_with_their_own_weights_the_strongest_first(pages):
 
 
 def test_changes_have_the_weight_before_and_the_weight_now(pages):
-    section = pages["weighted"]["Changes since the run before"]
-    rows = {row[0]: row[1:] for row in section.table("edge", "", "before", "now", "moved by")}
+    section = pages["weighted"]["Changes since the previous run"]
+    rows = {row[0]: row[1:] for row in section.table("edge", "change", "weight before", "weight now", "difference")}
     fates = {}
     for edge, now in LEARNED.items():
         before = EARLIER.get(edge, EARLIER.get(edge[::-1]))
@@ -62,7 +61,7 @@ def test_changes_have_the_weight_before_and_the_weight_now(pages):
     assert changed == sorted(changed, reverse=True)
     counts = {"edges gained": "4", "edges lost": "2", "edges turned": "1", "edges kept": "4"}
     assert counts.items() <= section.tiles.items()
-    drift = section.table("variable", "drift, nats a row")
+    drift = section.table("variable", "drift, nats per row")
     assert [row[0] for row in drift] == ["sleep", "dose", "blood", "age", "fever", "pain"]
     assert drift[-1] == ("pain", "-0.0029")
 
@@ -81,7 +80,7 @@ def test_confidence_tells_strength_and_direction_the_way_an_edge_is_written(page
     learned = {name for name, cells in rows.items() if cells["learned"] == "yes"}
     assert learned == {"dose → pain", "age — sleep", "dose — blood", "fever → age", "sleep → pain"}
     assert rows["age — sleep"]["in the averaged network"] == "sleep → age"
-    true = {name for name, cells in rows.items() if cells["true"] == "yes"}
+    true = {name for name, cells in rows.items() if cells["in the true graph"] == "yes"}
     assert true == {"dose → pain", "age — sleep", "dose — blood", "blood → fever", "sleep → pain"}
     strengths = [float(cells["strength"]) for cells in rows.values()]
     assert strengths == sorted(strengths, reverse=True)
@@ -102,14 +101,14 @@ def test_lagged_edges_have_a_confidence_of_their_own_lag(pages):
 
 def test_the_ledger_has_this_run_before_all_runs(pages):
     section = pages["private"]["Privacy"]
-    ledger = section.table("ledger of", "ε of this run", "ε of all runs")
+    ledger = section.table("ledger of silo", "ε of this run", "ε of all runs")
     assert ledger == [("north", "1.43", "7.19"), ("south", "2.61", "5.87")]
     spent = dict(section.tables[0][1])
     assert list(spent.values()) == ["2.61", "2.17", "2.9", "3.7e-06", "replace-one", "one patient's row", "7.19"]
     assert section.tables[1][1] == [("counts of buckets", "3", "0.0417"), ("second moments", "1", "0.0953")]
     assert "their sums" in section.text
     broken = pages["broken"]["Privacy"]
-    assert [value for _, value in broken.tables[0][1]][:2] == ["∞", "not known"]
+    assert [value for _, value in broken.tables[0][1]][:2] == ["∞", "not available"]
     assert "the silo south was pooled" in broken.text
     assert broken.paragraphs[0][0] == "warning"
 
@@ -117,7 +116,7 @@ def test_the_ledger_has_this_run_before_all_runs(pages):
 def test_forecasts_of_the_model_come_before_those_of_persistence(pages):
     rows = pages["dynamic"]["Forecasts one step ahead"].tables[1][1]
     assert rows == [
-        ("mean over the variables", "1.137", "1.961", "0.5798"),
+        ("mean over variables", "1.137", "1.961", "0.5798"),
         ("air", "0.613", "1.187", "0.5164"),
         ("water", "1.229", "2.441", "0.5035"),
         ("soil", "1.569", "2.255", "0.6958"),
@@ -162,8 +161,8 @@ def test_each_silo_has_its_own_rows_and_errors(pages):
 
 
 def test_edges_of_the_silos_are_counted_each_way(pages):
-    header, rows = pages["personal"]["Edges of the silos"].tables[0]
-    assert header == ("edge", "silos of 3", "the other way round", "mean weight", "least", "greatest")
+    header, rows = pages["personal"]["Edges by silo"].tables[0]
+    assert header == ("edge", "silos of 3", "opposite direction", "mean weight", "minimum", "maximum")
     assert rows == [
         ("dose → pain", "2", "1", "1.325", "1.16", "1.49"),
         ("sleep → age", "2", "0", "0.365", "0.28", "0.45"),
@@ -174,23 +173,23 @@ def test_edges_of_the_silos_are_counted_each_way(pages):
 
 
 def test_shares_of_empty_cells_stand_below_their_own_silo(pages):
-    assert pages["mixed"]["The data"].columns() == {
-        "age": {"kind": "numbers", "holds": "", "empty": "8 %", "north": "", "south": "10 %"},
-        "sex": {"kind": "labels", "holds": "f, m, x", "empty": "4 %", "north": "20 %", "south": ""},
-        "dose": {"kind": "numbers", "holds": "", "empty": "30 %", "north": "30 %", "south": "30 %"},
-        "ward": {"kind": "labels", "holds": "A, B", "empty": "18 %", "north": "all", "south": "<1 %"},
+    assert pages["mixed"]["Data"].columns() == {
+        "age": {"kind": "numbers", "content": "", "missing": "8 %", "north": "", "south": "10 %"},
+        "sex": {"kind": "labels", "content": "f, m, x", "missing": "4 %", "north": "20 %", "south": ""},
+        "dose": {"kind": "numbers", "content": "", "missing": "30 %", "north": "30 %", "south": "30 %"},
+        "ward": {"kind": "labels", "content": "A, B", "missing": "18 %", "north": "all", "south": "<1 %"},
     }
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_the_answer_rests_on_stands_in_every_report(pages, name):
     run = RUNS[name]
-    assert all(one in pages[name]["What the answer rests on"].text for one in run.basis)
+    assert all(one in pages[name]["Assumptions and choices"].text for one in run.basis)
     if run.diagnosed.findings:
-        rows = pages[name]["What to know before trusting it"].table("finding", "what was seen", "what to do")
+        rows = pages[name]["Before you trust this graph"].table("finding", "observation", "what to do")
         assert rows == [(one.name, one.said, one.advice) for one in FINDINGS]
     if run.notes:
-        assert all(f"{note}." in pages[name]["The data"].text for note in run.notes)
+        assert all(f"{note}." in pages[name]["Data"].text for note in run.notes)
     settings = dict(pages[name]["Settings"].tables[0][1])
     assert (settings["algorithm"], settings["run"], settings["seed"]) == (run.algorithm, run.name, "1723")
 
@@ -198,10 +197,10 @@ def test_what_the_answer_rests_on_stands_in_every_report(pages, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pag", "It did not converge: the run ended after 3 rounds"),
-        ("private", "Silo lost: north stopped answering"),
+        ("pag", "Not converged: the run ended after 3 rounds"),
+        ("private", "Silo lost: north stopped responding"),
         ("broken", "NOT PRIVATE: the silo south was pooled"),
-        ("dynamic", "Lost on the way: dune"),
+        ("dynamic", "Dropped out during the run: dune"),
     ],
 )
 def test_a_warning_stands_at_the_head_of_the_page(pages, name, words):

@@ -7,11 +7,10 @@ import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report.report import report_html, warnings
-from fedbnsl.tracking.report.words import COUNTS, SCORES
-from fedbnsl.tracking.result import explosive
-
-from .test_report import parsed
+from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
+from fedbnsl.tracking.result import stability_warning
+from tests.tracking.report.page import one_line
+from tests.tracking.report.test_report import parsed
 
 
 def part(html, title):
@@ -24,7 +23,10 @@ def test_every_figure_of_a_dynamic_comparison_has_a_label(over_time):
 
 def test_edges_within_one_time_and_across_stand_apart(over_time):
     html = report_html(over_time)
-    assert "1 edge within one time step and 4 edges across time in the structure common to all silos among 3" in html
+    assert (
+        "1 edge within one time step and 4 edges across time in the structure common to all silos among 3"
+        in one_line(html)
+    )
     within, across = part(html, "Edges within one time step"), part(html, "Edges across time")
     assert "a → b" in within
     assert "a[t-2] → c" in across
@@ -32,7 +34,7 @@ def test_edges_within_one_time_and_across_stand_apart(over_time):
     assert "b → c" in within
     assert "[t-1]</td>" not in within
     assert "b[t-1] → b" not in across
-    own = part(html, "Own past")
+    own = part(html, "Effects of a variable's own past")
     assert own.count("0.5</td>") == own.count("0.4</td>") == 3
     parsed(html)
 
@@ -40,7 +42,7 @@ def test_edges_within_one_time_and_across_stand_apart(over_time):
 def test_scores_of_both_kinds_and_of_every_silo(over_time):
     html = report_html(over_time)
     scores = part(html, "Scores")
-    for said in ("within one time step (W)", "across time (A)", "The figures are means over the silos.", "lagged"):
+    for said in ("within one time step (W)", "across time (A)", "These values are means over the silos.", "lagged"):
         assert said in scores
     assert "spectral" not in scores
     silos = part(html, "Silos")
@@ -50,16 +52,16 @@ def test_scores_of_both_kinds_and_of_every_silo(over_time):
 
 def test_forecasts_are_held_against_as_it_was(over_time):
     html = part(report_html(over_time), "Forecasts one step ahead")
-    for said in ("data that the model was fitted to", "as it was", "0.25", "Spectral radius"):
+    for said in ("data to which the model was fitted", "persistence forecast", "0.25", "Spectral radius"):
         assert said in html
-    assert "dynamic linear Gaussian network that looks back over 2 steps" in report_html(over_time)
+    assert "dynamic linear Gaussian network with 2 lags" in report_html(over_time)
 
 
 @pytest.mark.parametrize("radius", [1.0, 1.07])
 def test_a_model_that_explodes_is_a_warning(over_time, radius):
     loud = replace(over_time, metrics=over_time.metrics | {"spectral_radius": radius})
     (said,) = warnings(loud)
-    assert said == explosive(loud)
+    assert said == stability_warning(loud)
     assert f"the spectral radius is {radius:.3f}" in said
     assert warnings(over_time) == []
 
@@ -67,39 +69,39 @@ def test_a_model_that_explodes_is_a_warning(over_time, radius):
 def test_how_many_silos_have_each_edge(over_time):
     other = replace(over_time.structure, weights=over_time.structure.weights.T)
     html = report_html(replace(over_time, local_structures={"north": over_time.structure, "south": other}))
-    shared = part(html, "Edges of the silos")
+    shared = part(html, "Edges by silo")
     assert "silos of 2" in shared
     for row in ('a → b</td><td class="number">1</td><td class="number">1', 'b[t-1] → b</td><td class="number">2'):
         assert row in shared
-    assert "its direction is not settled" in shared
+    assert "its direction is uncertain" in shared
     assert "in the structure common to all silos" in html
-    assert "rests on an assumption" in part(html, "Edges within one time step")
+    assert "directions assume" in part(html, "Edges within one time step")
     assert "spectral radius" in part(html, "Silos")
-    assert "Edges of the silos" not in report_html(replace(over_time, local_structures={}, averaged=False))
+    assert "Edges by silo" not in report_html(replace(over_time, local_structures={}, averaged=False))
 
 
 def test_a_silo_whose_own_structure_explodes_is_named(over_time):
     loud = replace(over_time.structure, lagged=2 * over_time.structure.lagged)
     (said,) = warnings(replace(over_time, local_structures={"north": over_time.structure, "south": loud}))
-    assert said == "Explosive: the silos' own spectral radius is not below 1 at south."
+    assert said == "Unstable: the spectral radius of the silo's own model is not below 1 at south."
 
 
 def test_levels_taken_for_effects_and_useless_forecasts_are_warnings(over_time):
     network = replace(over_time.parameters.network, means=np.array([0.0, -90.0, 1.0]))  # of standard deviation 2
     high = replace(over_time, parameters=replace(over_time.parameters, network=network))
     (said,) = warnings(high)
-    assert said.startswith("Far from zero: the mean of b is 45 of its standard deviations.")
+    assert said.startswith("Not centred: the mean of b is 45 standard deviations from zero.")
     for subtracted in ({"params": {"center": True}}, {"params": {"center_series": True}}, {"algorithm": "var"}):
         assert warnings(replace(high, **subtracted)) == []
     (said,) = warnings(replace(over_time, metrics=over_time.metrics | {"forecast_mse": 4.5}))
-    assert "no better than “as it was”" in said
+    assert "no better than the persistence forecast" in said
 
 
 def test_a_truth_without_times_is_held_against_edges_at_any_lag(over_time):
     truth = Structure(("a", "b", "c"), np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]]))
     html = report_html(replace(over_time, truth=truth))
     any_lag = part(html, "Edges at any lag")
-    assert any_lag.count("✓ right") == 2
+    assert any_lag.count("✓ correct") == 2
     assert "✓" not in part(html, "Edges within one time step") + part(html, "Edges across time")
     parsed(html)
 
@@ -107,5 +109,5 @@ def test_a_truth_without_times_is_held_against_edges_at_any_lag(over_time):
 def test_without_a_truth_and_without_a_model(over_time, cyclic):
     html = report_html(replace(over_time, truth=None, metrics={}, silo_scores={}, parameters=cyclic.parameters))
     assert "<h2>Forecasts" not in html
-    assert "There is no truth to compare with." in html
+    assert "The true graph is not known, so there is no comparison." in html
     parsed(html)

@@ -7,9 +7,9 @@ import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.report.report import report_html, warnings
-from fedbnsl.tracking.report.words import COUNTS, SCORES
+from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
 from fedbnsl.tracking.result import Parameters, PrivacySpent
+from tests.tracking.report.page import one_line
 
 VOID = {"meta", "br"}
 
@@ -66,17 +66,17 @@ def test_names_from_the_data_are_escaped(chain):
     )
     html = report_html(wild)
     assert not re.search(r"<(b>bold|script>alert|i>north|u>|s>|em>)", html)
-    assert "&lt;b&gt;bold&lt;/b&gt; → a&quot;&amp;b" in html
+    assert "&lt;b&gt;bold&lt;/b&gt; → a&#34;&amp;b" in html
     parsed(html)
 
 
 def test_it_says_what_happened(chain):
-    html = report_html(chain)
+    html = one_line(report_html(chain))
     for said in (
         "2 edges among 3 variables, learned from 70 rows in 2 silos. The run converged after 2 rounds.",
-        "Truth: drawn by hand.",
-        "No privacy budget was asked for: replies are exact.",
-        "✓ right",
+        "True graph: drawn by hand.",
+        "This run had no privacy budget: replies are exact, without added noise.",
+        "✓ correct",
         "rho1",
     ):
         assert said in html
@@ -89,10 +89,10 @@ def test_edges_are_sorted_by_strength(chain):
 
 
 def test_warnings(chain, cyclic):
-    assert [text.split(":")[0] for text in warnings(cyclic)] == ["It did not converge", "A cycle is left"]
+    assert [text.split(":")[0] for text in warnings(cyclic)] == ["Not converged", "The graph contains a cycle"]
     assert "a → b → c → a" in warnings(cyclic)[1]
     assert "north, south stopped" in warnings(replace(chain, outcome="silo lost", lost=("north", "south")))[0]
-    assert "There is no truth to compare with." in report_html(cyclic)
+    assert "The true graph is not known, so there is no comparison." in report_html(cyclic)
 
 
 def test_a_pag_is_explained_and_shown_with_its_marks(chain):
@@ -101,7 +101,7 @@ def test_a_pag_is_explained_and_shown_with_its_marks(chain):
     none = Parameters(None, "a PAG leaves open what causes what")
     figures = {"shd": 1, "shd_lenient": 0, "smhd": None, "tests": 1234, "tests_left_out": 0}
     html = report_html(replace(chain, structure=pag, truth=pag, metrics=chain.metrics | figures, parameters=none))
-    for said in ("a o→ b", "b ↔ c", "A PAG, for hidden variables", "SHD, strict", "SHD, lenient", "1,234"):
+    for said in ("a o→ b", "b ↔ c", "This graph is a PAG", "SHD, strict", "SHD, lenient", "1,234"):
         assert said in html
     assert "No parameters: a PAG leaves open what causes what." in html
     assert "true weight" not in html[: html.index("<script")]
@@ -114,12 +114,12 @@ def test_a_cpdag_without_weights_has_none_in_its_table(chain):
     html = report_html(replace(chain, structure=Structure(("a", "b", "c"), edges, "cpdag"), truth=None))
     assert "a — b" in html
     assert "<th>edge</th></tr>" in html
-    assert "A CPDAG" in html
+    assert "This graph is a CPDAG" in html
 
 
 def test_what_could_not_be_compared_says_why(chain):
     html = report_html(replace(chain, metrics=chain.metrics | {"not_compared": "this cpdag belongs to no class"}))
-    assert "There are no scores: this cpdag belongs to no class." in html
+    assert "No scores are available: this cpdag belongs to no class." in html
 
 
 def test_the_model_is_described(chain):
@@ -143,7 +143,7 @@ SPENT = PrivacySpent(
 def test_privacy_spent(chain):
     html = report_html(replace(chain, privacy=SPENT, secure=True))
     assert "replies are exact" not in html
-    for said in ("4e-08", "replace-one", "4.99", "7.25", "second moments", "Not covered", "only their sum"):
+    for said in ("4e-08", "replace-one", "4.99", "7.25", "second moments", "Not protected by ε", "only their sum"):
         assert said in html
     assert "NOT PRIVATE" not in html
 
@@ -160,5 +160,5 @@ def test_large_and_local(chain, random_case, d):
     names = learned.variables
     local = {"north": learned, "south": Structure(names, np.zeros((d, d)))}
     html = report_html(replace(chain, structure=learned, truth=truth, local_structures=local, refit={}))
-    assert "edges of its own structure" in html
+    assert "edges of its own graph" in html
     parsed(html)

@@ -1,4 +1,4 @@
-// Builds the part of the page in which the structure can be explored: the bar, the view below it, and the key.
+// Builds the interactive view of the graph: a toolbar, the view and the legend.
 (function (fedbnsl) {
   "use strict";
 
@@ -14,14 +14,14 @@
 
   function build(place, data) {
     const bar = fedbnsl.add(place, "div", "bar"), key = fedbnsl.add(place, "div", "key");
-    const view = fedbnsl.add(place, "div", "view"), told = document.createElement("div");
-    told.className = "told";
-    told.setAttribute("role", "status");
+    const view = fedbnsl.add(place, "div", "view"), details = document.createElement("div");
+    details.className = "details";
+    details.setAttribute("role", "status");
     const kinds = [["Matrix", fedbnsl.matrix]];
     if (data.nodes[0].x !== undefined && typeof cytoscape === "function") kinds.unshift(["Graph", fedbnsl.graph]);
     const state = { lag: null, least: 0, found: null };
     let shown = null;
-    const tell = (text) => { told.textContent = text; };
+    const describe = (text) => { details.textContent = text; };
     const buttons = kinds.map(([name, make]) => {
       const button = fedbnsl.add(bar, "button", "", name);
       button.type = "button";
@@ -32,9 +32,9 @@
     function show(button, make) {
       buttons.forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
       if (shown) shown.end();
-      view.replaceChildren(told);
-      tell("");
-      shown = make(view, tell, data);
+      view.replaceChildren(details);
+      describe("");
+      shown = make(view, describe, data);
       shown.update(state);
     }
 
@@ -57,18 +57,18 @@
     field.setAttribute("aria-label", "find a variable");
     data.nodes.forEach((node) => { fedbnsl.add(list, "option").value = node.name; });
     field.addEventListener("input", () => {
-      const asked = field.value.trim().toLowerCase(), names = data.nodes.map((node) => node.name.toLowerCase());
-      const exact = names.indexOf(asked);
-      const at = exact >= 0 ? exact : names.findIndex((name) => name.startsWith(asked));
-      change(asked && at >= 0 ? at : null);
+      const query = field.value.trim().toLowerCase(), names = data.nodes.map((node) => node.name.toLowerCase());
+      const exact = names.indexOf(query);
+      const at = exact >= 0 ? exact : names.findIndex((name) => name.startsWith(query));
+      change(query && at >= 0 ? at : null);
     });
   }
 
   function lagging(bar, data, change) {
     if (!data.lags) return;
     const field = fedbnsl.add(bar, "select");
-    field.setAttribute("aria-label", "which edges");
-    const texts = ["all edges", "within one time", ...Array.from({ length: data.lags }, (_, k) => `from t − ${k + 1}`)];
+    field.setAttribute("aria-label", "edges shown");
+    const texts = ["all edges", "within one time step", ...Array.from({ length: data.lags }, (_, k) => `from t − ${k + 1}`)];
     texts.forEach((text, k) => { fedbnsl.add(field, "option", "", text).value = String(k - 1); });
     field.addEventListener("change", () => change(Number(field.value) < 0 ? null : Number(field.value)));
   }
@@ -76,12 +76,13 @@
   function weighing(bar, data, change) {
     const most = Math.max(...data.edges.map(fedbnsl.size));
     if (!(most > 0)) return;
-    const field = fedbnsl.add(bar, "label", "", "at least "), range = fedbnsl.add(field, "input");
-    const said = fedbnsl.add(field, "span", "soft", " every edge");
+    const field = fedbnsl.add(bar, "label", "", "minimum "), range = fedbnsl.add(field, "input");
+    const caption = fedbnsl.add(field, "span", "soft", " every edge");
+
     Object.assign(range, { type: "range", min: "0", max: "100", value: "0" });
     range.addEventListener("input", () => {
       const least = most * Number(range.value) / 100;
-      said.textContent = least ? ` ${fedbnsl.sure(data) ? "strength" : "|weight|"} ${fedbnsl.short(least)}` : " every edge";
+      caption.textContent = least ? ` ${fedbnsl.sure(data) ? "strength" : "|weight|"} ${fedbnsl.short(least)}` : " every edge";
       change(least);
     });
   }
@@ -95,9 +96,9 @@
       fedbnsl.add(one, "b", "", `${signs[name]} `).style.color = data.styles[name].colour;
       line.style.borderTopColor = data.styles[name].colour;
       line.style.borderTopStyle = data.styles[name].dash.length ? "dashed" : "solid";
-      one.append(`${number} ${name}`);
+      one.append(`${number} ${fedbnsl.label(name)}`);
     });
-    if (data.edges.some((edge) => edge.lag)) key.append("dashed: across time, t − k beside it");
+    if (data.edges.some((edge) => edge.lag)) key.append("dashed: across time, labelled with the lag t − k");
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -5,7 +5,7 @@
   const SHAPES = { [fedbnsl.TAIL]: "none", [fedbnsl.ARROW]: "triangle", [fedbnsl.CIRCLE]: "circle" };
   const HEIGHT = 22, LARGEST = 1.7;
 
-  fedbnsl.graph = function (view, tell, data) {
+  fedbnsl.graph = function (view, describe, data) {
     const box = fedbnsl.add(view, "div");
     box.style.cssText = "position:absolute;inset:0";
     view.prepend(box);
@@ -39,17 +39,17 @@
       });
     }
 
-    cy.on("mouseover", "node", (event) => tell(fedbnsl.nodeWords(event.target.data("number"), data)));
+    cy.on("mouseover", "node", (event) => describe(fedbnsl.nodeWords(event.target.data("number"), data)));
     cy.on("mouseover", "edge", (event) => {
       event.target.addClass("pointed");
-      tell(fedbnsl.edgeWords(data.edges[event.target.data("number")], data.compared));
+      describe(fedbnsl.edgeWords(data.edges[event.target.data("number")], data.compared));
     });
     cy.on("mouseout", "edge", (event) => event.target.removeClass("pointed"));
     cy.on("tap", "node", (event) => {
       focus(event.target);
-      tell(fedbnsl.nodeWords(event.target.data("number"), data));
+      describe(fedbnsl.nodeWords(event.target.data("number"), data));
     });
-    cy.on("tap", (event) => { if (event.target === cy) { focus(null); tell(""); } });
+    cy.on("tap", (event) => { if (event.target === cy) { focus(null); describe(""); } });
     return {
       fit: () => { focus(null); fit(); },
       end: () => cy.destroy(),
@@ -60,7 +60,7 @@
         const found = state.found === null ? null : nodes[state.found];
         if (found && !found.hasClass("chosen")) {
           cy.animate({ center: { eles: found }, zoom: Math.max(cy.zoom(), 1), duration: 250 });
-          tell(fedbnsl.nodeWords(state.found, data));
+          describe(fedbnsl.nodeWords(state.found, data));
         }
         focus(found);
       },

@@ -4,7 +4,7 @@
 
   const SIDE = 96, INK = "#16202c", SOFT = "#5b6878";
 
-  fedbnsl.matrix = function (view, tell, data) {
+  fedbnsl.matrix = function (view, describe, data) {
     const canvas = document.createElement("canvas"), pen = canvas.getContext("2d"), d = data.order.length;
     view.prepend(canvas);
     const rank = new Array(d);
@@ -158,10 +158,10 @@
       pointed = here.inside ? here : null;
       if (pointed) {
         const one = cells.get(here.row * d + here.column), name = (rankAt) => data.nodes[data.order[rankAt]].name;
-        if (one) tell(one.all.map((edge) => fedbnsl.edgeWords(edge, data.compared)).join("\n"));
-        else if (here.row === here.column) tell(fedbnsl.nodeWords(data.order[here.row], data));
-        else tell(`${name(here.row)} → ${name(here.column)}: no edge`);
-      } else tell("");
+        if (one) describe(one.all.map((edge) => fedbnsl.edgeWords(edge, data.compared)).join("\n"));
+        else if (here.row === here.column) describe(fedbnsl.nodeWords(data.order[here.row], data));
+        else describe(`${name(here.row)} → ${name(here.column)}: no edge`);
+      } else describe("");
       draw();
     }
 
@@ -180,7 +180,7 @@
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointerup", () => { dragged = null; });
-    canvas.addEventListener("pointerleave", () => { pointed = null; tell(""); draw(); });
+    canvas.addEventListener("pointerleave", () => { pointed = null; describe(""); draw(); });
     canvas.addEventListener("pointermove", (event) => {
       if (dragged) {
         left = event.clientX - dragged.x;
@@ -210,7 +210,7 @@
           left = (wide() - SIDE) / 2 - rank[state.found] * cell;
           top = (high() - SIDE) / 2 - rank[state.found] * cell;
           keep();
-          tell(fedbnsl.nodeWords(state.found, data));
+          describe(fedbnsl.nodeWords(state.found, data));
         }
         draw();
       },

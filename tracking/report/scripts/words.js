@@ -1,4 +1,4 @@
-// What the views have in common: elements, numbers for reading, and what is known of an edge or a variable in words.
+// Helpers of both views: elements, number formats, and descriptions of edges and variables.
 window.fedbnsl = (function () {
   "use strict";
 
@@ -11,30 +11,31 @@ window.fedbnsl = (function () {
     return parent.appendChild(element);
   }
 
+  const label = (category) => (category === "right" ? "correct" : category);
   const short = (value) => String(Number(value.toPrecision(4)));
   const signed = (value) => (value > 0 ? "+" : "") + short(value);
   const sure = (data) => data.edges.some((edge) => edge.strength !== undefined);
   const size = (edge) => (edge.strength !== undefined ? edge.strength : Math.abs(edge.weight || 0));
 
-  // An edge that the truth has and the learner has not is never filtered out by its size: it has none.
+  // A missing edge has no size, so the slider never hides it.
   const visible = (edge, state) =>
     (state.lag === null || (edge.lag || 0) === state.lag) && (edge.category === "missing" || size(edge) >= state.least);
 
   function edgeWords(edge, compared) {
     const lines = [edge.text];
-    if (compared) lines.push(edge.category === "missing" ? "missing: the truth has it" : edge.category);
+    if (compared) lines.push(edge.category === "missing" ? "missing: in the true graph only" : label(edge.category));
     if (edge.weight !== undefined) lines.push(`weight ${signed(edge.weight)}`);
     if (edge.true !== undefined) lines.push(`true weight ${signed(edge.true)}`);
-    if (edge.strength !== undefined) lines.push(`strength ${short(edge.strength)}: share of the resamples that have it`);
-    if (edge.direction !== undefined) lines.push(`direction ${short(edge.direction)}: share of these that point this way`);
-    if (edge.lag) lines.push(`across time: ${edge.lag} step${edge.lag > 1 ? "s" : ""} before`);
-    if (edge.required) lines.push("required beforehand");
+    if (edge.strength !== undefined) lines.push(`strength ${short(edge.strength)}: share of resamples with this edge`);
+    if (edge.direction !== undefined) lines.push(`direction ${short(edge.direction)}: share of those with this direction`);
+    if (edge.lag) lines.push(`across time: lag ${edge.lag}`);
+    if (edge.required) lines.push("required by background knowledge");
     return lines.join("\n");
   }
 
   function nodeWords(at, data) {
     const node = data.nodes[at], parents = [], children = [], others = [];
-    // A parent lies before, a child after.
+    // A lagged parent is in the past, a lagged child in the future.
     const named = (other, edge, when) => data.nodes[other].name + (edge.lag ? `[t${when}${edge.lag}]` : "")
       + (edge.weight !== undefined ? ` (${signed(edge.weight)})` : "");
     data.edges.forEach((edge) => {
@@ -54,5 +55,5 @@ window.fedbnsl = (function () {
 
   const listed = (list) => list.slice(0, 15).join(", ") + (list.length > 15 ? `, … (${list.length})` : "");
 
-  return { TAIL, ARROW, CIRCLE, add, short, sure, size, visible, edgeWords, nodeWords };
+  return { TAIL, ARROW, CIRCLE, add, label, short, sure, size, visible, edgeWords, nodeWords };
 })();

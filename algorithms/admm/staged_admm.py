@@ -1,0 +1,423 @@
+"""Consensus ADMM with our additions to the papers' loop: scaled penalties, a refined order, a send threshold (ours).
+
+Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop unchanged:
+
+- scaling: penalties are measured in the variables' mean squares, which the silos send once;
+- order refinement: phases in which an order is settled, improved and fitted without λ (`order_refinement.py`);
+- send threshold: small changes of an entry are not sent.
+
+The last phase is consensus ADMM without λ under a settled order, in the metric of the model. In dense graphs, mean
+squares exceed a variable's variance given the earlier ones by factors up to 10⁵. A consensus weighted with an entry's
+whole mean square, ρ₂·m_i, then holds every silo near W, and a stopping rule relative to the norm of W stops long before
+the weights are right. So the distance to W is measured in the covariance Σ implied by W and by the variances of its
+residuals, which is near the curvature of every silo's loss:
+
+    silo:    β_p ← β_p + ρΣ(B_p − W)
+             B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ/2 tr((B − W)ᵀ Σ (B − W))
+    server:  W ← (1/P) Σ_p B_p
+
+Σ_p β_p begins at zero and stays zero, so the mean needs no correction. ρ = √(d/n_p), with n_p the silos' mean number of
+rows, is about the distance of a silo's moments from those of all. A column has converged when the change of its
+prediction is small relative to its residuals; a round in this metric removes most of the error, however dense the
+graph.
+
+What leaves a silo besides the changes of B_p: its variables' mean squares, once; for moves that the server proposes,
+the changes of a sum of conditional variances; and while moves are evaluated and in every round of the fit, the mean
+squares of its residuals under W, d numbers, some ten times at most.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.knowledge import Prior
+from ..core.protocol import FederatedAlgorithm, Replies, Sparse
+from ..core.schema import FloatArray, Schema
+from ..secure.masks import FRACTION_BITS
+from ..statistics.moments import residual_variances, to_multiples
+from ..statistics.packing import Packing, packing
+from . import consensus
+from .consensus import FIRST_ROUNDS, NO_ORDER, NOTHING, Moves, Terms, change_between
+from .order_refinement import (
+    TIGHTEN,
+    Phase,
+    Stage,
+    first_phase,
+    free_entries,
+    implied_covariance,
+    least_squares,
+    left_in,
+    next_phase,
+    reread,
+    variance_changes,
+)
+from .problem import LinearModel, LinearProblem, positive
+from .settings import RefinedSettings
+
+# The fit without λ.
+
+
+def strength(d: int, rows: float) -> float:
+    """Return ρ = √(d/n_p), at most 1, for silos of n_p = `rows` rows on average."""
+    return min(1.0, float(np.sqrt(d / rows)))
+
+
+def dual_step(beta: FloatArray, apart: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+    """Return β_p + ρΣ(B_p − W) in the `free` entries, zero elsewhere; `metric` is ρΣ and `apart` B_p − W."""
+    return np.where(free, beta + metric @ apart, 0.0)
+
+
+def fitted(S: FloatArray, beta: FloatArray, W: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+    """Return the silo's B_p `[d, d]` for moments `S`, in multiples of 2⁻³²: (S + ρΣ)B = S − β + ρΣW where `free`."""
+    B = least_squares(S + metric, S - beta + metric @ W, free)
+    return to_multiples(B, FRACTION_BITS)
+
+
+def column_change(change: FloatArray, W: FloatArray, variances: FloatArray) -> float:
+    """Return the largest change of a variable's prediction under a `change` of W, relative to its residuals.
+
+    Both as standard deviations: √(ΔW_jᵀ Σ ΔW_j / v_j), with v the `variances` of the residuals under `W`.
+    """
+    moved = np.einsum("ij,ik,kj->j", change, implied_covariance(W, variances), change, optimize=True)
+    return float(np.sqrt(np.maximum(moved / variances, 0.0).max()))
+
+
+# Messages.
+
+
+@dataclass(frozen=True)
+class Broadcast(consensus.Broadcast):
+    """The papers' broadcast, with the additions of the refined phases."""
+
+    measure: bool = False
+    """whether the silos are to send the mean squared residuals under W"""
+    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    """mean squared residuals under the last W, `[d]`, averaged over the silos; empty before the fit without λ"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting the variances as 8 a number."""
+        return super().cost + 8 * len(self.variances)
+
+
+@dataclass(frozen=True)
+class Reply(consensus.Reply):
+    """The papers' reply, with the additions of the refined phases."""
+
+    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    """mean squared residuals under W in this silo, `[d]`, if the server requested them"""
+
+    @property
+    def cost(self) -> int:
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting the variances as 8 a number."""
+        return super().cost + 8 * len(self.variances)
+
+
+def reply_packing(shape: tuple[int, int], moves: int, *, measured: bool) -> Packing:
+    """Return the packing of a reply for parameters of this `shape`, with the variances if they are `measured`."""
+    blocks = consensus.reply_packing(shape, moves).blocks
+    return Packing((*blocks, *packing(variances=shape[1] if measured else 0).blocks))
+
+
+def summand(reply: Reply) -> FloatArray:
+    """Return `reply` as one vector for the sum."""
+    return np.concatenate([consensus.summand(reply), reply.variances])
+
+
+# The noise in weights fitted without λ is √(2 ln d / n); they are fitted only if it is less than this.
+LITTLE_NOISE = 0.05
+# If a fit follows, the lasso before it stops at this multiple of the tolerance.
+BEFORE_FIT = 3
+
+
+@dataclass(frozen=True)
+class Server(consensus.Server):
+    """The server's state: the papers', the scale of the penalties, and the phase of the run."""
+
+    rows: int
+    """of all silos"""
+    scale: FloatArray
+    """the unit of the penalties, `[m]`; ones until the first replies"""
+    phase: Phase
+    last: Stage
+    """the phase that the run ends with"""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the silos send their mean squared residuals under W in this round."""
+        return self.last is Stage.FITTED and self.phase.stage in (Stage.JUDGING, Stage.FITTED)
+
+    @property
+    def worth(self) -> float:
+        """The least decrease of the silos' summed variances for which a move is taken.
+
+        For each silo it is d over the silos' mean number of rows, in units of the least mean square.
+        """
+        d = len(self.variables)
+        return d * self.silos / self.rows * self.silos * float(self.scale.min())
+
+
+@dataclass(frozen=True)
+class Silo(consensus.Silo):
+    """A silo's private state."""
+
+    problem: LinearProblem
+    scale: FloatArray
+    """the unit of the penalties, `[m]`: this silo's own mean squares until the federation's are known"""
+    place: NDArray[np.int64]
+    """each variable's place in the settled order; empty before"""
+    support: NDArray[np.bool_]
+    """entries not yet excluded, `[m, d]`"""
+    possible: NDArray[np.bool_]
+    """entries that background knowledge allows, `[m, d]`"""
+    variances: FloatArray
+    """the variances that, with W, gave the metric of the fit in the last round; empty before the fit"""
+
+
+KEPT = (*consensus.KEPT, "scale", "place", "support", "variances")
+
+
+def refined_admm(
+    settings: RefinedSettings, model: LinearModel, *, l1_at_server: bool, loops: bool = False
+) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """Return consensus ADMM with the additions of `settings`; see `consensus.consensus_admm` for the rest."""
+    server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
+    return FederatedAlgorithm(
+        open_silo=lambda table, schema, silo, rng: open_silo(
+            model.problem(table, schema, silo), model, settings, schema.knowledge.prior(schema.variables)
+        ),
+        open_server=lambda schema: open_server(schema, model, settings),
+        broadcast=lambda server: broadcast(server, settings),
+        local_solve=lambda silo, message: local_solve(silo, message, model, silo_l1, loops, settings),
+        aggregate=lambda server, replies: aggregate(server, replies, model, server_l1, settings),
+        dual_update=lambda server: dual_update(server, model, settings),
+        converged=lambda server: converged(server, settings),
+        structure=lambda server: consensus.structure(server, model.to_adjacency(server.W), settings),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=settings.rounds,
+        summand=summand,
+        sparse=sparse,
+        measures=lambda server: (
+            consensus.measures(server, model.to_adjacency(server.W), settings) | {"phase": server.phase.number}
+        ),
+        cost=lambda message: int(message.cost),
+        persisted_state=KEPT,
+    )
+
+
+def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSettings, prior: Prior) -> Silo:
+    """Return a silo's state before round 1."""
+    S, possible = problem.moments.S, model.possible(prior.possible)
+    opened = consensus.open_silo(problem, model, settings, prior)
+    scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
+    zero = opened.B
+    return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, NOTHING)
+
+
+def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
+    """Return the server's state before round 1."""
+    shape = consensus.shape_of(model, schema)
+    plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
+    last, phase = last_stage(shape, rows, settings), first_phase(model.possible(plain.prior.possible))
+    return Server(**vars(plain), rows=rows, scale=np.ones(shape[0]), phase=phase, last=last)
+
+
+def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> Stage:
+    """Return the phase that a run with parameters of this `shape` ends with.
+
+    λ is taken off only where there are `rows` enough for that to let truth in, not chance.
+    """
+    m, d = shape
+    noise = float(np.sqrt(2 * np.log(d) / rows))
+    if not settings.relax or noise >= (settings.l1 if m > d else LITTLE_NOISE):
+        return Stage.ORDERED
+    return Stage.RELAXED if m > d else Stage.FITTED
+
+
+def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
+    """Return the broadcast: the papers' message, and new scales, a new order, moves, whether λ is off."""
+    phase = server.phase
+    return Broadcast(
+        **vars(consensus.change_of_w(server))
+        | {
+            "scale": server.scale if server.number == 1 and settings.scaled else NOTHING,
+            "place": phase.place if phase.new_order else NO_ORDER,
+            "moves": phase.moves,
+            "relax": phase.stage is Stage.RELAXED or (phase.stage is Stage.FITTED and not phase.full),
+        },
+        measure=server.measured,
+        variances=phase.variances if phase.stage is Stage.FITTED else NOTHING,
+    )
+
+
+def local_solve(
+    silo: Silo, message: Broadcast, model: LinearModel, l1: float, loops: bool, settings: RefinedSettings
+) -> tuple[Silo, Reply]:
+    """Apply the broadcast, do the local step on its terms, and evaluate the proposed moves."""
+    W = message.W.put(silo.W)
+    heard = listened(silo, message, W)
+    free = free_entries(heard.place, heard.support)
+    terms = Terms(
+        message.rho2,
+        0.0 if message.relax else l1,
+        heard.scale,
+        consensus.with_loops(free) if loops else free,
+        model.prices(W.shape[1]),
+        send_threshold=settings.send_threshold,
+    )
+    fits = len(message.variances) > 0
+    beta, B = fitted_step(silo, message, W, free) if fits else consensus.local_step(heard, W, terms)
+    reply = Reply(
+        B=change_between(np.zeros_like(B), B - silo.B),
+        scale=heard.scale if settings.scaled and silo.rounds == 0 else NOTHING,
+        gap=consensus.gap(silo, W, terms),
+        changes=judged(silo.problem, W, heard.place, message.moves),
+        variances=residual_variances(silo.problem.moments.S, W) if message.measure else NOTHING,
+    )
+    following = replace(heard, rounds=silo.rounds + 1, B=B, beta=beta, W=W, rho2=message.rho2)
+    return replace(following, variances=message.variances), reply
+
+
+def listened(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
+    """Return the silo with the scales, order and support of the broadcast; a new order frees all possible entries."""
+    support = silo.possible if len(message.place) else silo.support
+    return replace(
+        silo,
+        scale=message.scale if len(message.scale) else silo.scale,
+        place=message.place if len(message.place) else silo.place,
+        support=support & left_in(W, silo.prior) if message.relax else support,
+    )
+
+
+def fitted_step(
+    silo: Silo, message: Broadcast, W: FloatArray, free: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Return β_p and B_p of a round of the fit without λ, whose duals begin at zero."""
+    beta = np.zeros_like(W)
+    if len(silo.variances) and not len(message.place):
+        before = silo.rho2 * implied_covariance(silo.W, silo.variances)
+        beta = dual_step(silo.beta, silo.B - W, before, free)
+    metric = message.rho2 * implied_covariance(W, message.variances)
+    return beta, fitted(silo.problem.moments.S, beta, W, metric, free)
+
+
+def judged(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
+    """Return the change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
+    return variance_changes(problem.within(W), place, moves) if len(moves) else NOTHING
+
+
+def sparse(server: Server) -> Sparse | None:
+    """Return where this round's summands may differ from zero: in the entries that a settled order leaves free.
+
+    None before that, and in the round of a new order or support, in which entries that are no longer free return to
+    zero.
+    """
+    phase = server.phase
+    if not phase.ordered or phase.rounds == 0:
+        return None
+    change = consensus.with_loops(phase.free)
+    packing = reply_packing(server.W.shape, len(phase.moves), measured=server.measured)
+    return packing.sparse(change=change, gap=True, changes=True, variances=True)
+
+
+def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
+    """Return the terms of the server's step."""
+    phase, prices = server.phase, model.prices(len(server.variables))
+    without, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
+    hold = 0.0 if fits else settings.send_threshold
+    return Terms(server.rho2, 0.0 if without else l1, server.scale, phase.free, prices, phase.ordered, hold)
+
+
+def aggregate(
+    server: Server, replies: Replies[Reply], model: LinearModel, l1: float, settings: RefinedSettings
+) -> Server:
+    """Return the state with the new W: by the papers' step, without h under an order, or by the fit without λ."""
+    assert replies.total is not None
+    phase = server.phase
+    packing = reply_packing(server.W.shape, len(phase.moves), measured=server.measured)
+    sent = packing.unpack(replies.total)
+    if server.number == 0 and settings.scaled:
+        server = replace(server, scale=sent["scale"] / server.silos)
+    terms = server_terms(server, model, l1, settings)
+    stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, settings.w_steps, model.nearest)
+    phase = replace(phase, rounds=phase.rounds + 1, judged=sent["changes"], variances=sent["variances"] / server.silos)
+    if phase.stage is Stage.FITTED:
+        phase = replace(phase, change=column_change(stepped.W - server.W, server.W, phase.variances))
+    return replace(stepped, phase=phase)
+
+
+def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -> Server:
+    """Return the state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
+    phase = server.phase
+    if phase.stage is Stage.FITTED:
+        return after_fit(server, settings)
+    updated = consensus.duals(server, server_terms(server, model, 0.0, settings))
+    if phase.ordered:
+        updated = replace(updated, rho2=min(server.rho2 * TIGHTEN, settings.rho2))
+    else:
+        rho2 = server.rho2 * settings.rho2_growth
+        updated = replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=rho2)
+    if not settings.settle:
+        return updated
+    following = next_phase(
+        phase,
+        updated.W,
+        updated.scale,
+        h=updated.h,
+        in_agreement=_agreed(updated, settings),
+        rounds=updated.number,
+        worth=updated.worth,
+        last=updated.last,
+        prior=updated.prior,
+        settings=settings,
+    )
+    return _begun(replace(updated, phase=following), settings)
+
+
+def after_fit(server: Server, settings: RefinedSettings) -> Server:
+    """Return the state after a round of the fit; once that has converged, with the order that its model implies."""
+    phase = server.phase
+    if not _at_rest(server, settings) or phase.readings >= settings.turns:
+        return server
+    least = len(server.variables) / server.rows * float(phase.variances.min())
+    following, W = reread(phase, server.W_known, least, server.prior)
+    return _begun(replace(server, W=W, phase=following), settings) if following.rounds == 0 else server
+
+
+def _begun(server: Server, settings: RefinedSettings) -> Server:
+    """Return the state with the ρ₂ of a phase that is about to begin, and with zero duals for a fit.
+
+    After a change of the free entries, a looser consensus converges sooner.
+    """
+    phase = server.phase
+    if phase.rounds:
+        return server
+    if phase.stage is Stage.FITTED:
+        rho = strength(len(server.variables), server.rows / server.silos)
+        return replace(server, rho2=rho, beta_sum=np.zeros_like(server.W))
+    return replace(server, rho2=settings.rho2_settled)
+
+
+def converged(server: Server, settings: RefinedSettings) -> bool:
+    """Return whether the last phase has converged, or, if no order settles, whether the papers' criterion holds."""
+    if not settings.settle:
+        return consensus.converged(server, settings)
+    if server.phase.stage is Stage.FITTED:
+        return server.phase.rounds > 0 and _at_rest(server, settings)
+    return server.phase.stage is server.last and _agreed(server, settings)
+
+
+def _at_rest(server: Server, settings: RefinedSettings) -> bool:
+    """Return whether a fit has converged: the error after a round is about ρ times the change in it."""
+    return server.rho2 * server.phase.change < settings.tolerance
+
+
+def _agreed(server: Server, settings: RefinedSettings) -> bool:
+    """Return whether this phase has reached consensus: less exactly before a fit, which needs only its zeros."""
+    fit_follows = server.last is Stage.FITTED and server.phase.ordered
+    looser = replace(settings, tolerance=BEFORE_FIT * settings.tolerance) if fit_follows else settings
+    return server.phase.rounds > FIRST_ROUNDS and consensus.agreed(server, looser)

@@ -1,0 +1,141 @@
+"""PC and FCI on all rows in one place: the searches of FedPC and FedFCI, for one silo that has them all.
+
+Searches that end before anything is sent: each silo learns from its own rows, and sends its graph once.
+
+`ges` and `boss` run on one silo that holds all rows: the pooled baselines. `ges-union` is the one-shot baseline of
+Torrijos et al. 2024 §4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..constraint.evidence import exact
+from ..constraint.federated import Server as ConstraintServer
+from ..constraint.federated import federated_search
+from ..constraint.orientation import FCI, PC
+from ..constraint.search import ConstraintSettings
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
+from ..core.schema import Schema
+from ..graphs.structure import Structure
+from ..score.discrete import agreeing_member
+from ..score.equivalence import Arcs, arcs_of, class_of, member_of, members
+from ..score.families import FusionSettings, SearchSettings, no_families
+from ..score.fusion import fuse
+from ..score.ges import CHICKERING, WARY, finish, search_from
+from ..score.procedures import (
+    BOSS,
+    GES,
+    ScoreSearch,
+    configuration_scores,
+    opened,
+    refuse_wide,
+    scores_of,
+    search,
+    search_blocks,
+    search_moments,
+)
+from ..statistics.coding import blocks_of, coding_of
+from ..statistics.rows import MixedRows, Numbers, Query, Rows, cardinalities_of, open_rows
+
+
+@dataclass(frozen=True)
+class GesUnion(FusionSettings):
+    """Settings of `ges-union`."""
+
+    quota: float = 0.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """Every silo's graph, as it was sent."""
+
+    variables: tuple[str, ...]
+    graphs: NDArray[np.bool_]
+
+
+def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
+    """Return GES on all rows in one place."""
+    return _pooled(settings, GES)
+
+
+def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
+    """Return BOSS on all rows in one place."""
+    return _pooled(settings, BOSS)
+
+
+def _pooled(
+    settings: SearchSettings, procedure: ScoreSearch[Any]
+) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
+        rows, d = opened(table, schema, silo, settings, rng), len(schema.variables)
+        prior = schema.knowledge.prior(schema.variables)
+        if isinstance(rows, MixedRows):
+            scores = configuration_scores(rows, settings.most_cells)
+            return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
+        if rows.kind == "continuous":
+            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
+        if rows.kind == "mixed":
+            found = search_blocks(procedure, blocks_of(rows.moments, coding_of(schema)), settings, prior)
+            return arcs_of(member_of(found))
+        scores = scores_of(rows, settings, settings.most_cells)
+        return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
+
+    def open_server(schema: Schema) -> Server:
+        refuse_wide(schema, settings.most_cells)
+        return no_graphs(schema)
+
+    def structure(server: Server) -> Structure:
+        return Structure(server.variables, class_of(server.graphs[0]).astype(np.float64), "cpdag")
+
+    return _once(open_silo, open_server, structure)
+
+
+def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
+    """Return the fusion of what GES finds in each silo."""
+
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
+        scores = scores_of(open_rows(table, schema, silo, rng), settings)
+        prior = schema.knowledge.prior(schema.variables)
+        begin = search_from(prior.required, WARY if settings.insertion == "wary" else CHICKERING, prior=prior)
+        dag = agreeing_member(finish(begin, no_families(), scores)[0], prior)
+        assert dag is not None
+        return arcs_of(dag)
+
+    def structure(server: Server) -> Structure:
+        return Structure(server.variables, fuse(server.graphs, settings.quota, server.variables).astype(np.float64))
+
+    return _once(open_silo, no_graphs, structure)
+
+
+def no_graphs(schema: Schema) -> Server:
+    """Return the state before anything was sent. Raises BadInput for time series."""
+    cardinalities_of(schema)  # refuses time series
+    return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
+
+
+def _once(
+    open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
+    open_server: Callable[[Schema], Server],
+    structure: Callable[[Server], Structure],
+) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
+    def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
+        return Server(server.variables, members(replies.each, len(server.variables)))
+
+    return replace(
+        single_reply(open_silo, open_server, aggregate, structure, Server, Arcs),
+        cost=lambda message: message.arcs.nbytes if isinstance(message, Arcs) else 0,
+    )
+
+
+def pc(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
+    """Return PC."""
+    return federated_search(settings, PC, lambda kind: exact(settings, kind))
+
+
+def fci(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
+    """Return FCI."""
+    return federated_search(settings, FCI, lambda kind: exact(settings, kind))

@@ -1,0 +1,73 @@
+"""Write the pages of results from the figures that the benchmarks have recorded.
+
+    python benchmarks/pages.py            # RESULTS.md and results/<topic>.md from topics/*.md and results/*.json
+    python benchmarks/pages.py --check    # exit code 1 if a page differs from what would be written
+
+A topic is a Markdown file with placeholders: `{{ er-d20 }}` stands for the table of `results/er-d20.json`, and
+`{{ er-d20: run | SHD }}` for these columns of it. So a figure stands in one place, the file that its benchmark wrote.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TOPICS, RESULTS, INDEX = HERE / "topics", HERE / "results", HERE / "RESULTS.md"
+PLACEHOLDER = re.compile(r"^\{\{ ([\w-]+)(?:: (.*?))? \}\}$", re.MULTILINE)
+GENERATED = "<!-- Written by `python benchmarks/pages.py`: edit benchmarks/topics and run it again. -->\n"
+
+
+def table(rows: list[dict[str, Any]], columns: list[str]) -> str:
+    """A Markdown table of these columns, by default all that occur; an absent cell is empty."""
+    columns = columns or list(dict.fromkeys(key for row in rows for key in row))
+    cells = [columns, ["---"] * len(columns), *([str(row.get(key, "")) for key in columns] for row in rows)]
+    lines = ((cell.replace("|", r"\|") for cell in line) for line in cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """The rows of `results/NAME.json`."""
+    content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = content["rows"]
+    return rows
+
+
+def page(topic: str) -> str:
+    """A topic with its tables in place of the placeholders."""
+
+    def filled(match: re.Match[str]) -> str:
+        name, columns = match.groups()
+        return table(recorded(name), [one.strip() for one in columns.split(" | ")] if columns else [])
+
+    return GENERATED + PLACEHOLDER.sub(filled, topic)
+
+
+def pages() -> dict[Path, str]:
+    """Every page by its path: the index, and one a topic."""
+    topics = {path.stem: path.read_text(encoding="utf-8") for path in sorted(TOPICS.glob("*.md"))}
+    links = "\n".join(
+        f"- [{text.splitlines()[0].removeprefix('# ')}](results/{name}.md)"
+        for name, text in topics.items()
+        if name != "index"
+    )
+    index = page(topics.pop("index")) + f"\n{links}\n"
+    return {INDEX: index} | {RESULTS / f"{name}.md": page(text) for name, text in topics.items()}
+
+
+def main() -> None:
+    """Write the pages, or compare them."""
+    found = pages()
+    stale = [path for path, text in found.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale += [path for path in RESULTS.glob("*.md") if path not in found]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.relative_to(HERE.parent)} differs from its topic and results: run python benchmarks/pages.py")
+        raise SystemExit(bool(stale))
+    for path, text in found.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

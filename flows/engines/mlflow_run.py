@@ -1,0 +1,115 @@
+"""The MLflow run of a run: its name, parameters and tags; opened before round 1, marked as failed on errors.
+
+A run never waits for MLflow.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.tracking.mlflow.run import RunStart
+from fedbnsl.tracking.mlflow.saved_model import TrackedData
+from fedbnsl.tracking.mlflow.store import tracking_uri
+from fedbnsl.tracking.mlflow.tracker import BackgroundTracker
+
+from ..job.job import Job
+from ..job.run import Listener, Resumed
+from .resuming import Started
+
+FAMILIES = {
+    "admm": "consensus ADMM",
+    "mlp": "consensus ADMM",
+    "dp_fed_sparse": "consensus ADMM",
+    "constraint": "independence tests",
+    "score": "score search",
+    "moments": "summed moments",
+    "dynamic": "time series",
+    "baselines": "baseline",
+}
+"""what the folders of `algorithms/` that hold learners have in common"""
+PROMISES = ("epsilon", "delta", "budget")
+"""settings that are a promise only above zero"""
+
+
+def mlflow_run_name(job: Job) -> str:
+    """Return the name of the run with what differs first, as tables cut it off: algorithm, seed, time, data set.
+
+    A name that the user has given stays as it is.
+    """
+    generated = f"{job.settings.algorithm}-{job.dataset[:100]}-seed{job.settings.seed}-"
+    name = job.settings.name or ""
+    if not name.startswith(generated):
+        return name
+    day, _, clock = name.removeprefix(generated).partition("-")
+    return f"{job.spec.name} s{job.settings.seed} {clock[:2]}:{clock[2:4]}:{clock[4:]} {day} {job.dataset}"
+
+
+def mlflow_params(job: Job) -> dict[str, Any]:
+    """Return the parameters of the run: those that all algorithms have, then the algorithm's own settings.
+
+    Budgets that nothing was promised for are left out: ε = 0 would read as perfect privacy.
+    """
+    settings = asdict(job.spec.settings)
+    own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}
+    common = {
+        "algorithm": job.spec.name,
+        "family": family(job),
+        "dataset": job.dataset,
+        "engine": job.engine,
+        "secure": job.settings.secure,
+        "seed": job.settings.seed,
+    }
+    return own | common
+
+
+def family(job: Job) -> str:
+    """Return what kind of learner the run uses, from the folder that its settings are defined in."""
+    folder = type(job.spec.settings).__module__.split(".")[2]
+    return FAMILIES.get(folder, folder)
+
+
+@contextmanager
+def mlflow_run(
+    job: Job,
+    schema: Schema,
+    tags: dict[str, str],
+    folder: Path,
+    again: tuple[Started, Resumed | None] | None = None,
+    opened: Callable[[RunStart], None] = lambda opening: None,
+) -> Iterator[BackgroundTracker]:
+    """Yield what tells MLflow of `job`, whose results go to `folder`; `again` is a run that was interrupted, if it was.
+
+    `opened` is called by another thread with the opening that names the MLflow run once there is one. Raises `BadInput`
+    for a tracking URI that no store can have.
+    """
+    labels = {
+        "algorithm": job.spec.name,
+        "dataset": job.dataset,
+        "engine": job.engine,
+        "run": job.run_id,
+        "folder": folder.name,
+    }
+    started, resumed = again or (None, None)
+    opening = RunStart(
+        mlflow_run_name(job),
+        mlflow_params(job),
+        labels | tags,
+        TrackedData(job.dataset, job.description.about, schema),
+        started.tracking_uri if started else tracking_uri(),
+        started.tracking_id if started else "",
+    )
+    opened(opening)
+    tracker = BackgroundTracker(folder, opening, resumed.rows if resumed else (), opened)
+    try:
+        yield tracker
+    except BaseException as error:
+        tracker.fail(str(error) or type(error).__name__)
+        raise
+
+
+def mlflow_listener(tracker: BackgroundTracker) -> Listener:
+    """Return a listener that tells of every round."""
+    return lambda heard: tracker.round(heard.row, heard.structure)

@@ -1,0 +1,29 @@
+"""Run a module that ends with the process that started it.
+
+`python -m fedbnsl.flows.servers.parent_watchdog MODULE ARGUMENTS...` is how servers are started.
+
+Without it a server would outlive a coordinator that is killed.
+"""
+
+import ctypes
+import os
+import runpy
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent ends; only Linux can do so."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

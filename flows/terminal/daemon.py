@@ -1,0 +1,53 @@
+"""Processes that serve until they are stopped: the coordinator, and a silo's worker."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any
+
+from fedbnsl.tasks.transport.cluster import QUIET, THREADS
+
+GRACE = 5.0
+"""seconds to take leave of the other side, which may have gone"""
+
+
+def log_line(line: str) -> None:
+    """Print a line with the time."""
+    print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}", flush=True)
+
+
+def run_until_signal(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run what `serving` returns until SIGINT or SIGTERM."""
+    import dask
+
+    os.environ.update(THREADS)
+    for name in ("distributed", "tornado", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with dask.config.set(QUIET), contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_cancelled_by_signals(serving()))
+    log_line("stopped")
+
+
+async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(serving)
+
+    def stop() -> None:
+        task.cancel()
+        last = threading.Timer(GRACE, _leave)
+        last.daemon = True
+        last.start()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    await task
+
+
+def _leave() -> None:
+    """End this process as it stands: whatever it still waits for, journal and ledger are whole at any time."""
+    log_line("stopped")
+    os._exit(0)

@@ -1,0 +1,105 @@
+"""The only module that uses what Prefect does not document, so that a new version of Prefect is checked in one place.
+
+Tested with the versions in `TESTED_VERSIONS`. Everything else in this package imports Prefect's public API alone
+(`PUBLIC_MODULES`, which https://docs.prefect.io documents). Prefect takes a second to import, so the functions here
+import what they need when they are called.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State, TaskRun
+
+TESTED_VERSIONS = (">=3.8.8", "<3.9")
+"""of Prefect, as in pyproject.toml"""
+PUBLIC_MODULES = (
+    "prefect",
+    "prefect.artifacts",
+    "prefect.client.orchestration",
+    "prefect.client.schemas",
+    "prefect.runtime",
+    "prefect.settings",
+    "prefect.states",
+    "prefect.types.entrypoint",
+)
+"""modules of Prefect, with those inside them, that any module here may import"""
+
+SERVER_APP = "prefect.server.api.server:create_app"
+"""the factory of the server's ASGI application, as uvicorn takes it"""
+EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+"""environment of a server that lives as long as one run: it starts no services that nobody uses"""
+COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
+    AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
+COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
+
+DELIVERY_SECONDS = 30.0
+"""timeout for events and logs that are still to be delivered"""
+ABANDON_SECONDS = 5.0
+"""timeout for a service to stop after its deliveries were cancelled"""
+
+
+def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[None]") -> None:
+    """Record that `run` went from the state `before` to `state`: one event, where Prefect's engine sends three."""
+    from prefect.utilities.engine import emit_task_run_state_change_event
+
+    emit_task_run_state_change_event(run, before, state)
+
+
+def stop_services() -> None:
+    """Stop Prefect's background services once they have delivered what they hold; the next flow starts new ones."""
+    for service in _services():
+        service.drain_all(timeout=DELIVERY_SECONDS, at_exit=False)
+
+
+def abandon_services() -> None:
+    """Stop the background services at once, without delivery, and send no more events: their server is gone."""
+    services = _services()
+    if services:
+        from prefect.events.clients import NullEventsClient
+        from prefect.events.worker import EventsWorker
+
+        EventsWorker.set_client_override(NullEventsClient)
+    for service in services:
+        for instance in tuple(service._instances.values()):
+            # Each event would be retried for ten seconds; Prefect has no call that drops them.
+            if instance._loop is not None and instance._task is not None:
+                instance._loop.call_soon_threadsafe(instance._task.cancel)
+        service.drain_all(timeout=ABANDON_SECONDS, at_exit=False)
+
+
+def restore_events() -> None:
+    """Let flows send events again after `abandon_services`."""
+    if "prefect.events.worker" in sys.modules:
+        from prefect.events.worker import EventsWorker
+
+        EventsWorker.set_client_override(None)
+
+
+def _services() -> tuple[Any, ...]:
+    """The background services that send events and logs, one of each per process."""
+    if "prefect" not in sys.modules:
+        return ()
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    return EventsWorker, APILogWorker
+
+
+def in_prefect_command() -> bool:
+    """Whether this process is one of Prefect's own commands, such as `prefect deploy`."""
+    return "prefect.cli" in sys.modules
+
+
+async def vacuum() -> None:
+    """Do once what Prefect's server does every hour: delete runs, logs, artifacts and events past their retention."""
+    from prefect.server.database import provide_database_interface
+    from prefect.server.services import db_vacuum
+
+    db = provide_database_interface()
+    await db_vacuum.vacuum_old_flow_runs(db=db)
+    await db_vacuum.vacuum_orphaned_logs(db=db)
+    await db_vacuum.vacuum_orphaned_artifacts(db=db)
+    await db_vacuum.vacuum_stale_artifact_collections(db=db)
+    await db_vacuum.vacuum_old_events(db=db)
+    await (await db.engine()).dispose()

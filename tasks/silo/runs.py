@@ -1,0 +1,75 @@
+"""Runs as a silo knows them: the terms that a coordinator sends, and the state of a run in memory.
+
+`RunTerms` are everything but the broadcasts of the rounds, and the same in every round. `OpenRun` is a run between two
+of its rounds.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.one_silo import silo_generator
+from fedbnsl.algorithms.core.protocol import unpack_state
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+
+from .journal import RunState
+
+
+@dataclass(frozen=True)
+class RunTerms:
+    """The terms of a run, the same in every round."""
+
+    run_id: str
+    spec: bytes
+    """the packed specification of the algorithm (`registry.pack`)"""
+    schema: Schema
+    seed: int
+    budget: Budget = NO_LIMIT
+    """the limit for all runs on a silo's rows together"""
+    declared: Declared = NO_DECLARATION
+    """the declaration of the data, and how to read them"""
+    step_of: str = ""
+    """the run to which this one belongs as a step before or after its rounds; both use the same rows"""
+
+    @property
+    def pinned_run(self) -> str:
+        """The run during which a silo's rows must not change."""
+        return self.step_of or self.run_id
+
+    def algorithm(self) -> Algorithm:
+        """The algorithm; raises `BadInput` for a name that is not in the registry."""
+        return built(self.spec)
+
+
+@lru_cache(maxsize=32)
+def built(spec: bytes) -> Algorithm:
+    """The algorithm of a packed specification, built once per process."""
+    return registry.build(registry.unpack(spec))
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run at this silo after round `number` (0 before the first), with its `state` then.
+
+    `reply` is the answer in that round, and `binding` identifies what it answers; both only while the run is in memory.
+    """
+
+    algorithm: Algorithm
+    schema: Schema
+    number: int
+    state: Any
+    binding: str = ""
+    reply: Any = None
+
+
+def open_run(terms: RunTerms, silo: str, table: Any, standing: RunState) -> OpenRun:
+    """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal."""
+    algorithm = terms.algorithm()
+    state = algorithm.open_silo(table, terms.schema, silo, silo_generator(terms.seed, silo))
+    if standing.state is not None:
+        state = unpack_state(algorithm, state, standing.state)
+    return OpenRun(algorithm, terms.schema, standing.number, state)

@@ -1,0 +1,116 @@
+"""Time series from the command line and the forms, and how silos agree on them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.about import declarations
+from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.options.prepare import recipe
+from fedbnsl.tasks.silo.rows import DescribedSeries
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
+from fedbnsl.tasks.transport.in_process import InProcessTransport
+
+
+def run(capsys, *words):
+    """Return exit code, stdout and stderr of the command line."""
+    with pytest.raises(SystemExit) as leaving:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return leaving.value.code, said.out, said.err
+
+
+@pytest.fixture
+def long(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{who},{t},{len(who) * t % 5},{t % 3}" for who in ("ann", "bertha") for t in range(8)]
+    Path("long.csv").write_text("who,t,x,y\n" + "\n".join(rows) + "\n")
+
+
+def test_dynamic_data_from_the_command_line(capsys, long):
+    words = ["--variables", 5, "--silos", 3, "--rows", 20, "--lags", 2, "--series", 2, "--heterogeneity", 0.05]
+    code, out, err = run(capsys, "prepare", "dynamic", "made", *words, "--seed", 1)
+    assert code == 0, err
+    assert out.startswith("made: 3 silos, 72 rows, 5 variables, 10 true edges within a time, ")
+    data = read_folder(Path("made"))
+    options = {"variables": 5, "silos": 3, "rows": 20, "lags": 2, "series": 2, "heterogeneity": 0.05, "seed": 1}
+    same = recipe("dynamic", **options).build()
+    assert data.schema == same.schema
+    assert (data.truth.lagged == same.truth.lagged).all()
+    assert json.loads(Path("made/about.json").read_text())["parameters"]["decay"] == 1.5
+
+
+def test_recorded_series_from_the_command_line(capsys, long):
+    code, out, err = run(capsys, "prepare", "series", "made", "--table", "long.csv", "--by", "who", "--time", "t")
+    assert (code, out) == (0, "made: 2 silos, 16 rows, 2 variables, no truth\n"), err
+    assert read_schema(Path("made")).stretches == {"ann": (8,), "bertha": (8,)}
+
+
+WRONG = {
+    "rows": (["dynamic", "new", "--rows", 1], "rows is '1'"),
+    "lags": (["dynamic", "new", "--lags", 0], "lags is '0'"),
+    "both": (
+        ["dynamic", "new", "--own-structures", "--heterogeneity", 1],
+        "heterogeneity: silos with graphs of their own",
+    ),
+    "column": (["series", "new", "--table", "long.csv", "--by", "subject"], "long.csv: column 'subject' is missing"),
+    "words": (["series", "new", "--table", "long.csv", "--time", "t"], "line 2, column 'who': 'ann' is not a number"),
+    "repeated": (
+        ["series", "new", "--table", "long.csv", "--by", "who", "--time", "y"],
+        "long.csv: line 5, column 'y': '0' stands in the series already",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_one_line_and_nothing_is_written(capsys, long, case):
+    words, said = WRONG[case]
+    code, out, err = run(capsys, "prepare", *words)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+    assert not Path("new").exists()
+
+
+def test_an_algorithm_that_takes_no_time_series_says_so(capsys, long):
+    run(capsys, "prepare", "dynamic", "made", "--variables", 4, "--silos", 2, "--rows", 20)
+    code, _, err = run(capsys, "learn", "made", "--algorithm", "notears-admm", "--engine", "inline")
+    assert code == 2
+    assert "notears-admm learns from continuous data, and made is time-series" in err
+
+
+def described(folder, about=None):
+    services = {silo: SiloService(silo, path) for silo, path in silo_files(folder).items()}
+    return schema_from_descriptions(InProcessTransport(services), tuple(services), declarations(about or {})).schema
+
+
+def test_silos_describe_what_the_folder_holds(capsys, long):
+    run(capsys, "prepare", "dynamic", "made", "--variables", 4, "--silos", 2, "--rows", 20, "--series", 3)
+    assert described(Path("made")) == read_schema(Path("made"))
+    assert described(Path("made"), {"kind": "time-series"}) == read_schema(Path("made"))
+    one = DescribedSeries("a", ("x",), (3, 2), 0.5)
+    assert wire.decode(DescribedSeries, wire.encode(one)) == one
+
+
+def test_silos_that_disagree_on_time_are_refused(long):
+    Path("made").mkdir()
+    Path("made/a.csv").write_text("time,x\n0,1\n1,2\n2,4\n")
+    Path("made/b.csv").write_text("time,x\n0,1\n2,2\n4,4\n")
+    with pytest.raises(BadInput, match="silo b: its times are 2 apart, those of silo a 1"):
+        described(Path("made"))
+    Path("made/b.csv").write_text("x\n1\n2\n4\n")
+    with pytest.raises(BadInput, match="silos a and b disagree: only the first of them has a column 'time'"):
+        described(Path("made"))
+    assert described(Path("made"), {"kind": "time-series"}).stretches == {"a": (3,), "b": (3,)}
+
+
+def test_the_flow_makes_time_series(long, monkeypatch):
+    from fedbnsl.flows.prepare import prepare
+
+    prepare({"kind": "dynamic", "variables": 3, "silos": 2, "rows": 10}, "made")
+    assert read_schema(Path("made")).stretches == {"silo-1": (11,), "silo-2": (11,)}

@@ -1,0 +1,65 @@
+"""The plan for a budget: what it says of labels holds, and a hopeless budget is no error."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.constraint.chi_square import noisy_chi_square
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.moments import secure_sum
+from fedbnsl.algorithms.privacy import gram
+from fedbnsl.algorithms.statistics.count_tables import ReadTables, tables_for
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.cli.privacy import forecast_of, weakest_dependence
+from tests.flows.cli.test_commands import run
+
+
+@pytest.mark.parametrize(("rows", "noise"), [(4000, 0.0), (4000, 15.0), (20_000, 60.0), (2000, 40.0)])
+def test_the_weakest_dependence_is_found_nine_times_in_ten(rows, noise):
+    rng, strength = np.random.default_rng(0), weakest_dependence(rows, noise)
+    same = (1 + strength) / 2
+    cells = rows * np.array([same, 1 - same, 1 - same, same]) / 2
+    tests, two = np.array([[0, 1]], np.int16), np.array([2, 2])
+    found = 0
+    for _ in range(400):
+        counts = rng.multinomial(rows, cells / cells.sum()) + rng.normal(0, noise, 4)
+        found += noisy_chi_square(ReadTables(tables_for(tests, 2), two, counts), tests, noise**2).p[0] < 0.05
+    assert 0.84 < found / 400 < 0.96
+
+
+def test_labels_have_a_plan(capsys, tmp_path):
+    write_folder(tmp_path / "data", discrete(variables=6, silos=3, rows=2000, seed=4))
+    said = {}
+    for epsilon in ("0.01", "5"):
+        code, said[epsilon], _ = run(capsys, "privacy", "plan", tmp_path / "data", "--epsilon", epsilon)
+        assert code == 0
+    assert "recommended: fedbnsl learn" in said["5"]
+    assert "fed-fci" in said["5"]
+    assert "the noise of fed-pc has 1.5 times the variance" in said["5"]
+    assert "Too few rows for this budget" in said["0.01"]
+
+
+def test_a_learner_that_would_refuse_the_budget_is_said_to(capsys, tmp_path):
+    write_folder(tmp_path / "data", homogeneous(variables=5, silos=3, rows=40, seed=2))
+    code, out, _ = run(capsys, "privacy", "plan", tmp_path / "data", "--epsilon", "0.1")
+    assert code == 0
+    assert out.count("refused: too few") == 3
+    assert "Too few rows for this budget" in out
+
+
+def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
+    """Eight silos' shares add up: what the plan says is what the sum then has."""
+    silos, rows = 8, 500
+    schema = Schema(("a", "b", "c"), {f"s{k}": rows for k in range(silos)})
+    found = forecast_of("secure-sum", secure_sum.secure_sum_plan, schema, 1.0, 1e-5)
+    settings = registry.specify("secure-sum", epsilon=1.0, delta=1e-5).settings
+    shares = secure_sum.secure_sum_plan(settings, schema)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, np.sqrt(float(shares.gram_variance / 2)), (4000, silos)).sum(axis=1)
+    unit, R = gram.units(np.ones(3)), gram.radius(np.ones(3), settings.clipping)
+    entries = np.zeros((4000, 6))
+    entries[:, 1] = noise
+    moments = [gram.covariance(one, unit, R, shares.bits, silos * rows)[0, 1] for one in entries]
+    assert np.std(moments) == pytest.approx(found.noise, rel=0.05)

@@ -1,0 +1,90 @@
+"""What the log in Prefect's run page says, and how often the server is asked to take it."""
+
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from fedbnsl.flows.engines import artifacts
+from fedbnsl.flows.engines.artifacts import FlowRunLog, data_uri, publish
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.start import learn_inline, precheck
+from fedbnsl.tasks.rounds import Orchestration
+
+LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
+
+
+@pytest.fixture(scope="module")
+def finished(example, tmp_path_factory):
+    """A finished run, which the log is told of."""
+    out = tmp_path_factory.mktemp("logged") / "out"
+    settings = LearnSettings(data=str(example), algorithm="secure-linear", out=str(out)).named()
+    return replace(learn_inline(settings, precheck(settings)), tracking_url=LINK)
+
+
+def logged():
+    sent = []
+    run = str(uuid4())
+    return FlowRunLog(Orchestration(), run, sent.append), sent, run
+
+
+def heard(number, outcome=None):
+    row = {"round": number, "edges": 4.0, "bytes_up": 1000, "bytes_down": 500, "formula_bytes": 9}
+    return SimpleNamespace(round=SimpleNamespace(number=number, outcome=outcome), row=row, rows=[row], max_rounds=9)
+
+
+def test_a_line_a_round_in_a_few_requests_and_the_last_at_once():
+    log, sent, run = logged()
+    for number in range(1, 8):
+        log(heard(number))
+    assert len(sent) == 1
+    log(heard(8, "converged"))
+    first, rest = sent
+    assert [len(first), len(rest)] == [1, 7]
+    assert first[0]["message"] == "round 1 of at most 9: edges 4  1.5 kB"
+    assert {(line["name"], line["level"], line["flow_run_id"]) for line in rest} == {("fedbnsl", logging.INFO, run)}
+
+
+def test_scores_and_places_are_said_at_the_end(finished):
+    log, sent, _ = logged()
+    log.finish(finished)
+    said = [line["message"] for batch in sent for line in batch]
+    assert said[0].startswith("converged after ")
+    assert any(line.startswith("scores: shd ") for line in said)
+    assert f"report: {finished.folder / 'report.html'}" in said
+    assert f"MLflow: {LINK}" in said
+    assert said[-1] == f"all files: {finished.folder}"
+
+
+def test_a_failure_is_an_error_in_the_log():
+    log, sent, _ = logged()
+    log.say("begun")
+    log.say("kept for later")
+    log.fail(ValueError("the silo is gone"))
+    assert [line["message"] for line in sent[-1]] == ["kept for later", "the run failed: the silo is gone"]
+    assert sent[-1][-1]["level"] == logging.ERROR
+
+
+def test_a_log_that_cannot_be_delivered_ends_nothing(capsys):
+    orchestration = Orchestration()
+    log = FlowRunLog(orchestration, str(uuid4()), lambda lines: 1 / 0)
+    log.say("one")
+    log.say("two", now=True)
+    assert not orchestration.answering
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_picture_is_an_artifact_that_holds_its_bytes(finished, monkeypatch):
+    made = {}
+    for kind in ("image", "table", "link"):
+        monkeypatch.setattr(artifacts, f"create_{kind}_artifact", lambda key, **given: made.update({key: given}))
+    publish(finished)
+    assert set(made) == {"picture", "scores", "structure", "mlflow"}
+    assert made["picture"]["image_url"] == data_uri(finished.files["structure.png"])
+    assert made["picture"]["image_url"].startswith("data:image/png;base64,iVBOR")
+    monkeypatch.setattr(artifacts, "LARGEST_PICTURE", 10)
+    made.clear()
+    publish(finished)
+    assert "picture" not in made

@@ -1,0 +1,111 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from fedbnsl.algorithms.errors import SilosAway
+from fedbnsl.data.folder.folder import silo_files, write_folder
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.flows.engines.run_context import RunContext
+from fedbnsl.flows.learn import learn, learn_flow
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster, hosted_silos, on_worker, wait_for_silos
+from tests.flows.owners import owners_of
+from tests.flows.test_learn import SETTINGS, inline, same
+
+
+def test_a_killed_worker_resumes_from_its_journal(server, example, tmp_path):
+    killed = []
+
+    def kill(heard):
+        """Kill the process of a worker between two rounds, found by its command line."""
+        if heard.round.number == 2:
+            killed.append(worker_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    finished = learn_flow(RunContext((kill,)))(LearnSettings(data=str(example), out=str(tmp_path / "out"), **SETTINGS))
+    assert killed
+    assert same(finished.result, inline(example))
+
+
+def worker_processes():
+    """Return the processes of the Dask workers that this process has started, by id."""
+    from distributed.nanny import Nanny
+
+    return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
+
+
+@pytest.fixture
+def two_of_three(example):
+    """Return a client of one worker that hosts silos 1 and 3."""
+    files = silo_files(example)
+    del files["silo-2"]
+    with embedded_cluster(files, workers=1) as client:
+        yield client
+
+
+def test_a_silo_without_a_worker_is_found_before_round_1(two_of_three):
+    assert hosted_silos(two_of_three) == ("silo-1", "silo-3")
+    assert wait_for_silos(two_of_three, (), 0, None) == wait_for_silos(two_of_three, ("silo-1", "silo-3"), 0, None)
+    assert wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, 1) == ("silo-1",)
+    with pytest.raises(SilosAway, match=r"no worker hosts silo-2 \(available: silo-1, silo-3\): .*fedbnsl silo start"):
+        wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, None)
+    with pytest.raises(SilosAway, match="2 of 2 are needed"):
+        wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, 2)
+
+
+def test_a_call_finds_the_service_of_its_silo_on_the_worker_and_may_do_no_more_than_is_meant(two_of_three, example):
+    transport = DaskTransport(two_of_three)
+    assert transport.present() == ("silo-1", "silo-3")
+    for silo in transport.present():
+        found = transport.submit(silo, MethodCall("describe")).result(60)
+        assert found == SiloService(silo, silo_files(example)[silo]).describe()
+        assert transport.submit(silo, MethodCall("charges")).result(60) == ()
+    astray = two_of_three.submit(on_worker, "silo-2", MethodCall("describe"), pure=False).result(60)
+    assert str(astray.again()) == "silo silo-2 is not hosted by this worker"
+    with pytest.raises(ValueError, match="may not call 'close' of a silo"):
+        transport.submit("silo-1", MethodCall("close")).result(60)
+
+
+@pytest.fixture
+def owners(example, tmp_path):
+    """Return the running owners of three silos; the coordinator's folder holds the truth, and no row."""
+    with owners_of(silo_files(example), tmp_path / "federation") as found:
+        (found.file.parent / "truth.csv").write_bytes((example / "truth.csv").read_bytes())
+        yield found
+
+
+def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example, owners, tmp_path):
+    settings = {**SETTINGS, "data": str(owners.file.parent), "federation": str(owners.file), "silo_patience": 2}
+    finished = learn(LearnSettings(out=str(tmp_path / "one"), **settings))
+    assert same(finished.result, inline(example))
+
+    def stop(heard):
+        if heard.round.number == 2:
+            owners.kill("silo-2")
+
+    finished = learn_flow(RunContext((stop,)))(LearnSettings(out=str(tmp_path / "two"), **settings))
+    assert finished.result.outcome == "silo lost"
+    assert finished.result.lost == ("silo-2",)
+    assert finished.result.metrics["rounds"] == 2
+    assert threading.active_count() < 200
+
+
+def test_a_silo_that_dies_after_the_last_round_costs_the_model_its_rows(server, tmp_path):
+    folder = tmp_path / "study"
+    write_folder(folder, lucas("0", 3, 400, 2))
+    with owners_of(silo_files(folder), tmp_path / "federation") as owners:
+
+        def stop(heard):
+            if heard.round.outcome:
+                owners.kill("silo-2")
+
+        settings = {"data": str(folder), "federation": str(owners.file), "silo_patience": 2, "algorithm": "fed-pc"}
+        finished = learn_flow(RunContext((stop,)))(LearnSettings(out=str(tmp_path / "out"), **settings))
+    assert finished.result.outcome == "converged"
+    how = finished.result.parameters.how
+    assert "counts in 800 rows" in how
+    assert how.endswith("without silo-2")
+    assert (finished.folder / "model.bif").exists()

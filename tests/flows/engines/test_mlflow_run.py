@@ -1,0 +1,48 @@
+"""How a run is called in MLflow, and its parameters there."""
+
+from datetime import datetime
+
+import pytest
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.registry import ALGORITHMS
+from fedbnsl.flows.engines.mlflow_run import FAMILIES, mlflow_params, mlflow_run_name
+from fedbnsl.flows.job.check import create_job
+from fedbnsl.flows.options.learn import LearnSettings
+
+SCHEMA = Schema(("a", "b"), {"north": 900, "south": 900})
+
+
+def job(**options):
+    settings = LearnSettings(data="/data/hospital", **options).named(datetime(2026, 1, 2, 3, 4, 5))
+    return create_job(settings, "id", "prefect", SCHEMA, {}, None, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"algorithm": "fed-sparse", "seed": 3}, "fed-sparse s3 03:04:05 20260102 hospital"),
+        ({}, "secure-linear s0 03:04:05 20260102 hospital"),
+        ({"name": "mine"}, "mine"),
+    ],
+)
+def test_what_differs_stands_first_in_the_name(options, expected):
+    assert mlflow_run_name(job(**options)) == expected
+
+
+def test_runs_are_found_by_algorithm_data_and_engine():
+    told = mlflow_params(job(algorithm="fed-pc", secure=True))
+    expected = {"algorithm": "fed-pc", "family": "independence tests", "dataset": "hospital", "engine": "prefect"}
+    assert expected.items() <= told.items()
+    assert (told["secure"], told["seed"]) == (True, 0)
+
+
+def test_epsilon_is_told_where_there_is_one():
+    assert "epsilon" not in mlflow_params(job(algorithm="secure-sum"))
+    told = mlflow_params(job(algorithm="secure-sum", epsilon=2.0))
+    assert (told["epsilon"], "delta" in told) == (2.0, False)
+
+
+def test_every_algorithm_has_a_family():
+    folders = {entry.config.__module__.split(".")[2] for entry in ALGORITHMS.values()}
+    assert folders <= set(FAMILIES)

@@ -1,0 +1,180 @@
+"""`--bootstrap`: from the command line, from Python, over both engines, masked, of time series, and after a crash."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.generators.dynamic import dynamic
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.data.networks.lucas import lucas
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.follow_up import resample_spec
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.terminal.progress import progress_bar
+
+WRITTEN = ("structure.csv", "averaged.csv")
+
+
+def call(*words):
+    with pytest.raises(SystemExit) as leaving:
+        main([str(word) for word in words])
+    return leaving.value.code
+
+
+def edges(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return homogeneous(variables=6, silos=3, rows=120, seed=5)
+
+
+def test_the_run_stays_what_it_is_and_its_edges_get_strengths(data):
+    plain, sure = learn(data, "secure-boss"), learn(data, "secure-boss", bootstrap=30)
+    assert (sure.weights == plain.weights).all().all()
+    assert {key: sure.metrics[key] for key in plain.metrics if key != "seconds"} == {
+        key: value for key, value in plain.metrics.items() if key != "seconds"
+    }
+    assert sure.metrics["bootstrap"] == 30
+    assert sure.metrics["bootstrap_rounds"] == 1
+    assert sure.metrics["averaged_shd"] is not None
+    strengths = sure.result.confidence.strengths
+    true = data.truth.adjacency | data.truth.adjacency.T
+    assert strengths.strength[true].mean() > 0.9
+    assert strengths.strength[~true].mean() < 0.3
+    assert plain.result.confidence is None
+
+
+def test_a_seed_gives_the_same_strengths_and_another_seed_others(data):
+    one, again, other = (learn(data, "secure-boss", bootstrap=20, seed=seed) for seed in (1, 1, 2))
+    found = [learned.result.confidence.strengths.strength for learned in (one, again, other)]
+    assert (found[0] == found[1]).all()
+    assert (found[0] != found[2]).any()
+
+
+def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp_path, capsys):
+    options = ("-a", "secure-boss", "--bootstrap", 12, "--seed", 3)
+    for engine, secure in (("inline", ()), ("prefect", ()), ("prefect", ("--secure",)), ("inline", ("--secure",))):
+        out = tmp_path / "-".join((engine, *secure))
+        assert call("learn", example, *options, *secure, "--engine", engine, "--out", out) == 0, capsys.readouterr().err
+    for name in WRITTEN:
+        plain, *others = ((tmp_path / which / name).read_text() for which in ("inline", "prefect"))
+        assert others == [plain]
+        masked, *others = ((tmp_path / f"{which}---secure" / name).read_text() for which in ("inline", "prefect"))
+        assert others == [masked]
+    assert json.loads((tmp_path / "inline" / "config.json").read_text())["bootstrap"] == 12
+    bytes_sent = {
+        json.loads((tmp_path / which / "metrics.json").read_text())["bootstrap_bytes"]
+        for which in ("inline---secure", "prefect---secure")
+    }
+    assert len(bytes_sent) == 1
+    said = capsys.readouterr().out
+    assert "bootstrap: 12 resamples in 1 more exchanges" in said
+    assert "strength 1.00" in said
+
+
+def test_a_run_resumed_among_its_resamples_gives_the_same(server, example, tmp_path, monkeypatch, capsys):
+    from fedbnsl.flows.job import run as running
+
+    words = ("learn", example, "-a", "fed-sparse", "-p", "rounds=6", "--bootstrap", 4)
+    assert call(*words, "--engine", "inline", "--out", tmp_path / "whole") == 0
+    whole = running.confidence
+
+    def crash(*given):
+        whole(*given)
+        raise RuntimeError("the coordinator stopped")
+
+    monkeypatch.setattr(running, "confidence", crash)
+    with pytest.raises(RuntimeError):
+        main([str(word) for word in (*words, "--out", tmp_path / "out")])
+    assert not (tmp_path / "out" / "metrics.json").exists()
+    monkeypatch.setattr(running, "confidence", whole)
+    assert call("learn", "--resume", tmp_path / "out") == 0, capsys.readouterr().err
+    for name in WRITTEN:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["secure-sum", "var"])
+def test_of_time_series_the_lags_that_were_chosen_are_resampled(name):
+    series = dynamic(4, 3, 150, 2)
+    found = learn(series, name, bootstrap=8, lags="auto")
+    confidence = found.result.confidence
+    assert confidence.averaged.lags == found.result.structure.lags == 1
+    learned = found.result.structure.lagged != 0
+    true = series.truth.lagged != 0
+    assert confidence.strengths.lagged[learned & true].mean() > 0.8
+    assert found.metrics["averaged_shd"] is not None
+
+
+def test_labels_are_resampled_and_each_resample_searches_on_until_the_last_is_done():
+    found = learn(lucas("0", 2, 300, 1), "secure-ges", bootstrap=5)
+    assert found.metrics["bootstrap_rounds"] > 1
+    assert found.result.confidence.averaged.kind == "cpdag"
+
+
+def test_a_lost_silo_is_said(data, monkeypatch):
+    from fedbnsl.algorithms.core.protocol import SiloLost
+    from fedbnsl.flows.terminal.summary import confidence_lines
+    from fedbnsl.tasks.transport.federation import SiloFederation
+
+    whole = SiloFederation.exchange
+
+    def lost(self, *given):
+        if self.terms.run_id.endswith("-bootstrap"):
+            raise SiloLost(("silo-1",), "gone")
+        return whole(self, *given)
+
+    monkeypatch.setattr(SiloFederation, "exchange", lost)
+    found = learn(data, "secure-boss", bootstrap=5)
+    assert found.result.confidence is None
+    assert found.metrics["bootstrap"] is None
+    (line,) = confidence_lines(found.result)
+    assert "unknown" in line
+
+
+def test_the_progress_of_the_resamples_is_told(data, capsys):
+    job = job_inline(LearnSettings(data="data", algorithm="secure-boss", bootstrap=7), "run", data)
+    with progress_bar("run") as listener:
+        run_inline(job, data, (listener,))
+    assert capsys.readouterr().err.splitlines()[-1] == "exchange 1: 7 of 7 resamples done"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"algorithm": "secure-sum", "epsilon": 5.0, "bootstrap": 10}, "one more private release"),
+        ({"algorithm": "notears-best", "bootstrap": 10}, "--bootstrap: notears-best uses the true graph to choose"),
+        ({"bootstrap": 1}, "bootstrap is 1: a single resample cannot"),
+        ({"bootstrap": -2}, "bootstrap is '-2'"),
+    ],
+)
+def test_what_cannot_be_resampled_is_refused_in_one_line(data, options, said):
+    with pytest.raises(BadInput, match=said) as refused:
+        learn(data, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_private_run_is_refused_before_anything_is_spent(example, tmp_path, capsys):
+    folder = tmp_path / "own"
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns(".fedbnsl"))
+    words = ("learn", folder, "-a", "secure-sum", "--epsilon", 5, "--bootstrap", 10, "--engine", "inline")
+    assert call(*words, "--out", tmp_path / "out") == 2
+    assert "--bootstrap: every resample would be one more private release" in capsys.readouterr().err
+    assert not list(folder.glob(".fedbnsl/*.ledger"))
+
+
+def test_resamples_share_the_cells_that_a_search_may_ask_for_in_an_exchange():
+    spec = registry.specify("secure-boss", {"cells": 4_000_000, "most_cells": 1000})
+    assert resample_spec(spec, 0, 100).settings.cells == 40_000
+    assert resample_spec(spec, 0, 100_000).settings.cells == 1000
+    chosen = registry.specify("secure-sum", {"lags": "auto"})
+    assert resample_spec(chosen, 3, 10).settings.lags == 3
+    assert resample_spec(registry.specify("secure-sum", {"lags": 2}), 3, 10).settings.lags == 2

@@ -1,0 +1,102 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.options.repeat import RepeatSettings
+from fedbnsl.flows.schedule import check_schedule, deployed
+
+
+def runs_in(deployment, states):
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+
+    only = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs(deployment_filter=only)
+    return [run for run in runs if run.state is not None and run.state.name in states]
+
+
+def started_by_hand(deployment):
+    """Have the deployment run now, without waiting for its schedule."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        found = client.read_deployment_by_name(f"learn/{deployment}")
+        client.create_flow_run_from_deployment(found.id)
+
+
+# Once a minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
+# with sqlalchemy 2.1 cron never fires, silently.
+@pytest.mark.slow
+def test_a_cron_schedule_fires_and_a_run_on_the_same_rows_is_skipped(server, example, tmp_path, listening_to_ctrl_c):
+    soon = (datetime.now(UTC) + timedelta(seconds=25)).second  # a sixth field of cron is the second
+    words = ["serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]
+    words += ["--cron", f"* * * * * {soon}", "--name", "fires"]
+    with (tmp_path / "log").open("w") as log:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "fedbnsl.flows.cli.main", *words],
+            env={**os.environ, "PREFECT_API_URL": server},
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            finished = wait_until(lambda: runs_in("fires", ["Completed"]), serving, tmp_path / "log")
+            to_come = runs_in("fires", ["Scheduled"])
+            started_by_hand("fires")
+            (skipped, *_) = wait_until(lambda: runs_in("fires", ["Skipped"]), serving, tmp_path / "log")
+        finally:
+            serving.send_signal(signal.SIGINT)
+            code = serving.wait(180)
+    said = (tmp_path / "log").read_text()
+    times = sorted(run.expected_start_time for run in (*finished[:1], *to_come))
+    assert len(times) > 2, said
+    assert {(later - earlier).total_seconds() % 60 for earlier, later in pairwise(times)} == {0.0}
+    assert "serving learn/fires: notears-admm" in said
+    assert "Traceback" not in said
+    assert "note: skipped: no silo's rows or settings have changed since notears-admm-example" in said
+    assert skipped.state.type.value == "COMPLETED"
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # the first run, and what is kept of it for the next
+    assert code in (0, 130)
+    assert len(list((tmp_path / "runs").glob("notears-admm-example-seed0-*/structure.csv"))) >= 1
+
+
+def wait_until(found, process, log, seconds=300):
+    """Return what `found` finds once it finds something; raises with what the process said if it ends before."""
+    deadline = time.monotonic() + seconds
+    while not (there := found()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise TimeoutError(f"nothing after {seconds} s, or the process ended:\n{log.read_text()}")
+        time.sleep(0.5)
+    return there
+
+
+def test_a_schedule_is_one_that_prefect_takes():
+    check_schedule("0 3 * * *", None)
+    check_schedule(None, 5)
+    check_schedule(None, None)
+    for cron in ("daily at three", ""):
+        with pytest.raises(BadInput, match=f"--cron '{cron}' is no schedule"):
+            check_schedule(cron, None)
+    for interval in (-1, 1e-9, math.nan, math.inf):
+        with pytest.raises(BadInput, match=f"--interval is {interval:g}: it must be from 1 second"):
+            check_schedule(None, interval)
+    with pytest.raises(BadInput, match="two schedules"):
+        check_schedule("0 3 * * *", 5)
+
+
+def test_a_deployment_starts_from_the_settings_given(example):
+    settings = LearnSettings(data=str(example), algorithm="notears-admm", params={"rounds": 2})
+    deployment = deployed(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
+    assert deployment.parameters["settings"]["params"] == {"rounds": 2}
+    assert deployment.schedules[0].schedule.cron == "0 3 * * *"
+    assert deployment.entrypoint == "fedbnsl.flows.learn.learn"

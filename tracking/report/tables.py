@@ -1,0 +1,394 @@
+"""The tables of the report as plain values: columns of the data, edges, their changes and confidence, silos, forecasts.
+
+Cells are numbers, text, None (shown as a dash) or a `Mark`; `templates/macros.html.j2` renders them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from fedbnsl.algorithms.core.names import pluralize
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.graphs.compare import summary
+from fedbnsl.algorithms.graphs.edges import (
+    Category,
+    Edge,
+    LaggedEdge,
+    classify,
+    classify_lagged,
+    padded_lagged_weights,
+    weighted,
+)
+from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
+from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+
+from ..comparison import Comparison
+from ..result import RunResult, radius_of
+from ..silo_edges import SiloEdge, silo_edges
+
+SCROLLING_ROWS = 12
+"""rows above which a table scrolls"""
+MAX_SILO_COLUMNS = 8
+"""silos up to which each has a column of its own"""
+MAX_LEVELS = 8
+"""levels of a variable that are named"""
+MAX_LEVEL_LETTERS = 40
+"""letters that the names of these levels may take"""
+MIN_STRENGTH = 0.1
+"""strength from which on an edge is listed that neither structure has"""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A word in a table, in the style of its `kind`."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A header and rows of as many cells; columns with a number in them are aligned to the right."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    scrolling: bool = False
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column, whether it has a number."""
+        return [any(_is_number(row[k]) for row in self.rows) for k in range(len(self.header))]
+
+    @property
+    def head(self) -> list[tuple[bool, str]]:
+        """The header, each name with whether its column has numbers."""
+        return list(zip(self.numeric, self.header, strict=True))
+
+    @property
+    def body(self) -> list[list[tuple[bool, object]]]:
+        """The rows, each cell with whether its column has numbers."""
+        numeric = self.numeric
+        return [list(zip(numeric, row, strict=True)) for row in self.rows]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _long(header: Sequence[str], rows: Iterable[Sequence[object]]) -> ReportTable:
+    """A table that scrolls if it has many rows."""
+    rows = list(rows)
+    return ReportTable(header, rows, scrolling=len(rows) > SCROLLING_ROWS)
+
+
+# The columns of the data.
+
+
+def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
+    """Whether there is more to report of the data than that they are tables of numbers, or of labels."""
+    return bool(notes or schema.gaps or schema.aside or schema.complete_rows) or schema.kind == "mixed"
+
+
+def data_header(schema: Schema) -> tuple[str, ...]:
+    """The header of the table of a federation's columns."""
+    silos = schema.silos if len(schema.silos) <= MAX_SILO_COLUMNS else ("maximum over silos",)
+    return ("column", "kind", "content", *(("missing", *silos) if schema.gaps else ()))
+
+
+def data_rows(schema: Schema, holds: Mapping[str, str] | None = None) -> list[tuple[str, ...]]:
+    """A row for each variable: its kind, its levels or what it `holds`, the share of empty cells, by silo."""
+    rows = []
+    for v, name in enumerate(schema.variables):
+        levels = schema.levels.get(name)
+        content = _levels(levels) if levels is not None else (holds or {}).get(name, "")
+        rows.append((name, "labels" if levels is not None else "numbers", content, *_empty(schema, v)))
+    return rows
+
+
+def rows_line(schema: Schema) -> str:
+    """The number of rows, in all and at each silo, in words."""
+    rows = schema.rows
+    each = ", ".join(f"{silo} {rows[silo]:,}" for silo in schema.silos[:MAX_SILO_COLUMNS])
+    silos_left = len(rows) - MAX_SILO_COLUMNS
+    more = f" and {pluralize(silos_left, 'more silo')}" if silos_left > 0 else ""
+    return f"{pluralize(sum(rows.values()), 'row')} in {pluralize(len(rows), 'silo')}: {each}{more}"
+
+
+def excluded_by_reason(schema: Schema) -> dict[str, list[str]]:
+    """The excluded columns, by the reason."""
+    columns: dict[str, list[str]] = {}
+    for name, reason in schema.aside.items():
+        columns.setdefault(reason, []).append(name)
+    return columns
+
+
+def _levels(levels: tuple[str, ...]) -> str:
+    shown: list[str] = []
+    for level in levels[:MAX_LEVELS]:
+        if shown and sum(map(len, shown)) + len(level) > MAX_LEVEL_LETTERS:
+            break
+        shown.append(level)
+    more = f", … ({len(levels)})" if len(levels) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def _empty(schema: Schema, v: int) -> tuple[str, ...]:
+    """The share of empty cells of variable `v`, in all rows and by silo; nothing if no cell is empty."""
+    if not schema.gaps:
+        return ()
+    counts = {silo: schema.empty[silo][v] if silo in schema.empty else 0 for silo in schema.silos}
+    shares = [counts[silo] / max(schema.rows[silo], 1) for silo in schema.silos]
+    by_silo = shares if len(shares) <= MAX_SILO_COLUMNS else [max(shares)]
+    return tuple(map(_percent, [sum(counts.values()) / max(sum(schema.rows.values()), 1), *by_silo]))
+
+
+def _percent(share: float) -> str:
+    if not share:
+        return ""
+    return "<1 %" if share < 0.01 else "all" if share == 1 else f"{min(share, 0.99):.0%}".replace("%", " %")
+
+
+# The edges of the structure, and what has changed of them.
+
+MARKS: dict[Category, str] = {
+    "right": "✓ correct",
+    "extra": "✗ extra",
+    "missing": "✗ missing",
+    "reversed": "↺ reversed",
+    "half-directed": "◐ half-directed",
+}
+EdgeKind = Literal["all", "any lag", "within", "across", "own past"]
+
+
+@dataclass(frozen=True)
+class EdgeSection:
+    """The edges of one kind, strongest first; no table if there are none."""
+
+    kind: EdgeKind
+    table: ReportTable | None
+    directed_by_variances: bool = False
+    """whether their directions rest on equal error variances"""
+
+
+def edge_sections(result: RunResult) -> list[EdgeSection]:
+    """The tables of edges: one for most structures, for dynamic ones by whether the effect takes time."""
+    structure, truth = result.structure, result.truth
+    if not structure.lags:
+        return [EdgeSection("all", _edge_table(classify(structure, truth), structure, truth))]
+    sections = []
+    if truth is not None and not truth.lags:
+        at_any_lag = summary(structure)
+        sections.append(EdgeSection("any lag", _edge_table(classify(at_any_lag, truth), at_any_lag, truth)))
+        truth = None
+    directed = structure.kind == "dag" and bool(structure.adjacency.any())
+    within = _edge_table(classify(structure, truth), structure, truth)
+    lagged = classify_lagged(structure, truth)
+    across = _edge_table([edge for edge in lagged if not edge.own], structure, truth)
+    sections += [EdgeSection("within", within, directed), EdgeSection("across", across)]
+    if any(edge.own for edge in lagged):
+        sections.append(EdgeSection("own past", _own_past(structure, truth)))
+    return sections
+
+
+def _edge_table(edges: Sequence[Edge], structure: Structure, truth: Structure | None) -> ReportTable | None:
+    if not edges:
+        return None
+    has_weights = weighted(structure) or (truth is not None and weighted(truth))
+    true = any(edge.true_weight not in (None, 1.0) for edge in edges)
+    names = ["edge", *["weight"] * has_weights, *["true weight"] * true, *[""] * (truth is not None)]
+    rows = []
+    for edge in sorted(edges, key=lambda edge: -abs(edge.weight or 0.0)):
+        mark = Mark(edge.category, MARKS.get(edge.category, ""))
+        cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
+        rows.append([cells[name] for name in names])
+    return ReportTable(names, rows, scrolling=True)
+
+
+def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
+    """The weights of each variable's own past, a column per lag, and their true values."""
+    lags = max(structure.lags, truth.lags if truth else 0)
+    shown = {"": structure} | ({"true, ": truth.reordered(structure.variables)} if truth else {})
+    weights = {
+        f"{whose}lag {lag}": padded_lagged_weights(one, lags)[lag - 1].diagonal()
+        for whose, one in shown.items()
+        for lag in range(1, lags + 1)
+    }
+    rows = [(name, *(float(own[v]) or None for own in weights.values())) for v, name in enumerate(structure.variables)]
+    return ReportTable(("variable", *weights), rows, scrolling=True)
+
+
+def changes_table(changes: Comparison) -> ReportTable | None:
+    """A row for each edge: those that changed first, then by how far their weights moved; None without such edges."""
+    edges = [one for one in changes.structure.edges if one.fate != "kept" or changes.weighted]
+    rows = [
+        (
+            one.edge.text,
+            Mark(one.fate.split()[0], one.fate),
+            *((one.before, one.after, one.moved) if changes.weighted else ()),
+        )
+        for one in sorted(edges, key=lambda one: (one.fate == "kept", -(one.moved or 0.0)))
+    ]
+    return (
+        _long(("edge", "change", *["weight before", "weight now", "difference"] * changes.weighted), rows)
+        if rows
+        else None
+    )
+
+
+def drift_table(changes: Comparison) -> ReportTable | None:
+    """The parameter drift of each variable, largest first; None where it is not known."""
+    if changes.drift is None:
+        return None
+    terms = sorted(changes.drift.by_variable.items(), key=lambda one: -one[1])
+    return _long(("variable", "drift, nats per row"), terms)
+
+
+# How sure the edges are, by resamples.
+
+
+def confidence_table(result: RunResult, averaged: Structure, strengths: Strengths) -> ReportTable | None:
+    """A row for each edge that was learned, is in the averaged network or is frequent in resamples, by strength."""
+    learned = {_pair(edge): edge for edge in _all_edges(result.structure)}
+    average = {_pair(edge): edge for edge in _all_edges(averaged)}
+    truth = {_pair(edge) for edge in _all_edges(result.truth)} if result.truth else set()
+    edges = {_pair(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
+    rows = []
+    for pair, edge in sorted(edges.items(), key=lambda one: -strengths.of(one[1])[0]):
+        other = average[pair].text if pair in average else None
+        true = ["yes" if pair in truth else "no"] * bool(result.truth)
+        rows.append((edge.text, *strengths.of(edge), "yes" if pair in learned else None, other, *true))
+    header = (
+        "edge",
+        "strength",
+        "direction",
+        "learned",
+        "in the averaged network",
+        *["in the true graph"] * bool(result.truth),
+    )
+    return _long(header, rows) if rows else None
+
+
+def _all_edges(structure: Structure) -> tuple[Edge, ...]:
+    return (*classify(structure, None), *classify_lagged(structure, None))
+
+
+def _pair(edge: Edge) -> tuple[object, ...]:
+    """The two variables that an edge joins: in the order of time and with the lag for a lagged edge, else sorted."""
+    if isinstance(edge, LaggedEdge):
+        return edge.source, edge.target, edge.lag
+    return (*sorted((edge.source, edge.target)), 0)
+
+
+def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
+    """Yield the edges whose strength is at least `least`, each in the direction that most resamples have."""
+    names = strengths.variables
+    for i, j in np.argwhere(np.triu(strengths.strength, 1) >= least).tolist():
+        there, back = strengths.arrows[i, j], strengths.arrows[j, i]
+        source, target = (i, j) if there >= back else (j, i)
+        yield Edge(names[source], names[target], None, None, TAIL, TAIL if there == back else ARROW, "learned")
+    for k, i, j in np.argwhere(strengths.lagged >= least).tolist():
+        yield LaggedEdge(names[i], names[j], None, None, TAIL, ARROW, "learned", k + 1)
+
+
+# What is known of each silo.
+
+
+@dataclass(frozen=True)
+class SharedEdges:
+    """How many silos have each edge, a table for each kind of edge."""
+
+    tables: list[ReportTable] = field(default_factory=list)
+    turned: bool = False
+    """whether silos disagree on the direction of an edge"""
+
+
+def shared_edges(result: RunResult) -> SharedEdges | None:
+    """How many silos have each edge in their own structure; None if silos have none of their own."""
+    if not result.local_structures:
+        return None
+    edges, silos = silo_edges(result.local_structures), len(result.local_structures)
+    lagged = [one for one in edges if isinstance(one.edge, LaggedEdge)]
+    kinds = {
+        "edge within one time step": [one for one in edges if not one.lag],
+        "edge across time": [one for one in lagged if one.edge.source != one.edge.target],
+        "effect of own past": [one for one in lagged if one.edge.source == one.edge.target],
+    }
+    if not result.structure.lags:
+        kinds = {"edge": list(edges)}
+    tables = [_shared(kind, silos, of_kind) for kind, of_kind in kinds.items() if of_kind]
+    return SharedEdges(tables, any(one.turned for one in edges))
+
+
+def _shared(kind: str, silos: int, edges: Sequence[SiloEdge]) -> ReportTable:
+    """A table of these edges, with a column for the opposite direction if a silo has it."""
+    turned = any(one.turned for one in edges)
+    rows = [
+        (
+            one.edge.text,
+            len(one.weights),
+            *([one.turned] if turned else []),
+            one.mean,
+            min(one.known, default=None),
+            max(one.known, default=None),
+        )
+        for one in edges
+    ]
+    return _long(
+        (kind, f"silos of {silos}", *["opposite direction"] * turned, "mean weight", "minimum", "maximum"), rows
+    )
+
+
+def silo_table(result: RunResult) -> ReportTable:
+    """A row for each silo: its rows, the edges of its own structure and its errors, where they are known."""
+    errors = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
+    local, over_time = bool(result.local_structures), bool(result.structure.lags)
+    names = ["silo", "rows", *["edges of its own graph"] * local]
+    names += ["lagged edges", "spectral radius"] * (local and over_time)
+    names += [name.replace("_", " ") for name in errors]
+    rows = []
+    for silo in result.schema.silos:
+        own = result.local_structures.get(silo)
+        edges: list[object] = [len(classify(own, None)) if own else None] * local
+        if local and over_time:
+            edges += [len(classify_lagged(own, None)) if own else None, radius_of(own) if own else None]
+        refit = [result.refit.get(silo, {}).get(name) for name in errors]
+        rows.append((silo, result.schema.rows[silo], *edges, *refit))
+    return _long(names, rows)
+
+
+def silo_scores(result: RunResult) -> ReportTable | None:
+    """The scores of each silo's own structure; None without such."""
+    if not result.silo_scores:
+        return None
+    labels = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR", "auroc": "AUROC"}
+    labels |= {f"lagged_{name}": f"{label}, lagged" for name, label in labels.items()}
+    known = [name for name in labels if any(name in one for one in result.silo_scores.values())]
+    rows = [(silo, *(one.get(name) for name in known)) for silo, one in sorted(result.silo_scores.items())]
+    return _long(("silo", *(labels[name] for name in known)), rows)
+
+
+# Forecasts.
+
+
+def forecast_table(result: RunResult, network: DynamicGaussianNetwork) -> ReportTable | None:
+    """The errors of the model's forecasts beside those of persistence; None where they are not known."""
+    forecasts, metrics = result.parameters.forecasts, result.metrics
+    if forecasts is None:
+        return None
+    errors = zip(network.structure.variables, forecasts.model, forecasts.persistence, strict=True)
+    rows = [
+        ("mean over variables", *_beside(metrics.get("forecast_mse"), metrics.get("persistence_mse"))),
+        *((name, *_beside(float(model), float(same))) for name, model, same in errors),
+    ]
+    return _long(("variable", "model forecast", "persistence forecast", "ratio"), rows)
+
+
+def _beside(model: object, same: object) -> tuple[object, object, object]:
+    """Both errors and their ratio, None where that is not defined."""
+    if isinstance(model, float) and isinstance(same, float) and same > 0:
+        return model, same, model / same
+    return model, same, None
