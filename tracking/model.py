@@ -7,8 +7,6 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
-from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
 
 from .result import RunResult
@@ -33,9 +31,9 @@ def pgmpy_model(result: RunResult) -> Any:
     there is none, as of mixed variables.
     """
     network = network_of(result)
-    if isinstance(network, MixedNetwork):
+    if not network.in_pgmpy:
         raise ValueError("pgmpy has no networks of mixed variables: the result's own network samples and answers")
-    return as_pgmpy(as_json(network))
+    return as_pgmpy(network.as_json())
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:
@@ -67,7 +65,7 @@ def model_file(result: RunResult) -> dict[str, str]:
     if network is None:
         return {}
     if not isinstance(network, DiscreteNetwork):
-        return {"model.json": json.dumps(as_json(network), indent=1, ensure_ascii=False) + "\n"}
+        return {"model.json": json.dumps(network.as_json(), indent=1, ensure_ascii=False) + "\n"}
     return {"model.bif": format_bif(network)}
 
 

@@ -13,12 +13,7 @@ from ..errors import BadInput
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding
 from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular
-from .networks import BayesianNetwork, DynamicGaussianNetwork, GaussianNetwork
-
-
-def as_json(network: BayesianNetwork) -> dict[str, Any]:
-    """Return `network.as_json()`; for callers that have not moved to the method."""
-    return network.as_json()
+from .networks import DynamicGaussianNetwork, GaussianNetwork
 
 
 def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:

@@ -83,7 +83,7 @@ class BayesianNetwork:
         raise NotImplementedError
 
     def divergence_from(self, before: Self) -> FloatArray:
-        """Return the terms of the divergence of this network from an earlier one, `[d]`; see `drift.py`.
+        """Return the terms of the divergence of this network from an earlier one, `[d]`; see `drift_of`.
 
         Raises `BadInput` that says why the two cannot be compared.
         """
@@ -329,21 +329,6 @@ def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -
 
 
 # The same as functions, for callers that have not moved to the methods.
-
-
-def log_likelihood(network: BayesianNetwork, table: FloatArray) -> FloatArray:
-    """Return `network.log_likelihood(table)`."""
-    return network.log_likelihood(table)
-
-
-def spectral_radius(network: DynamicGaussianNetwork) -> float:
-    """Return `network.spectral_radius`."""
-    return network.spectral_radius
-
-
-def forecast(network: DynamicGaussianNetwork, past: FloatArray) -> FloatArray:
-    """Return `network.forecast(past)`."""
-    return network.forecast(past)
 
 
 @dataclass(frozen=True)

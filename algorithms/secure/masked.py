@@ -39,8 +39,8 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
 
     The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
     Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
-    in them, about their means. A private
-    run makes no such check: whether its rows fit would be told at no price, and its replies are made of clipped values.
+    in them, about their means. The silo service skips this check in private runs: the outcome would disclose something
+    about the rows that no ε covers, and their replies are made of clipped values.
     """
     if schema.kind == "discrete":
         return

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.parameters.networks import log_likelihood
 from fedbnsl.data.federated import LEAST_ROWS
 from fedbnsl.tracking.model import network_of
 
@@ -77,7 +76,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         frame = _frame(self, X, reset=False)
         network, schema = network_of(self.learned_.result), self.learned_.result.schema
         columns = [_codes(frame[name], schema.levels.get(name), name) for name in schema.variables]
-        return log_likelihood(network, np.column_stack(columns))
+        return network.log_likelihood(np.column_stack(columns))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log likelihood of the rows of `X` under the learned network: the higher, the better."""

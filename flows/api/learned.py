@@ -166,11 +166,10 @@ class Learned:
         That of a dynamic structure is over several times, with nodes such as "x" and "x[t-1]". That of mixed data is a
         `MixedNetwork` of ours, with `sample` and `query`. Raises `ValueError` that says why, if there is none.
         """
-        from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
         from fedbnsl.tracking.model import network_of
 
         network = network_of(self.result)
-        return network if isinstance(network, MixedNetwork) else self.to_pgmpy()
+        return self.to_pgmpy() if network.in_pgmpy else network
 
     def to_pgmpy(self) -> Any:
         """Return the structure with its parameters as a new pgmpy network, discrete or linear Gaussian.

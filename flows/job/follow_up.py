@@ -19,7 +19,7 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, e
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork, spectral_radius
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, refit_start
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
@@ -135,7 +135,7 @@ def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
     network, forecasts = model.network, model.forecasts
     return {
         "lags": structure.lags,
-        "spectral_radius": spectral_radius(network) if isinstance(network, DynamicGaussianNetwork) else None,
+        "spectral_radius": network.spectral_radius if network else None,
         "forecast_mse": float(forecasts.model.mean()) if forecasts else None,
         "persistence_mse": float(forecasts.persistence.mean()) if forecasts else None,
     }

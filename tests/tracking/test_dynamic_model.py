@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import as_json, gaussian_from_json
-from fedbnsl.algorithms.parameters.networks import forecast
+from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import model_file, pgmpy_dynamic, pgmpy_model
 
@@ -33,7 +32,7 @@ def test_the_network_says_what_the_forecast_says(over_time):
     values = [past[-int(names[n][4])]["abc".index(names[n][0])] for n in before]
     given = covariance[np.ix_(now, before)] @ np.linalg.inv(covariance[np.ix_(before, before)])
     expected = mean[now] + given @ (np.array(values) - mean[before])
-    np.testing.assert_allclose(forecast(over_time.parameters.network, past), expected, atol=1e-3)
+    np.testing.assert_allclose(over_time.parameters.network.forecast(past), expected, atol=1e-3)
 
 
 def test_the_file_holds_all_of_it(over_time):
@@ -47,14 +46,14 @@ def test_the_file_holds_all_of_it(over_time):
 def test_mlflow_keeps_a_model_that_forecasts(over_time, tmp_path, capfd):
     import mlflow.pyfunc
 
-    save_pyfunc(as_json(over_time.parameters.network), tmp_path / "model", {})
+    save_pyfunc(over_time.parameters.network.as_json(), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     rows = pd.DataFrame({"c": [3.0, 6.0, 0.0], "a": [1.0, 4.0, 1.0], "b": [2.0, 5.0, 0.0]}, index=[7, 8, 9])
     found = model.predict(rows)
     assert list(found.index) == [8, 9]
     values = rows[["a", "b", "c"]].to_numpy()
     for row, past in zip(found.to_numpy(), (values[:2], values[1:]), strict=True):
-        np.testing.assert_allclose(row, forecast(over_time.parameters.network, past))
+        np.testing.assert_allclose(row, over_time.parameters.network.forecast(past))
     with pytest.raises(ValueError, match="1 rows, but the model looks back over 2"):
         model.predict(rows[:1])
     assert load_pgmpy(str(tmp_path / "model")) == pgmpy_model(over_time)

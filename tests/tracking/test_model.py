@@ -5,7 +5,6 @@ import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, read_name
-from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
@@ -26,7 +25,7 @@ def test_the_network_has_weights_intercepts_and_noise(chain):
 
 def test_the_network_is_in_pgmpys_format(chain, tmp_path):
     pgmpy_model(chain).save(str(tmp_path / "network.json"))
-    assert json.loads((tmp_path / "network.json").read_text()) == as_json(chain.parameters.network)
+    assert json.loads((tmp_path / "network.json").read_text()) == chain.parameters.network.as_json()
 
 
 def test_the_joint_distribution_is_right(chain):
@@ -54,7 +53,7 @@ def test_a_bif_file_is_read_back_bit_for_bit_by_pgmpy_whatever_the_labels():
     from pgmpy.readwrite import BIFReader
 
     network = discrete(ODD)
-    model, ours = BIFReader(string=format_bif(network)).get_model(), as_pgmpy(as_json(network))
+    model, ours = BIFReader(string=format_bif(network)).get_model(), as_pgmpy(network.as_json())
     assert model.check_model()
     assert model.nodes() == ours.nodes()
     assert set(model.edges()) == set(ours.edges())

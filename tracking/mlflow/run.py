@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import as_json
 
 from ..model import why_no_model
 from ..outputs import AVERAGED, CHANGES, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, flat_metrics
@@ -73,7 +72,7 @@ def ending_of(result: RunResult) -> RunEnd:
         metrics=flat_metrics(result),
         tags=tags | ({"warning": " ".join(warnings)} if warnings else {}),
         privacy=asdict(result.privacy) if result.privacy else None,
-        network=None if network is None else as_json(network),
+        network=None if network is None else network.as_json(),
         parameters=reason or result.parameters.how,
     )
 

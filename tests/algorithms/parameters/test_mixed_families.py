@@ -10,7 +10,6 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies, build, network, start
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, Tabular
-from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import mixed, with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -78,8 +77,8 @@ def test_the_logistic_regression_is_the_penalised_maximum(whole):
 def test_however_the_rows_are_split(whole, secure):
     """Silos whose means of numbers are the same: what differs between them would be taken out."""
     parts = {"a": np.concatenate([whole, whole]), "b": whole}
-    twice = as_json(learned({"s": np.concatenate([whole, whole, whole])}))
-    split = as_json(learned(parts, secure=secure))
+    twice = learned({"s": np.concatenate([whole, whole, whole])}).as_json()
+    split = learned(parts, secure=secure).as_json()
     for name in NAMES:
         for key in ("intercept", "variance"):
             if key in twice["families"][name]:

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.network_json import as_json
 from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
@@ -15,7 +14,7 @@ from tests.tracking.labelled import discrete, of
 def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
     import mlflow.pyfunc
 
-    save_pyfunc(as_json(chain.parameters.network), tmp_path / "model", {})
+    save_pyfunc(chain.parameters.network.as_json(), tmp_path / "model", {})
     files = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not [name for name in files if name.endswith((".pkl", ".pickle"))]
     assert {"network.json", "pyfunc_model.py"} <= files
@@ -33,7 +32,7 @@ def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, ca
     import mlflow.pyfunc
 
     network = discrete(("0", "1", "<5"), 5)
-    save_pyfunc(as_json(network), tmp_path / "model", {})
+    save_pyfunc(network.as_json(), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame({"smoke": ["0", "<5"], "lung cancer": ["1", "1"], "c-3": ["0", "0"]})
     levels = network.levels
@@ -67,7 +66,7 @@ def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path
             Linear(50.0, np.array([2.0, 4.0, -3.0]), 1.0),
         ),
     )
-    save_pyfunc(as_json(network), tmp_path / "model", {})
+    save_pyfunc(network.as_json(), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame(
         {"dose": [0.0, 1.0, 9.0], "sex": ["f", "m", "m"], "stage": ["i", "ii", "iii"], "weight": [0.0, 0.0, 0.0]}
