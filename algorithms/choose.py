@@ -90,7 +90,7 @@ MANY = 40
 
 
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
-    """Return the algorithm that `auto` selects, then its alternatives.
+    """The algorithm that `auto` selects, then its alternatives.
 
     Raises `BadInput` if no algorithm learns from this kind of data.
     """

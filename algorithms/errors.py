@@ -29,7 +29,7 @@ SHOWN = 40
 
 
 def shown(value: str) -> str:
-    """Return `value` quoted for a message, on one line and not too long."""
+    """`value` quoted for a message, on one line and not too long."""
     return repr(value if len(value) <= SHOWN else value[:SHOWN] + "…")
 
 

@@ -48,7 +48,7 @@ WRAPPERS: dict[str, Wrapper] = _collect("WRAPPERS")
 
 
 def entry(name: str) -> Entry:
-    """Return the registry's entry for `name`; raises `BadInput` naming the available algorithms."""
+    """The registry's entry for `name`; raises `BadInput` naming the available algorithms."""
     if name in STEPS:
         return STEPS[name]
     if name not in ALGORITHMS:
@@ -57,26 +57,26 @@ def entry(name: str) -> Entry:
 
 
 def wrapper_entry(name: str) -> Wrapper:
-    """Return the registry's entry for the wrapper `name`; raises `BadInput` naming the available wrappers."""
+    """The registry's entry for the wrapper `name`; raises `BadInput` naming the available wrappers."""
     if name not in WRAPPERS:
         raise BadInput(f"unknown wrapper '{name}': there are {', '.join(WRAPPERS) or 'none'}")
     return WRAPPERS[name]
 
 
 def parameter_names(name: str) -> tuple[str, ...]:
-    """Return the names of the parameters of algorithm `name`."""
+    """The names of the parameters of algorithm `name`."""
     return tuple(field.name for field in fields(entry(name).config))
 
 
 def specify(
     name: str, params: Mapping[str, Any] | None = None, epsilon: float | None = None, delta: float | None = None
 ) -> AlgorithmSpec:
-    """Return the specification of algorithm `name` with `params` (values or their text) in place of the defaults.
+    """The specification of algorithm `name` with `params` (values or their text) in place of the defaults.
 
     `epsilon` and `delta` replace those of its privacy settings. Raises `BadInput` that names the parameter and the
     value, and for an algorithm that is not private.
     """
-    from .privacy.private import PrivateSettings
+    from .privacy.ledger import PrivateSettings
 
     settings = parse_settings(name, entry(name), params or {})
     if epsilon is None and delta is None:
@@ -88,7 +88,7 @@ def specify(
 
 
 def rests_on(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
-    """Return the assumptions behind the directions of a `structure` learned by `spec`, if the data decided nothing."""
+    """The assumptions behind the directions of a `structure` learned by `spec`, if the data decided nothing."""
     across = ("Time directs the edges across time.",) if structure.lags else ()
     if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
@@ -101,12 +101,12 @@ def rests_on(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
 
 
 def build(spec: AlgorithmSpec) -> Algorithm:
-    """Return the algorithm that `spec` describes, inside its wrappers; it is built once per process."""
+    """The algorithm that `spec` describes, inside its wrappers; it is built once per process."""
     return build_packed(pack(spec))
 
 
 def build_packed(packed: bytes) -> Algorithm:
-    """Return the algorithm of a packed specification; raises `BadInput` for a name that is not in the registry."""
+    """The algorithm of a packed specification; raises `BadInput` for a name that is not in the registry."""
     name, *_ = wire.decode(tuple, packed)
     return _built(packed, entry(name))
 
@@ -122,13 +122,13 @@ def _built(packed: bytes, entry: Entry) -> Algorithm:
 
 
 def pack(spec: AlgorithmSpec) -> bytes:
-    """Return `spec` as the bytes that travel to a worker, or stay in a checkpoint."""
+    """`spec` as the bytes that travel to a worker, or stay in a checkpoint."""
     wrappers = tuple((wrapper.name, wire.encode(wrapper.settings)) for wrapper in spec.wrappers)
     return wire.encode((spec.name, wire.encode(spec.settings), wrappers))
 
 
 def unpack(packed: bytes) -> AlgorithmSpec:
-    """Return the specification in `packed`, its settings checked again.
+    """The specification in `packed`, its settings checked again.
 
     Raises `BadInput` for a name that is not in the registry and for a value outside its range, `ValueError` for
     settings of something else.

@@ -61,7 +61,7 @@ class Sure:
 
 
 def data_of(seed: int, rows: int) -> FederatedData:
-    """Return the data of `seed`, with `rows` rows in all and columns in random order."""
+    """The data of `seed`, with `rows` rows in all and columns in random order."""
     data = homogeneous(VARIABLES, SILOS, rows // SILOS, seed)
     order = np.random.default_rng(seed).permutation(VARIABLES)
     names = tuple(data.schema.variables[v] for v in order)
@@ -72,7 +72,7 @@ def data_of(seed: int, rows: int) -> FederatedData:
 
 
 def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Bootstrap) -> Sure:
-    """Return how sure `name` is of the edges in the data of `seed`, and how right."""
+    """How sure `name` is of the edges in the data of `seed`, and how right."""
     data = data_of(seed, rows)
     assert data.truth is not None
     spec = registry.specify(name, params)
@@ -107,7 +107,7 @@ def directions(found: Strengths, true: NDArray[np.bool_]) -> Pairs:
 
 
 def curve(pairs: Pairs, least: float) -> list[dict[str, Any]]:
-    """Return a line for each of ten bins of shares from `least` to 1: their mean, and in how many cases it is so."""
+    """A line for each of ten bins of shares from `least` to 1: their mean, and in how many cases it is so."""
     edges = np.linspace(least, 1, BINS + 1)
     bins = np.clip(np.searchsorted(edges, pairs[:, 0], side="right") - 1, 0, BINS - 1)
     return [
@@ -122,7 +122,7 @@ def curve(pairs: Pairs, least: float) -> list[dict[str, Any]]:
 
 
 def brier(pairs: Pairs) -> float:
-    """Return the mean squared difference of shares and of what is so."""
+    """The mean squared difference of shares and of what is so."""
     return float(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2))
 
 

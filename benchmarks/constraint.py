@@ -99,7 +99,7 @@ def over(name: str, make: Make, seeds: Iterable[int] = SEEDS, losing: bool = Fal
 
 
 def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]:
-    """Return a table row: means over the runs, of the SHD with its standard deviation."""
+    """A table row: means over the runs, of the SHD with its standard deviation."""
 
     def mean(field: str) -> float:
         return statistics.mean(getattr(run, field) for run in runs)
@@ -142,7 +142,7 @@ def table(title: str, cells: Sequence[Cell], seeds: Iterable[int] = SEEDS) -> No
 
 
 def er(variables: int, silos: int = 10) -> Make:
-    """Return the maker of the paper's homogeneous data: 10,000 rows of an ER network, as many edges as variables."""
+    """The maker of the paper's homogeneous data: 10,000 rows of an ER network, as many edges as variables."""
     return lambda seed: discrete(variables, silos, ROWS // silos, seed, levels=LEVELS)
 
 
@@ -160,7 +160,7 @@ def sizes() -> None:
 
 
 def with_latent(variables: int, latent: int) -> Make:
-    """Return the maker of data of which some variables are hidden, common causes first; the truth is a PAG."""
+    """The maker of data of which some variables are hidden, common causes first; the truth is a PAG."""
     return lambda seed: discrete(variables, 10, ROWS // 10, seed, levels=LEVELS, latent=latent)
 
 

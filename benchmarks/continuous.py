@@ -26,7 +26,7 @@ FIGURES = {"edges": "edges", "right, undirected": "correct_skeleton", "right, di
 
 
 def shuffled(data: FederatedData, seed: int) -> FederatedData:
-    """Return `data` with its columns in a random order under the same names, the truth and the weights with them."""
+    """`data` with its columns in a random order under the same names, the truth and the weights with them."""
     assert data.truth is not None
     order = np.random.default_rng([seed, 1]).permutation(len(data.schema.variables))
     both = np.ix_(order, order)
@@ -39,7 +39,7 @@ def shuffled(data: FederatedData, seed: int) -> FederatedData:
 
 
 def er(variables: int, density: int = 1, graph: Graph = "ER") -> Callable[[int], FederatedData]:
-    """Return the maker of the paper's homogeneous data, 8 silos of 5000 rows, with `density` edges a variable."""
+    """The maker of the paper's homogeneous data, 8 silos of 5000 rows, with `density` edges a variable."""
     return lambda seed: shuffled(homogeneous(variables, 8, 5000, seed, density * variables, graph), seed)
 
 
@@ -158,7 +158,7 @@ def personal() -> None:
 
 
 def homogeneous_like(data: FederatedData, silo: str) -> FederatedData:
-    """Return the federation in which `silo` is alone."""
+    """The federation in which `silo` is alone."""
     schema = type(data.schema)(data.schema.variables, {silo: data.schema.rows[silo]}, data.schema.kind)
     return FederatedData(schema, {silo: data.tables[silo]}, data.truth)
 

@@ -32,25 +32,25 @@ from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
 from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import SiloTransport
 
 SOME, FEW = range(2, 7), range(2, 5)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def drawn(variables: int, silos: int, rows: int, **options: Any) -> Maker:
-    """Return the maker of data of so many windows a silo."""
+    """The maker of data of so many windows a silo."""
     return lambda seed: dynamic(variables, silos, rows, seed, **options)
 
 
 def own(variables: int, silos: int, rows: int, degree: float = 4.0) -> Maker:
-    """Return the maker of data whose silos have structures of their own."""
+    """The maker of data whose silos have structures of their own."""
     return drawn(variables, silos, rows, degree=degree, own_structures=True)
 
 
 def halving(make: Maker) -> Maker:
-    """Return the maker of the same data, each silo with half as many windows as the one before, 4 at least."""
+    """The maker of the same data, each silo with half as many windows as the one before, 4 at least."""
 
     def cut(seed: int) -> FederatedData:
         data = make(seed)
@@ -215,7 +215,7 @@ def uneven() -> None:
 
 
 def peak_megabytes() -> float:
-    """Return the most memory this process has had resident, without what it had before its program began."""
+    """The most memory this process has had resident, without what it had before its program began."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(re.findall(r"VmHWM:\s+(\d+)", status.read_text())[0]) / 1024
@@ -272,20 +272,20 @@ def lags() -> None:
 
 
 def standardised(data: FederatedData) -> FederatedData:
-    """Return `data` in units of each column's standard deviation over all silos, its mean taken away."""
+    """`data` in units of each column's standard deviation over all silos, its mean taken away."""
     together = np.concatenate(list(data.tables.values()))
     mean, unit = together.mean(axis=0), together.std(axis=0)
     return replace(data, tables={silo: (table - mean) / unit for silo, table in data.tables.items()})
 
 
 def in_units(data: FederatedData) -> FederatedData:
-    """Return `data` with its columns in units from 1 to 1/1000 of the first one's."""
+    """`data` with its columns in units from 1 to 1/1000 of the first one's."""
     units = np.geomspace(1, 1000, len(data.schema.variables))
     return replace(data, tables={silo: table * units for silo, table in data.tables.items()})
 
 
 def changed(change: Callable[[FederatedData], FederatedData], make: Maker) -> Maker:
-    """Return the maker of what `change` makes of the data."""
+    """The maker of what `change` makes of the data."""
     return lambda seed: change(make(seed))
 
 
@@ -320,7 +320,7 @@ class WithoutOne(InProcessFederation):
         return super().exchange(algorithm, number, broadcast, sparse)
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """Return the usual way, on which one silo is lost once it has shown its keys."""
+        """The usual way, on which one silo is lost once it has shown its keys."""
         return Lossy(services, self.schema.silos[0])
 
 
@@ -354,7 +354,7 @@ def lost() -> None:
 
 
 def by_series(data: FederatedData, *, units: bool) -> FederatedData:
-    """Return `data` with every series' own means taken away, and in its own standard deviations if `units`."""
+    """`data` with every series' own means taken away, and in its own standard deviations if `units`."""
     tables = {}
     for silo, table in data.tables.items():
         parts = np.split(table, np.cumsum(data.schema.stretches[silo])[:-1])
@@ -364,7 +364,7 @@ def by_series(data: FederatedData, *, units: bool) -> FederatedData:
 
 
 def part_of_series(data: FederatedData, first: int, last: int) -> FederatedData:
-    """Return `data` with the times from `first` to before `last` of each series alone."""
+    """`data` with the times from `first` to before `last` of each series alone."""
     tables, stretches = {}, {}
     for silo, table in data.tables.items():
         parts = np.split(table, np.cumsum(data.schema.stretches[silo])[:-1])

@@ -38,23 +38,23 @@ def running(scratch: Path) -> Iterator[tuple[Home, Program]]:
 
 
 def made(home: Home, *words: str) -> Path:
-    """Return a folder of drawn data."""
+    """A folder of drawn data."""
     assert home.start("prepare", "homogeneous", home.folder / "data", "--seed", "2", *words).wait() == 0
     return home.folder / "data"
 
 
 def megabytes(size: float) -> str:
-    """Return a number of bytes as the tables show it."""
+    """A number of bytes as the tables show it."""
     return f"{size / 1e6:.1f}"
 
 
 def resident(process: psutil.Process) -> int:
-    """Return the resident memory of a process."""
+    """The resident memory of a process."""
     return int(process.memory_info().rss)
 
 
 def rounds(scratch: Path) -> list[dict[str, Any]]:
-    """Return a line for every 100 rounds."""
+    """A line for every 100 rounds."""
     lines = []
     with running(scratch) as (home, server):
         data = made(home, "--variables", "10", "--silos", "3", "--rows", "300")
@@ -84,14 +84,14 @@ def line(number: int, held: list[int], first: list[int], server: int, home: Home
 
 
 def files(home: Home, data: Path) -> dict[str, str]:
-    """Return the sizes of the journals of all silos and of Prefect's database."""
+    """The sizes of the journals of all silos and of Prefect's database."""
     journals = sum(file.stat().st_size for file in (data / ".fedbnsl").glob("*.sqlite*"))
     database = sum(file.stat().st_size for file in Path(home.surroundings["PREFECT_HOME"]).glob("prefect.db*"))
     return {"journals MB": megabytes(journals), "Prefect's database MB": megabytes(database)}
 
 
 def silos(scratch: Path) -> list[dict[str, Any]]:
-    """Return a line for every kind of run over 64 silos."""
+    """A line for every kind of run over 64 silos."""
     lines = []
     with running(scratch) as (home, _):
         data = made(home, "--variables", "20", "--silos", "64", "--rows", "500")
@@ -111,7 +111,7 @@ def silos(scratch: Path) -> list[dict[str, Any]]:
 
 
 def shared_once(program: Program) -> dict[str, float]:
-    """Return the PSS of the coordinator's process and of all that it started, at this moment."""
+    """The PSS of the coordinator's process and of all that it started, at this moment."""
     own, others = 0, []
     try:
         parent = psutil.Process(program.process.pid)

@@ -106,7 +106,7 @@ class Story:
         self.add(name, done, self.resume())
 
     def found(self) -> bytes:
-        """Return the structure that was learned, with its weights."""
+        """The structure that was learned, with its weights."""
         return (self.out / "structure.csv").read_bytes()
 
     def end(self) -> Iterator[Fault]:
@@ -140,7 +140,7 @@ def flip(path: Path, where: int) -> None:
 
 
 def state_in(journal: Path) -> int:
-    """Return where in the file of a journal, all of it written there, the state of a run stands."""
+    """Where in the file of a journal, all of it written there, the state of a run stands."""
     with closing(sqlite3.connect(journal)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (state,) = db.execute("SELECT state FROM standings").fetchone()

@@ -64,7 +64,7 @@ class Federation:
         self.join(silo)
 
     def story(self, story: Story) -> Story:
-        """Return `story` as one of a run over this federation."""
+        """`story` as one of a run over this federation."""
         story.source = self.file.parent
         story.files = {silo: self.folder / silo / "rows.csv" for silo in SILOS}
         return story
@@ -110,7 +110,7 @@ def strangers(over: Federation, story: Story) -> Iterator[Fault]:
 
 
 def kept_out(name: str, done: str, program: Program) -> Fault:
-    """Return the fault of a worker that is not taken in, and so tries again until it is told to end."""
+    """The fault of a worker that is not taken in, and so tries again until it is told to end."""
     until(lambda: "cannot join" in program.log.read_text() or program.process.poll() is not None, name)
     said = program.said("cannot join")
     trying = program.process.poll() is None

@@ -46,7 +46,7 @@ def private(place: Place) -> Iterator[Fault]:
 
 
 def rounds_done(story: Story) -> int:
-    """Return the round at which the run stands."""
+    """The round at which the run stands."""
     return load(story.out / "checkpoint.bin").number
 
 
@@ -156,7 +156,7 @@ def observers(place: Place) -> Iterator[Fault]:
 
 
 def told_rounds(program: Program, database: Path, number: int) -> None:
-    """Return when MLflow has been told of so many rounds, or the run is over."""
+    """When MLflow has been told of so many rounds, or the run is over."""
 
     def known() -> int:
         try:

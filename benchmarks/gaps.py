@@ -45,7 +45,7 @@ class Ran:
 
 
 def class_of(structure: Structure) -> Structure:
-    """Return the class of a structure, a DAG or a class already."""
+    """The class of a structure, a DAG or a class already."""
     return (
         structure
         if structure.kind == "cpdag"
@@ -76,7 +76,7 @@ def ran(data: FederatedData, seed: int, complete: Structure | None) -> tuple[Ran
 
 
 def complete_rows(data: FederatedData) -> FederatedData:
-    """Return the rows without an empty cell; silos that keep fewer than two are left out."""
+    """The rows without an empty cell; silos that keep fewer than two are left out."""
     discrete_data = data.schema.kind == "discrete"
     kept = {silo: t[~((t < 0) if discrete_data else np.isnan(t)).any(axis=1)] for silo, t in data.tables.items()}
     kept = {silo: table for silo, table in kept.items() if len(table) > 1}
@@ -85,7 +85,7 @@ def complete_rows(data: FederatedData) -> FederatedData:
 
 
 def as_a_level(data: FederatedData) -> FederatedData:
-    """Return discrete data in which "empty" is one more level of each column that has gaps."""
+    """Discrete data in which "empty" is one more level of each column that has gaps."""
     gaps = np.array(list(data.schema.empty.values())).any(axis=0)
     levels = {
         name: (*labels, "empty") if gaps[v] else labels
@@ -97,7 +97,7 @@ def as_a_level(data: FederatedData) -> FederatedData:
 
 
 def shuffled(data: FederatedData, seed: int) -> FederatedData:
-    """Return `data` with its columns in a random order."""
+    """`data` with its columns in a random order."""
     order = np.random.default_rng(seed).permutation(len(data.schema.variables))
     names = tuple(data.schema.variables[v] for v in order)
     assert data.truth is not None
@@ -131,7 +131,7 @@ def table(title: str, make: Callable[[int], FederatedData], others: Ways, asked:
 
 
 def row(label: str, runs: Sequence[Ran], asked: str) -> dict[str, Any]:
-    """Return one line of the table, means and standard deviations."""
+    """One line of the table, means and standard deviations."""
 
     def of(name: str, digits: int = 1) -> str:
         return mean_and_sd([float(asdict(one)[name]) for one in runs], digits)
@@ -175,7 +175,7 @@ def mixed_tables() -> None:
 
 
 def mixed_rows(edges: int, seed: int) -> FederatedData:
-    """Return 5 unequal silos of 1,000 mixed rows on average."""
+    """5 unequal silos of 1,000 mixed rows on average."""
     return mixed(20, 5, 1000, seed, edges)
 
 

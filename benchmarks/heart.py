@@ -20,7 +20,7 @@ TIMES = 3
 
 
 def hospitals(folder: Path) -> Path:
-    """Return `folder` with a file for each hospital."""
+    """`folder` with a file for each hospital."""
     folder.mkdir()
     for site, rows in pd.read_csv(DATA / "heart_disease" / "heart_disease_4sites.csv.gz", dtype=str).groupby("site"):
         rows.drop(columns="site").to_csv(folder / f"{site}.csv", index=False)
@@ -28,7 +28,7 @@ def hospitals(folder: Path) -> Path:
 
 
 def learned(folder: Path, out: Path, *options: str) -> tuple[float, pd.DataFrame]:
-    """Return the seconds that learning took, and the edges."""
+    """The seconds that learning took, and the edges."""
     command = [str(Path(sys.executable).with_name("fedbnsl")), "learn", str(folder), "--engine", "inline"]
     start = time.perf_counter()
     subprocess.run([*command, "--out", str(out), *options], check=True, stdout=subprocess.DEVNULL)

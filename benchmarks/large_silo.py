@@ -29,7 +29,7 @@ class Used:
 
 
 def large(rows: int, seed: int, scratch: Path | None = None) -> list[dict[str, str]]:
-    """Return the lines of the table, of a silo of so many `rows` in files made below `scratch`, and removed."""
+    """The lines of the table, of a silo of so many `rows` in files made below `scratch`, and removed."""
     lines = []
     for kind in ("float64", "float32"):
         folder = Path(tempfile.mkdtemp(prefix="large-", dir=scratch))

@@ -53,7 +53,7 @@ def igraphs(n: int, arcs: list[Arc]) -> Drawn:
 
 
 def crossed(pieces: Pieces) -> int:
-    """Return how many of the pieces between neighbouring rows cross."""
+    """How many of the pieces between neighbouring rows cross."""
     points = sorted({end for piece in pieces for end in piece}, key=lambda at: (at[1], at[0]))
     number = {point: at for at, point in enumerate(points)}
     rows: dict[float, list[int]] = {}
@@ -66,7 +66,7 @@ def crossed(pieces: Pieces) -> int:
 
 
 def measured(draw: Callable[[int, list[Arc]], Drawn], graphs: list[tuple[int, list[Arc]]]) -> dict[str, Any]:
-    """Return the means over `graphs`."""
+    """The means over `graphs`."""
     found = []
     for n, arcs in graphs:
         before = time.process_time()

@@ -66,7 +66,7 @@ class Trial:
 
 
 def blanket(name: str, data: FederatedData) -> tuple[str, ...]:
-    """Return the Markov blanket of the target in what `name` learns from `data`."""
+    """The Markov blanket of the target in what `name` learns from `data`."""
     if name == ALL:
         return tuple(one for one in data.schema.variables if one != TARGET)
     if name == TRUE:
@@ -97,17 +97,17 @@ def trial(name: str, silos: int, seed: int, tests: Sequence[np.ndarray]) -> Tria
 
 
 def signs(codes: np.ndarray) -> np.ndarray:
-    """Return the levels 0 and 1 as -1 and 1."""
+    """The levels 0 and 1 as -1 and 1."""
     return 2.0 * codes - 1
 
 
 def design(codes: np.ndarray, columns: Sequence[int]) -> np.ndarray:
-    """Return the chosen columns beside a constant."""
+    """The chosen columns beside a constant."""
     return np.column_stack([np.ones(len(codes)), signs(codes[:, columns])])
 
 
 def line(name: str, silos: int, trials: Sequence[Trial]) -> list[str]:
-    """Return a row of the table: means over the trials, with the standard deviation where errors are."""
+    """A row of the table: means over the trials, with the standard deviation where errors are."""
 
     def spread(field: str) -> str:
         values = [getattr(one, field) for one in trials]

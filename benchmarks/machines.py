@@ -34,7 +34,7 @@ LONG_ENOUGH = 6
 
 
 def machine(number: int) -> str:
-    """Return the name of a namespace: 1 is the coordinator's, 2 to 4 are the silos'."""
+    """The name of a namespace: 1 is the coordinator's, 2 to 4 are the silos'."""
     return f"fedbnsl-{number}"
 
 
@@ -44,7 +44,7 @@ def ip(*words: str) -> None:
 
 
 def within(space: str, *words: str) -> list[str]:
-    """Return the command that runs `words` on a machine."""
+    """The command that runs `words` on a machine."""
     return ["ip", "netns", "exec", space, *words]
 
 
@@ -96,7 +96,7 @@ def running(space: str, log: Path, *words: str, home: Path) -> Iterator["subproc
 
 
 def fedbnsl(*words: str) -> tuple[str, ...]:
-    """Return the command line program with `words`."""
+    """The command line program with `words`."""
     return (str(Path(sys.executable).with_name("fedbnsl")), *words)
 
 
@@ -116,7 +116,7 @@ def prepared(home: Path) -> Path:
 
 
 def owner(number: int, home: Path) -> tuple[str, Path, tuple[str, ...]]:
-    """Return machine, log and command of the silo on machine `number`."""
+    """Machine, log and command of the silo on machine `number`."""
     silo = CONDITIONS[number - 2]
     words = fedbnsl("silo", "start", "--config", f"study/{silo}/silo.toml")
     return machine(number), home / f"{silo}.log", words
@@ -146,7 +146,7 @@ def _start(number: int, home: Path) -> tuple[str, ...]:
 
 
 def refused(home: Path) -> str:
-    """Return how the coordinator's port answers, on a silo's machine, to a client without a certificate."""
+    """How the coordinator's port answers, on a silo's machine, to a client without a certificate."""
     script = f"import machines; machines.knock('{COORDINATOR}', {PORT})"
     words = within(machine(2), sys.executable, "-c", script)
     here = Path(__file__).parent
@@ -166,7 +166,7 @@ def knock(host: str, port: int) -> None:
 
 
 def cells(home: Path) -> set[bytes]:
-    """Return every row as it is written, and every cell as a text and as the bytes of its number, either way round."""
+    """Every row as it is written, and every cell as a text and as the bytes of its number, either way round."""
     found = set()
     for silo in CONDITIONS:
         with (home / "study" / silo / "rows.csv").open(newline="") as file:
@@ -181,14 +181,14 @@ def cells(home: Path) -> set[bytes]:
 
 
 def seen(wire: bytes, wanted: set[bytes]) -> int:
-    """Return how many of the `wanted` texts and numbers occur in what went over the wires."""
+    """How many of the `wanted` texts and numbers occur in what went over the wires."""
     numbers = {one for one in wanted if len(one) == NUMBER}
     windows = {wire[start : start + NUMBER] for start in range(len(wire) - NUMBER + 1)}
     return len(numbers & windows) + sum(one in wire for one in wanted - numbers)
 
 
 def same(home: Path, one: str, other: str) -> bool:
-    """Say whether two runs gave the same bits: the structure, and every figure of every round."""
+    """Whether two runs gave the same bits: the structure, and every figure of every round."""
     return all((home / one / name).read_bytes() == (home / other / name).read_bytes() for name in COMPARED)
 
 

@@ -106,13 +106,13 @@ def over_seeds(
 
 
 def mean_and_sd(values: Sequence[float], digits: int) -> str:
-    """Return the mean of `values` ± their standard deviation."""
+    """The mean of `values` ± their standard deviation."""
     sd = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"
 
 
 def row(label: str, runs: Sequence[Measured], asked: str = "") -> dict[str, Any]:
-    """Return a table row: mean ± sd of each figure over the runs."""
+    """A table row: mean ± sd of each figure over the runs."""
 
     def spread(field: str, digits: int) -> str:
         return mean_and_sd([float(getattr(run, field)) for run in runs], digits)

@@ -71,7 +71,7 @@ def learn_series(name: str, params: dict[str, Any], data: FederatedData, seed: i
 
 
 def scores(learned: Learned, data: FederatedData) -> Metrics:
-    """Return the scores of a run, against the truths of `data` as its silos hold them."""
+    """The scores of a run, against the truths of `data` as its silos hold them."""
     spec = registry.specify("var")
     settings = LearnSettings(data="benchmark", algorithm="var")
     job = Job(settings, "benchmark", "inline", spec, truth=data.truth, silo_weights=data.silo_weights)
@@ -87,7 +87,7 @@ def over_series(cell: Cell) -> list[SeriesRun]:
 
 
 def series_row(cell: Cell, runs: Sequence[SeriesRun]) -> dict[str, Any]:
-    """Return a table row: mean ± sd of the distances, means of the rest."""
+    """A table row: mean ± sd of the distances, means of the rest."""
 
     def mean(name: str, digits: int = 2) -> str:
         return mean_and_sd([float(getattr(one, name)) for one in runs], digits).split(" ")[0]

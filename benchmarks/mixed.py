@@ -32,12 +32,12 @@ CASES: dict[str, tuple[Effects, int, float]] = {
 
 
 def maker(variables: int, effects: Effects, density: int, rows: int = 1000) -> Callable[[int], FederatedData]:
-    """Return the maker of 5 silos of `rows` rows on average."""
+    """The maker of 5 silos of `rows` rows on average."""
     return lambda seed: mixed(variables, 5, rows, seed, density * variables, effects)
 
 
 def in_bins(data: FederatedData) -> FederatedData:
-    """Return `data` with every column of numbers as four labels, cut at the quartiles of the silo."""
+    """`data` with every column of numbers as four labels, cut at the quartiles of the silo."""
     tables = {}
     for silo, table in data.tables.items():
         codes = table.copy()

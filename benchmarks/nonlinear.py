@@ -18,12 +18,12 @@ Maker = Callable[[int], FederatedData]
 
 
 def even(variables: int, silos: int, rows: int) -> Maker:
-    """Return the maker of data whose `rows`, in all, are dealt evenly."""
+    """The maker of data whose `rows`, in all, are dealt evenly."""
     return lambda seed: nonlinear(variables, silos, rows // silos, seed)
 
 
 def uneven(variables: int, silos: int, rows: int) -> Maker:
-    """Return the maker of data of which each silo has half as many rows as the one before, but the last the rest."""
+    """The maker of data of which each silo has half as many rows as the one before, but the last the rest."""
 
     def make(seed: int) -> FederatedData:
         cuts = [rows - rows // 2**k for k in range(1, silos)]
@@ -47,7 +47,7 @@ NOT_BEST = ("notears-mlp-voting", "notears-mlp")
 
 
 def beside(others: Sequence[int], names: Sequence[str] = BASELINES) -> dict[str, Sequence[int]]:
-    """Return the seeds of the federated learner, and those of the ones beside it."""
+    """The seeds of the federated learner, and those of the ones beside it."""
     return {"notears-mlp-admm": SEEDS} | dict.fromkeys(names, others)
 
 

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.score.ges import Scores
 
 
 def optimum(d: int, scores: Scores) -> float:
-    """Return the greatest total of `scores` over all DAGs on `d` variables: all d·2^(d − 1) families are scored."""
+    """The greatest total of `scores` over all DAGs on `d` variables: all d·2^(d − 1) families are scored."""
     best_parents = [_best_parents(v, d, scores) for v in range(d)]
     best = np.full(1 << d, -np.inf)
     best[0] = 0.0
@@ -26,7 +26,7 @@ def optimum(d: int, scores: Scores) -> float:
 
 
 def total(dag: np.ndarray, scores: Scores) -> float:
-    """Return the score of `dag` `[d, d]`."""
+    """The score of `dag` `[d, d]`."""
     return float(scores(_batch([(v, *np.flatnonzero(dag[:, v]).tolist()) for v in range(len(dag))])).sum())
 
 

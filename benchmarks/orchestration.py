@@ -24,7 +24,7 @@ SLOWLY = ("-p", "settle=false", "-p", "tolerance=1e-12")
 
 
 def command(*words: str) -> list[str]:
-    """Return the command line program with `words`."""
+    """The command line program with `words`."""
     return [str(Path(sys.executable).with_name("fedbnsl")), *words]
 
 

@@ -30,7 +30,7 @@ ASKED_200 = {"secure-sum": "SHD ≤ 25", "dp-fed-sparse": "SHD ≤ 70, TPR ≥ 0
 
 
 def er(variables: int) -> Callable[[int], FederatedData]:
-    """Return the maker of the paper's homogeneous data: 8 silos of 5000 rows."""
+    """The maker of the paper's homogeneous data: 8 silos of 5000 rows."""
     return lambda seed: homogeneous(variables, 8, 5000, seed)
 
 

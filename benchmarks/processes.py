@@ -46,7 +46,7 @@ A key that is drawn again is another one: only a silo that finds the first one i
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Return once `holds()`; raises `TimeoutError` with `what` if it does not within so many seconds."""
+    """Once `holds()`; raises `TimeoutError` with `what` if it does not within so many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -62,11 +62,11 @@ class Program:
     log: Path
 
     def wait(self, seconds: float = PATIENCE) -> int:
-        """Return its exit code."""
+        """Its exit code."""
         return self.process.wait(seconds)
 
     def said(self, word: str = "") -> str:
-        """Return the last line of its output that has `word`, or else the last line; without the script's paths."""
+        """The last line of its output that has `word`, or else the last line; without the script's paths."""
         lines = [line for line in self.log.read_text().splitlines() if line.strip()]
         line = next((line for line in reversed(lines) if word in line), lines[-1] if lines else "")
         if "Traceback" in self.log.read_text():
@@ -74,13 +74,13 @@ class Program:
         return re.sub(r"(sqlite:///+)?/\S*/", "", line)
 
     def at_round(self, out: Path, number: int) -> None:
-        """Return when the run that writes to `out` has finished round `number`."""
+        """When the run that writes to `out` has finished round `number`."""
         until(lambda: self.process.poll() is not None or _round(out) >= number, f"round {number}")
         if self.process.poll() is not None:
             raise RuntimeError(f"ended before round {number}: {self.log.read_text()}")
 
     def workers(self) -> list[psutil.Process]:
-        """Return the processes of the silos that the run started on this machine."""
+        """The processes of the silos that the run started on this machine."""
         below = psutil.Process(self.process.pid).children(recursive=True)
         servers = {child.pid for child in below if any("forkserver" in word for word in child.cmdline())}
         return [child for child in below if child.ppid() in servers]
@@ -174,19 +174,19 @@ def prefect_server(home: Home, port: int) -> Iterator[Program]:
 
 
 def listens(port: int) -> bool:
-    """Say whether somebody listens at this port of this machine."""
+    """Whether somebody listens at this port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """A port that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
 def epsilon_of(files: Mapping[str, Path]) -> float:
-    """Return the largest ε that the ledgers beside the silos' `files` say, of all runs together, at δ = 1/n²."""
+    """The largest ε that the ledgers beside the silos' `files` say, of all runs together, at δ = 1/n²."""
     rows = {silo: len(path.read_text().splitlines()) - 1 for silo, path in files.items()}
     ledgers = {silo: ledger_of(path, silo) for silo, path in files.items()}
     return max(spent(ledger.charges(), 1 / rows[silo] ** 2) for silo, ledger in ledgers.items())

@@ -61,7 +61,7 @@ class Setting:
 
 
 def standardised(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """Return columns of mean 0 and variance 1."""
+    """Columns of mean 0 and variance 1."""
     return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
 
 
@@ -73,7 +73,7 @@ SCALES: dict[str, Scale] = {
 
 
 def draw(setting: Setting, seed: int) -> FederatedData:
-    """Return the silos of `setting`, of sizes that differ, with their columns in a random order."""
+    """The silos of `setting`, of sizes that differ, with their columns in a random order."""
     rng, d = np.random.default_rng(seed), setting.variables
     dag = random_dag(d, setting.edges, rng, setting.graph)  # type: ignore[arg-type]
     weights = random_weights(dag, rng)
@@ -87,7 +87,7 @@ def draw(setting: Setting, seed: int) -> FederatedData:
 
 
 def dealt(X: FloatArray, silos: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the rows of X dealt to silos whose sizes differ, each of six rows or more."""
+    """The rows of X dealt to silos whose sizes differ, each of six rows or more."""
     parts = rng.dirichlet(np.full(silos, 4.0)) * (len(X) - 6 * silos)
     ends = np.cumsum(np.floor(parts).astype(int) + 6)[:-1]
     return np.split(X, ends)
@@ -137,14 +137,14 @@ def over_seeds(setting: Setting, algorithm: str = "auto", seeds: Sequence[int] =
 
 
 def seeds_of(setting: Setting) -> range:
-    """Return the seeds that a line of a table takes: more where rows are few, fewer where a run takes a minute."""
+    """The seeds that a line of a table takes: more where rows are few, fewer where a run takes a minute."""
     if setting.rows <= FEW:
         return MANY
     return SEEDS[:2] if setting.variables >= LARGE else SEEDS
 
 
 def line(label: str, runs: Sequence[Ran], asked: str) -> dict[str, Any]:
-    """Return the row of a table."""
+    """The row of a table."""
     directed, undirected = sum(run.directed for run in runs), sum(run.undirected for run in runs)
     return {
         "data": label,
@@ -233,7 +233,7 @@ FAULTS = ("none", "shifted", "other weights", "1 % outlier cells")
 
 
 def faulty(fault: str, seed: int) -> tuple[FederatedData, str]:
-    """Return silos of which one is wrong in one way, and its name."""
+    """Silos of which one is wrong in one way, and its name."""
     data = draw(Setting(20, 20), seed)
     rng = np.random.default_rng((seed, 1))
     silo = str(rng.choice(data.schema.silos))
@@ -286,7 +286,7 @@ def silos() -> None:
 
 
 def truth_of(path: Path, names: Sequence[str]) -> Structure:
-    """Return the graph of a truth file."""
+    """The graph of a truth file."""
     told, place = json.loads(path.read_text()), {name: v for v, name in enumerate(names)}
     weights = np.zeros((len(names), len(names)))
     for cause, effect in told["edges"]:
@@ -295,7 +295,7 @@ def truth_of(path: Path, names: Sequence[str]) -> Structure:
 
 
 def sachs() -> FederatedData:
-    """Return the nine conditions of Sachs et al. as silos, raw."""
+    """The nine conditions of Sachs et al. as silos, raw."""
     frame = pd.read_csv(DATA / "sachs" / "sachs_continuous_7466.csv.gz")
     names = tuple(column for column in frame.columns if column != "condition")
     tables = {str(name): part[list(names)].to_numpy(float) for name, part in frame.groupby("condition")}
@@ -304,7 +304,7 @@ def sachs() -> FederatedData:
 
 
 def syntren(number: int) -> FederatedData:
-    """Return 500 rows of simulated gene expression over five silos, raw."""
+    """500 rows of simulated gene expression over five silos, raw."""
     frame = pd.read_csv(DATA / "syntren_p20" / f"syntren_{number}.csv.gz")
     names = tuple(map(str, frame.columns))
     tables = dict(zip(silo_names(5), np.array_split(frame.to_numpy(float), 5), strict=True))
@@ -313,7 +313,7 @@ def syntren(number: int) -> FederatedData:
 
 
 def telecom(seconds: float = 300.0, silos: int = 8) -> FederatedData:
-    """Return which of 18 alarms rang in each window of a device, a window a row, devices dealt to silos."""
+    """Which of 18 alarms rang in each window of a device, a window a row, devices dealt to silos."""
     alarms = pd.read_csv(DATA / "telecom_alarm" / "18V_55N_Wireless_alarms.csv.gz")
     alarms["window"] = (alarms["start_timestamp"] // seconds).astype(int)
     rang = pd.crosstab([alarms["device_id"], alarms["window"]], alarms["alarm_id"]).clip(upper=1)

@@ -128,7 +128,7 @@ def over_seeds(name: str, params: dict[str, Any], make: Callable[[int], Federate
 
 
 def drawn(name: str, silos: int) -> Callable[[int], FederatedData]:
-    """Return the maker of 5000 rows of a network, dealt to `silos` silos, with columns in an order by the seed."""
+    """The maker of 5000 rows of a network, dealt to `silos` silos, with columns in an order by the seed."""
     return lambda seed: shuffled(network(name, silos, ROWS // silos, seed), seed)
 
 
@@ -139,7 +139,7 @@ def warm_up() -> None:
 
 
 def spread(runs: Sequence[Scored], field: str, digits: int = 1) -> str:
-    """Return mean ± sd of a figure."""
+    """Mean ± sd of a figure."""
     values = [float(getattr(run, field)) for run in runs]
     sd = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {sd:.{digits}f}"

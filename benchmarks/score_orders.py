@@ -23,7 +23,7 @@ PLAIN: dict[str, Any] = {"expected_parents": 0.0}
 
 
 def shuffled(data: FederatedData, seed: int) -> FederatedData:
-    """Return discrete `data` with its columns, and those of its truth, in an order drawn by `seed`."""
+    """Discrete `data` with its columns, and those of its truth, in an order drawn by `seed`."""
     order = np.random.default_rng((seed, 7)).permutation(len(data.schema.variables))
     names = tuple(data.schema.variables[v] for v in order)
     schema = replace(data.schema, variables=names, levels={name: data.schema.levels[name] for name in names})
@@ -35,7 +35,7 @@ def shuffled(data: FederatedData, seed: int) -> FederatedData:
 
 
 def small_sets() -> dict[str, Callable[[], FederatedData]]:
-    """Return the makers of 16 data sets of at most 11 variables: published networks and random ones."""
+    """The makers of 16 data sets of at most 11 variables: published networks and random ones."""
     published = [
         ("asia", 1000, 12), ("asia", 5000, 13), ("cancer", 1000, 12), ("cancer", 5000, 13), ("earthquake", 1000, 12),
         ("earthquake", 5000, 13), ("survey", 1000, 12), ("survey", 5000, 13), ("sachs", 1000, 12), ("sachs", 5000, 13),
@@ -65,12 +65,12 @@ class AgainstOptimum:
 
 
 def score_of(structure: Structure, data: FederatedData, settings: SearchSettings) -> float:
-    """Return the score of a member of the class `structure` on all rows of `data`."""
+    """The score of a member of the class `structure` on all rows of `data`."""
     return total(member_of(structure.weights != 0), _scores(data, settings))
 
 
 def best_score(data: FederatedData, settings: SearchSettings) -> float:
-    """Return the score of the best DAG on all rows of `data`."""
+    """The score of the best DAG on all rows of `data`."""
     return optimum(len(data.schema.variables), _scores(data, settings))
 
 

@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def seconds(data: Any, algorithm: str, options: dict[str, Any]) -> float:
-    """Return the CPU seconds of one run."""
+    """The CPU seconds of one run."""
     begun = time.process_time()
     learn(data, algorithm, **options)
     return time.process_time() - begun

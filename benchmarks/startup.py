@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def median(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the line of the table for `runs` of one command."""
+    """The line of the table for `runs` of one command."""
     line: dict[str, Any] = {"command": name, "asked": ASKED.get(name, "")}
     for figure in ("first line", "first round", "wall", "cpu"):
         known = [run[figure] for run in runs if run.get(figure) is not None]
@@ -43,7 +43,7 @@ def median(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def runs_of_learn(home: Path, *words: str, fresh: bool = False) -> list[dict[str, Any]]:
-    """Return the times of five runs on the example, and before them one that is not counted."""
+    """The times of five runs on the example, and before them one that is not counted."""
     found = []
     for turn in range(RUNS + 1):
         place = home / f"{'-'.join(words)}-{turn if fresh else 'warm'}"
@@ -53,12 +53,12 @@ def runs_of_learn(home: Path, *words: str, fresh: bool = False) -> list[dict[str
 
 
 def small(home: Path, *words: str) -> list[dict[str, Any]]:
-    """Return the times of five runs of a small command."""
+    """The times of five runs of a small command."""
     return [timed(home, *words) for _ in range(RUNS + 1)][1:]
 
 
 def clone(home: Path) -> dict[str, Any]:
-    """Return the times of `make learn` in a clone, once."""
+    """The times of `make learn` in a clone, once."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(home / "clone")], check=True)
     before, start = os.times(), time.perf_counter()
     surroundings = os.environ | {"PREFECT_HOME": str(home / "clone-prefect")}

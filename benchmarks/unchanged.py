@@ -172,7 +172,7 @@ def run(name: str, scratch: Path) -> dict[str, Any]:
 
 
 def digest(learned: Any) -> dict[str, Any]:
-    """Return a run as JSON; of arrays what tells any bit of them from another."""
+    """A run as JSON; of arrays what tells any bit of them from another."""
     result = learned.result
     kept = {
         "structure": result.structure,
@@ -188,7 +188,7 @@ def digest(learned: Any) -> dict[str, Any]:
 
 
 def columns_of(rows: Sequence[Mapping[str, float]]) -> dict[str, str]:
-    """Return a digest of every column of `rounds.csv`."""
+    """A digest of every column of `rounds.csv`."""
     named = dict.fromkeys(name for row in rows for name in row)
     values = {name: json.dumps([row.get(name) for row in rows]) for name in named}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in values.items()}
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
 
 
 def difference(expected: Any, found: Any) -> str:
-    """Return where two runs differ first."""
+    """Where two runs differ first."""
     for key in expected:
         if isinstance(expected[key], dict) and isinstance(found.get(key), dict):
             inner = [name for name in expected[key] if expected[key][name] != found[key].get(name)]

@@ -31,7 +31,7 @@ class Fingerprint:
     """of the content, where it has been read for that; always where the stamps have not settled"""
 
     def matches(self, now: "Fingerprint") -> bool:
-        """Say whether `now`, a later fingerprint of the same path, is of the same content."""
+        """Whether `now`, a later fingerprint of the same path, is of the same content."""
         if self.digest and now.digest:
             return self.digest == now.digest
         return self.settled and self.stamp == now.stamp
@@ -45,7 +45,7 @@ class FederatedData:
     data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. Those of mixed
     data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, and −1 among codes of
     discrete data; `schema.empty` counts them. Tables of the silos in `schema.streamed` are read in passes
-    (`algorithms/statistics/chunks.py`).
+    (`algorithms/statistics/moments.py`).
     `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
     Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
     empty otherwise. Those of pooled rows are of the silos that they come from. `about` says how the data were made, in
@@ -90,7 +90,7 @@ class FederatedData:
 
 
 def pool(data: FederatedData) -> FederatedData:
-    """Return `data` with one silo "pooled": all rows, silo after silo in sorted order.
+    """`data` with one silo "pooled": all rows, silo after silo in sorted order.
 
     This is what the centralised baselines learn from. Which continuous rows are whose stays known, as `stretches`, for
     learners that centre them by silo as the federated ones do. The truth stays, and of the silos' own weights what
@@ -117,7 +117,7 @@ def pool(data: FederatedData) -> FederatedData:
 
 
 def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """Return which of the silos' own true weights mean something of pooled rows: those of time series.
+    """Which of the silos' own true weights mean something of pooled rows: those of time series.
 
     A structure of time series is scored by the mean over the silos' truths, whoever learned it. Other weights are what
     a silo's refit is compared with, and pooled rows are nobody's.
@@ -126,14 +126,14 @@ def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> di
 
 
 def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...]) -> Schema:
-    """Return the public schema of continuous `tables`, each [n_rows, n_variables]."""
+    """The public schema of continuous `tables`, each [n_rows, n_variables]."""
     return Schema(variables, {silo: len(tables[silo]) for silo in sorted(tables)}, kind="continuous")
 
 
 def time_series(
     tables: Mapping[str, NDArray[np.float64]], stretches: Mapping[str, tuple[int, ...]], variables: tuple[str, ...]
 ) -> Schema:
-    """Return the public schema of `tables` [n_rows, n_variables] made of unbroken `stretches` of these lengths."""
+    """The public schema of `tables` [n_rows, n_variables] made of unbroken `stretches` of these lengths."""
     silos = sorted(tables)
     rows, lengths = {silo: len(tables[silo]) for silo in silos}, {silo: stretches[silo] for silo in silos}
     return Schema(variables, rows, kind="time-series", stretches=lengths)
@@ -142,7 +142,7 @@ def time_series(
 def discrete(
     tables: Mapping[str, NDArray[np.int64]], variables: tuple[str, ...], levels: Mapping[str, tuple[str, ...]]
 ) -> Schema:
-    """Return the public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
+    """The public schema of discrete `tables`, level codes [n_rows, n_variables] each."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="discrete", levels={name: tuple(levels[name]) for name in variables})
 
@@ -150,13 +150,13 @@ def discrete(
 def mixed(
     tables: Mapping[str, NDArray[np.float64]], variables: tuple[str, ...], levels: Mapping[str, tuple[str, ...]]
 ) -> Schema:
-    """Return the public schema of mixed `tables` [n_rows, n_variables]: the columns without `levels` are continuous."""
+    """The public schema of mixed `tables` [n_rows, n_variables]: the columns without `levels` are continuous."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="mixed", levels={name: tuple(levels[name]) for name in levels})
 
 
 def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
-    """Return `schema` with the empty cells of `tables` [n_rows, n_variables] counted."""
+    """`schema` with the empty cells of `tables` [n_rows, n_variables] counted."""
     counts = {
         silo: (tables[silo] < 0 if schema.kind == "discrete" else np.isnan(tables[silo])).sum(axis=0)
         for silo in sorted(tables)
@@ -167,12 +167,12 @@ def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
 
 
 def silo_names(count: int) -> tuple[str, ...]:
-    """Return silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
+    """Silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
     return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
 def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
-    """Return the rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
+    """The rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
     together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
     tables = {silo: together[rows] for silo, rows in parts.items()}
     schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})

@@ -151,7 +151,7 @@ __all__ = [
 
 
 def of(algorithm: str, preset: str | None = None, **params: Any) -> Any:
-    """Return the settings of `algorithm`, a name of `fedbnsl algorithms`, with `params` in place of the defaults.
+    """The settings of `algorithm`, a name of `fedbnsl algorithms`, with `params` in place of the defaults.
 
     With a `preset` they are in place of its values. Raises `BadInput` that names what there is not.
     """

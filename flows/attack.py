@@ -20,8 +20,8 @@ from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import SiloTransport
 
 ATTACKED = "notears-admm"
 PRESET = {"preset": "paper", "rounds": "1"}
@@ -37,7 +37,7 @@ class AttackResult:
 
 
 def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
-    """Return the attack's errors on plain, masked and private replies.
+    """The attack's errors on plain, masked and private replies.
 
     Raises `BadInput` for data that are not continuous, and for a single silo.
     """
@@ -90,27 +90,27 @@ def private(data: FederatedData, epsilon: float) -> AttackResult:
 
 
 def lone_reply(silo: str, part: Any) -> Any:
-    """Return the replies that the server would have received from this one silo alone."""
+    """The replies that the server would have received from this one silo alone."""
     from fedbnsl.algorithms.core.protocol import Replies
 
     return Replies((silo,), total=part)
 
 
 def attacked_algorithm() -> tuple[FederatedAlgorithm[Any, Any, Any, Any], float]:
-    """Return the algorithm under attack and its ρ₂, which is public."""
+    """The algorithm under attack and its ρ₂, which is public."""
     spec = registry.specify(ATTACKED, PRESET)
     return registry.build(spec), spec.settings.rho2
 
 
 def federation(data: FederatedData) -> InProcessFederation:
-    """Return the silos of `data` in this process."""
+    """The silos of `data` in this process."""
     return InProcessFederation(data.schema, data.tables)
 
 
 def wiretapped(
     algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, seen: dict[str, Any]
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """Return `algorithm`, but with each silo's last reply, its B or its summand, copied into `seen`."""
+    """`algorithm`, but with each silo's last reply, its B or its summand, copied into `seen`."""
 
     def open_silo(table: Any, schema: Any, silo: str, rng: Any) -> tuple[str, Any]:
         return silo, algorithm.open_silo(table, schema, silo, rng)
@@ -140,7 +140,7 @@ class Watched(InProcessFederation):
     """A federation that keeps a copy of every masked vector on its way to the coordinator."""
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """Return the usual transport, but one that copies the masked vectors into `seen`."""
+        """The usual transport, but one that copies the masked vectors into `seen`."""
         self.seen: dict[str, bytes] = {}
         return Copying(services, self.seen)
 
@@ -162,7 +162,7 @@ class Copying(InProcessTransport):
 def attack_errors(
     protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray
 ) -> AttackResult:
-    """Return the errors of the estimates, and those of the mean of all silos, which any result reveals."""
+    """The errors of the estimates, and those of the mean of all silos, which any result reveals."""
     true = {silo: products(table) / len(table) for silo, table in data.tables.items()}
     return AttackResult(
         protection,

@@ -16,7 +16,7 @@ from .options.prepare import AnyRecipe
 
 
 def flow_run_name() -> str:
-    """Return the name of the flow run: kind of data, seed and folder."""
+    """The name of the flow run: kind of data, seed and folder."""
     given = flow_run.parameters["data"]
     options: dict[str, Any] = given if isinstance(given, dict) else given.model_dump()
     return f"prepare-{options.get('kind')}-seed{options.get('seed', 0)}-{Path(flow_run.parameters['out']).name}"

@@ -43,7 +43,7 @@ def serve_learn(
 def deployed(
     settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
 ) -> Any:
-    """Return the deployment of `learn` with `settings` and `repeat` as the parameters it starts from."""
+    """The deployment of `learn` with `settings` and `repeat` as the parameters it starts from."""
     from prefect.types.entrypoint import EntrypointType
 
     from .learn import learn

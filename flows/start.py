@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
-    """Return the data, None if only their owners have them; raises `BadInput` for what cannot be used."""
+    """The data, None if only their owners have them; raises `BadInput` for what cannot be used."""
     check_options(settings)
     if settings.federation is not None:
         return None
@@ -96,7 +96,7 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
 
 
 def client_settings(url: str) -> dict[Any, Any]:
-    """Return Prefect's settings for a run on the server at `url`.
+    """Prefect's settings for a run on the server at `url`.
 
     Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
     """

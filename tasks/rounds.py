@@ -58,7 +58,7 @@ def no_recording(task: str, name: str) -> AbstractContextManager[None]:
 
 
 def with_retries(work: Callable[[], T]) -> T:
-    """Return the result of `work`, tried again where it may yet succeed: not if input is bad or a silo is gone.
+    """The result of `work`, tried again where it may yet succeed: not if input is bad or a silo is gone.
 
     That is safe: a silo answers a repeated round from its journal, so no noise is drawn and no budget spent anew.
     """
@@ -114,14 +114,14 @@ class Orchestration:
         return start
 
     def perform(self, task: str, of: str, work: Callable[[], T]) -> T:
-        """Return the result of `work`, or raise what it raises: a run of `task`, named after it and `of`."""
+        """The result of `work`, or raise what it raises: a run of `task`, named after it and `of`."""
         with (self._record if self.answering else no_recording)(task, f"{task} {of}".rstrip()):
             return work()
 
     def wrap(
         self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: Callable[[], int]
     ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-        """Return `algorithm` with the coordinator's steps recorded as tasks; `number` gives the round.
+        """`algorithm` with the coordinator's steps recorded as tasks; `number` gives the round.
 
         `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
         """

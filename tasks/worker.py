@@ -20,7 +20,7 @@ from .transport.cluster import THREADS, host, hosted_by
 
 
 def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
-    """Return silo -> path from `NAME=PATH` pairs; raises `click.BadParameter` for anything else or a missing path."""
+    """Silo -> path from `NAME=PATH` pairs; raises `click.BadParameter` for anything else or a missing path."""
     found = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")

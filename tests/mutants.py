@@ -63,7 +63,7 @@ class Outcome:
 
 
 def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
-    """Return the defects of `groups`, by default of all files in `folder`."""
+    """The defects of `groups`, by default of all files in `folder`."""
     known = sorted(path.stem for path in folder.glob("*.toml"))
     chosen = list(groups) or known
     if unknown := sorted(set(chosen) - set(known)):
@@ -76,7 +76,7 @@ def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
 
 
 def misfit(mutant: Mutant) -> str:
-    """Return why `mutant` cannot be planted or tested as the checkout stands; empty if it can."""
+    """Why `mutant` cannot be planted or tested as the checkout stands; empty if it can."""
     path = ROOT / mutant.file
     if not path.is_file() or mutant.file.split("/")[0] not in (*ROOMS, "fedbnsl"):
         return f"{mutant.file} is no file of the package"
@@ -129,7 +129,7 @@ def planted_path(copy: Path, mutant: Mutant) -> Path:
 
 
 def fork(work: Callable[[], int], output: Path) -> int:
-    """Return the process id of a fork, with a group of its own, that does `work` and exits with what it returns."""
+    """The process id of a fork, with a group of its own, that does `work` and exits with what it returns."""
     if child := os.fork():
         return child
     code = 2
@@ -221,7 +221,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return the counts of each group as a table."""
+    """The counts of each group as a table."""
     groups = sorted({one.mutant.group for one in outcomes})
     lines = [f"{'group':12} {'planted':>8} {'killed':>8} {'survived':>9} {'broken':>7} {'seconds':>8}"]
     for group in [*groups, "all"]:

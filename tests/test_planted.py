@@ -44,7 +44,7 @@ def test_the_quick_ones_are_noticed(groups):
 HARMLESS = """
 [[mutant]]
 what = "harmless"
-file = "algorithms/admm/settings.py"
+file = "algorithms/admm/problem.py"
 old = "rounds: int = 100"
 new = "rounds: int = 101"
 tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the_diagonal_is_allowed"]

@@ -13,7 +13,7 @@ ROOMS = ("algorithms", "data", "tasks", "flows", "tracking")
 
 
 def module_of(path):
-    """Return the dotted name of a file below the root; that of a folder for its `__init__.py`."""
+    """The dotted name of a file below the root; that of a folder for its `__init__.py`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -22,7 +22,7 @@ MODULES = {module_of(path): path for room in ROOMS for path in (ROOT / room).rgl
 
 
 def imported(name):
-    """Return the modules of the project that `name` imports, at its top or within a function."""
+    """The modules of the project that `name` imports, at its top or within a function."""
     package = name.split(".")[:-1] if MODULES[name].name != "__init__.py" else name.split(".")
     for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
         if not isinstance(node, ast.ImportFrom):

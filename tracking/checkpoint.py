@@ -36,7 +36,7 @@ class Checkpoint:
     """silos that had been given up"""
 
     def state(self, kind: type[T]) -> T:
-        """Return the coordinator's state, of the algorithm's `server_type`. Raises `ValueError` if it is another's."""
+        """The coordinator's state, of the algorithm's `server_type`. Raises `ValueError` if it is another's."""
         return wire.decode(kind, self.server)
 
 
@@ -59,7 +59,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`. Raises `BadInput` if it cannot be read, is damaged or is no checkpoint."""
+    """The checkpoint in `path`. Raises `BadInput` if it cannot be read, is damaged or is no checkpoint."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -13,19 +13,19 @@ from .result import RunResult
 
 
 def why_no_model(result: RunResult) -> str | None:
-    """Return why the run has no network with parameters, None if it has."""
+    """Why the run has no network with parameters, None if it has."""
     return result.parameters.how if result.parameters.network is None else None
 
 
 def network_of(result: RunResult) -> BayesianNetwork:
-    """Return the network of a run; raises `ValueError` that says why there is none."""
+    """The network of a run; raises `ValueError` that says why there is none."""
     if result.parameters.network is None:
         raise ValueError(f"no Bayesian network: {result.parameters.how}")
     return result.parameters.network
 
 
 def pgmpy_model(result: RunResult) -> Any:
-    """Return the network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
+    """The network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
     A dynamic one is over several times, with nodes such as "x" and "x[t-1]". Raises `ValueError` that says why, if
     there is none, as of mixed variables.
@@ -37,7 +37,7 @@ def pgmpy_model(result: RunResult) -> Any:
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:
-    """Return a dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
+    """A dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
 
     It has no parameters, as pgmpy takes only discrete ones there. Raises `ValueError` unless the structure is an
     acyclic graph with edges from exactly one step before.
@@ -57,7 +57,7 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 
 
 def model_file(result: RunResult) -> dict[str, str]:
-    """Return the file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
+    """The file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
 
     Empty if there is no network.
     """
@@ -70,7 +70,7 @@ def model_file(result: RunResult) -> dict[str, str]:
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:
-    """Return the pgmpy network that `as_json` has described."""
+    """The pgmpy network that `as_json` has described."""
     if "tables" not in content:
         from io import StringIO
 

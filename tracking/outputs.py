@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
-from fedbnsl.algorithms.core.names import escape_formula
+from fedbnsl.algorithms.core.schema import escape_formula
 from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, classify_lagged, edge_count, typed_edges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -21,8 +21,7 @@ from .comparison import Comparison
 from .model import model_file
 from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices, draw_structure
 from .report.report import report_html
-from .result import NOT_COVERED, Metric, RunResult, strengths_in
-from .silo_edges import silo_edges
+from .result import NOT_COVERED, Metric, RunResult, silo_edges, strengths_in
 from .staging import write_files
 
 MODELS = ("model.bif", "model.json")
@@ -69,7 +68,7 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 
 
 def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
-    """Return the files that only some runs have: `AVERAGED` and those among `FURTHER`."""
+    """The files that only some runs have: `AVERAGED` and those among `FURTHER`."""
     found: dict[str, str | bytes] = {}
     if result.structure.lags and len(result.structure.variables) <= MAX_UNROLLED_VARIABLES:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
@@ -169,7 +168,7 @@ def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
 
 
 def flat_metrics(result: RunResult) -> dict[str, Metric]:
-    """Return the metrics of a run, the `METRICS` first: those the result does not have are derived, or None."""
+    """The metrics of a run, the `METRICS` first: those the result does not have are derived, or None."""
     total = {name: sum(row.get(name, 0.0) for row in result.rounds) for name in ("bytes_up", "bytes_down")}
     derived: dict[str, Metric] = {
         "edges": edge_count(result.structure),
@@ -183,7 +182,7 @@ def flat_metrics(result: RunResult) -> dict[str, Metric]:
 
 
 def config(result: RunResult) -> dict[str, Any]:
-    """Return everything needed to repeat the run, and the versions it ran with."""
+    """Everything needed to repeat the run, and the versions it ran with."""
     return {
         "name": result.name,
         "algorithm": result.algorithm,
@@ -214,7 +213,7 @@ def config(result: RunResult) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as JSON for people and programs; what JSON cannot express (infinity, NaN) is null."""
+    """`value` as JSON for people and programs; what JSON cannot express (infinity, NaN) is null."""
     return json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -238,5 +237,5 @@ def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _safe(cell: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
+    """A cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
     return escape_formula(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell

@@ -1,8 +1,13 @@
-"""The result of a run: everything from which output files, reports and MLflow records are written."""
+"""The result of a run: everything from which output files, reports and MLflow records are written.
+
+The silos' own structures side by side: how many of them have each edge, and with what weight.
+"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
@@ -248,3 +254,49 @@ class CompletedRun:
     folder: Path
     files: dict[str, Path] = field(default_factory=dict)
     tracking_url: str | None = None
+
+
+@dataclass(frozen=True)
+class SiloEdge:
+    """An edge of some silos' own structures, and its weight in each of them; None if the graph has no weights."""
+
+    edge: Edge
+    weights: dict[str, float | None]
+    turned: int
+    """number of silos with the opposite edge within one time step"""
+
+    @property
+    def lag(self) -> int:
+        """The lag of its source in steps, 0 within one time step."""
+        return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
+
+    @property
+    def known(self) -> list[float]:
+        """The weights that are known."""
+        return [weight for weight in self.weights.values() if weight is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean weight over the silos that have the edge."""
+        return fmean(self.known) if self.known else None
+
+
+def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
+    """Every edge of any of `structures`, sorted by the number of silos, then by strength."""
+    first: dict[str, Edge] = {}
+    weights: dict[str, dict[str, float | None]] = {}
+    for silo in sorted(structures):
+        for edge in (*classify(structures[silo], None), *classify_lagged(structures[silo], None)):
+            first.setdefault(edge.text, edge)
+            weights.setdefault(edge.text, {})[silo] = edge.weight
+    directed = {(one.source, one.target): weights[text] for text, one in first.items() if _turns(one)}
+    found = [
+        SiloEdge(one, weights[text], len(directed.get((one.target, one.source), ())) if _turns(one) else 0)
+        for text, one in first.items()
+    ]
+    return sorted(found, key=lambda one: (-len(one.weights), -abs(one.mean or 0.0), one.edge.text))
+
+
+def _turns(edge: Edge) -> bool:
+    """Whether the edge could have the opposite direction: time determines that of lagged edges."""
+    return edge.directed and not isinstance(edge, LaggedEdge)

@@ -30,8 +30,7 @@ from ..graphs.structure import Structure, stacked
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
-from .problem import Model, Problem, Pull, consensus_step, soft_threshold
-from .settings import ConsensusSettings
+from .problem import ConsensusSettings, Model, Problem, Pull, consensus_step, soft_threshold
 
 NOTHING: FloatArray = np.empty(0)
 NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -49,7 +48,7 @@ class Change:
     values: FloatArray
 
     def put(self, matrix: FloatArray) -> FloatArray:
-        """Return `matrix` with these entries replaced."""
+        """`matrix` with these entries replaced."""
         if len(self.values) == matrix.size:
             return self.values.reshape(self.shape)
         changed = matrix.copy()
@@ -101,12 +100,12 @@ class Reply:
 
 
 def reply_packing(shape: tuple[int, int], moves: int) -> Packing:
-    """Return the packing of a reply for parameters of this `shape`; the server needs only the sum over the silos."""
+    """The packing of a reply for parameters of this `shape`; the server needs only the sum over the silos."""
     return packing(change=shape, scale=shape[0], gap=(), changes=moves)
 
 
 def summand(reply: Reply) -> FloatArray:
-    """Return `reply` as one vector for the sum."""
+    """`reply` as one vector for the sum."""
     shape = reply.B.shape
     return reply_packing(shape, len(reply.changes)).pack(
         change=reply.B.put(np.zeros(shape)),
@@ -117,12 +116,12 @@ def summand(reply: Reply) -> FloatArray:
 
 
 def entry_bytes(shape: tuple[int, int]) -> int:
-    """Return the bytes of one value with its position: 8 + ⌈log₂(entries)/8⌉ (Fassy El Fehri et al., B.2.1)."""
+    """The bytes of one value with its position: 8 + ⌈log₂(entries)/8⌉ (Fassy El Fehri et al., B.2.1)."""
     return 8 + int(np.ceil(np.log2(max(shape[0] * shape[1], 4)) / 8))
 
 
 def change_between(old: FloatArray, new: FloatArray) -> Change:
-    """Return the entries of `new` that differ from `old`: as a list, or as a whole matrix where that is shorter."""
+    """The entries of `new` that differ from `old`: as a list, or as a whole matrix where that is shorter."""
     shape, small = (len(new), new.shape[1]), np.uint16 if new.size <= 1 << 16 else np.uint32
     positions = np.flatnonzero(new != old)
     if len(positions) * entry_bytes(shape) >= 8 * new.size:
@@ -131,7 +130,7 @@ def change_between(old: FloatArray, new: FloatArray) -> Change:
 
 
 def hold_back(old: FloatArray, new: FloatArray, least: FloatArray) -> FloatArray:
-    """Return `new`, but `old` in each entry of row i that changed by less than `least[i]`: these are not sent."""
+    """`new`, but `old` in each entry of row i that changed by less than `least[i]`: these are not sent."""
     return np.where(np.abs(new - old) < least[:, None], old, new)
 
 
@@ -174,7 +173,7 @@ class Terms:
         return np.asarray(self.send_threshold * np.sqrt(self.scale.min() / self.scale))
 
     def norm(self, matrix: FloatArray) -> float:
-        """Return the norm of a `[m, d]` matrix with its rows in their scales."""
+        """The norm of a `[m, d]` matrix with its rows in their scales."""
         return float(np.sqrt(self.scale @ (matrix * matrix).sum(axis=1)))
 
 
@@ -226,7 +225,7 @@ KEPT = ("rounds", "B", "beta", "W", "rho2")
 
 
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return `free` `[m, d]` with a free diagonal.
+    """`free` `[m, d]` with a free diagonal.
 
     Then only the consensus with W, whose diagonal is zero, draws the diagonal of B_p to zero.
     """
@@ -234,19 +233,19 @@ def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def plain_terms(model: Model, prior: Prior, rho2: float, l1: float, *, loops: bool = False) -> Terms:
-    """Return the papers' terms: penalties in plain numbers, every possible edge free, every change sent."""
+    """The papers' terms: penalties in plain numbers, every possible edge free, every change sent."""
     possible, prices = model.possible(prior.possible), model.prices(len(prior.possible))
     return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 
 def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, prior: Prior) -> Silo:
-    """Return a silo's state before round 1."""
+    """A silo's state before round 1."""
     zero = np.zeros(model.possible(prior.possible).shape)
     return Silo(problem, 0, zero, zero, zero, settings.rho2, prior)
 
 
 def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
-    """Return β_p updated for the consensus `W` just received, and the new B_p in multiples of 2⁻³².
+    """Β_p updated for the consensus `W` just received, and the new B_p in multiples of 2⁻³².
 
     Sums of changes of B_p are then exact, in the clear and masked.
     """
@@ -258,13 +257,13 @@ def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, Flo
 
 
 def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
-    """Return ‖B_p − W‖² with the B_p of the last round."""
+    """‖B_p − W‖² with the B_p of the last round."""
     apart = silo.B - W
     return float(terms.scale @ (apart * apart).sum(axis=1))
 
 
 def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
-    """Return the server's state before round 1: W = 0 `[m, d]`, no duals."""
+    """The server's state before round 1: W = 0 `[m, d]`, no duals."""
     P = len(schema.rows)
     zero = np.zeros((m, len(schema.variables)))
     return Server(
@@ -286,14 +285,14 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
 
 
 def change_of_w(server: Server) -> Broadcast:
-    """Return the broadcast: the change of W since the last one, and ρ₂."""
+    """The broadcast: the change of W since the last one, and ρ₂."""
     return Broadcast(change_between(server.W_known, server.W), server.rho2)
 
 
 def step(
     server: State, change: FloatArray, gaps: float, terms: Terms, w_steps: int, nearest: Nearest = consensus_step
 ) -> State:
-    """Return the state with the new W, given the silos' summed `change` of B_p and summed ‖B_p − W‖²."""
+    """The state with the new W, given the silos' summed `change` of B_p and summed ‖B_p − W‖²."""
     P = server.silos
     B_sum = server.B_sum + change
     mean = (B_sum + server.beta_sum / terms.r[:, None]) / P
@@ -318,7 +317,7 @@ def step(
 
 
 def duals(server: State, terms: Terms) -> State:
-    """Return the state with Σβ and α updated (Ng & Zhang 2022, Eq. 4-5)."""
+    """The state with Σβ and α updated (Ng & Zhang 2022, Eq. 4-5)."""
     return replace(
         server,
         beta_sum=server.beta_sum + terms.r[:, None] * (server.B_sum - server.silos * server.W),
@@ -327,18 +326,18 @@ def duals(server: State, terms: Terms) -> State:
 
 
 def agreed(server: Server, settings: ConsensusSettings) -> bool:
-    """Return whether the silos agree on W and W has stopped changing, to the tolerance."""
+    """Whether the silos agree on W and W has stopped changing, to the tolerance."""
     return server.primal < settings.tolerance and server.dual < settings.tolerance
 
 
 def converged(server: Server, settings: ConsensusSettings) -> bool:
-    """Return whether W is acyclic and the silos agree on it, to the tolerances."""
+    """Whether W is acyclic and the silos agree on it, to the tolerances."""
     acyclic = bool(server.W.any()) and server.h < settings.h_tolerance
     return acyclic and server.number > FIRST_ROUNDS and agreed(server, settings)
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """Return the `graph` of W `[(lags + 1)·d, d]` without entries of size τ or less; `scores` are all sizes.
+    """The `graph` of W `[(lags + 1)·d, d]` without entries of size τ or less; `scores` are all sizes.
 
     Required edges stay, however small.
     """
@@ -351,7 +350,7 @@ def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) ->
 
 
 def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:
-    """Return the measures of a round: h, the relative residuals, edges above the threshold, ρ₁."""
+    """The measures of a round: h, the relative residuals, edges above the threshold, ρ₁."""
     d = len(server.variables)
     edges = np.abs(graph) > settings.threshold
     return {
@@ -366,7 +365,7 @@ def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> 
 
 
 def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
-    """Return the shape of the parameters of `model` for the variables of `schema`, (m, d)."""
+    """The shape of the parameters of `model` for the variables of `schema`, (m, d)."""
     d = len(schema.variables)
     return model.rows(d), d
 
@@ -374,7 +373,7 @@ def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
 def consensus_admm(
     settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, else on B_p.
+    """The papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, else on B_p.
 
     `loops` leaves the diagonal of B_p free, as Ng & Zhang do.
     """

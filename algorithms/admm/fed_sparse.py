@@ -24,14 +24,23 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.one_silo import learn_alone
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
 from .consensus import Broadcast, Reply, consensus_admm
-from .problem import Lasso, LassoSolver, LinearModel, MomentsOf, pgcd, positive, weighted_moments
-from .settings import Additions, ConsensusSettings, RefinedSettings
+from .problem import (
+    Additions,
+    ConsensusSettings,
+    Lasso,
+    LassoSolver,
+    LinearModel,
+    MomentsOf,
+    RefinedSettings,
+    pgcd,
+    positive,
+    weighted_moments,
+)
 from .staged_admm import refined_admm
 
 
@@ -45,7 +54,7 @@ def consensus_of(
     lagged_price: float = 1.0,
     loops: bool = False,
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """Return the algorithm whose silos solve their lasso with `solver`.
+    """The algorithm whose silos solve their lasso with `solver`.
 
     `moments_of` computes a silo's moments: by default the weighted second moments of its rows, or of their windows with
     `lags`, whose λ is multiplied by `lagged_price`.
@@ -70,7 +79,7 @@ NOTEARS_ADMM_SACHS = {"rho1": 100_000 / 3, "rho2": 10.0, "l1": 0.1, "loops": Tru
 
 
 def papers_own(kind: type[Settings], literals: dict[str, Any]) -> Settings:
-    """Return the settings `kind` of the papers' loop without additions, with the values `literals` of a paper."""
+    """The settings `kind` of the papers' loop without additions, with the values `literals` of a paper."""
     return kind(**asdict(ConsensusSettings()) | asdict(Additions()) | literals)
 
 
@@ -102,7 +111,7 @@ PRESETS = {
 
 
 def lasso_solver(settings: FedSparse) -> LassoSolver:
-    """Return the silo's solver: PGCD with these settings."""
+    """The silo's solver: PGCD with these settings."""
 
     def solve(problem: Lasso) -> FloatArray:
         unit = float(np.sqrt(positive(np.diag(problem.S)).min())) if settings.scaled else 1.0
@@ -114,7 +123,7 @@ def lasso_solver(settings: FedSparse) -> LassoSolver:
 def build(
     settings: FedSparse, moments_of: MomentsOf | None = None, lags: int = 0
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return Fed-Sparse-BNSL; `moments_of` computes a silo's moments, by default the weighted ones of its rows."""
+    """Fed-Sparse-BNSL; `moments_of` computes a silo's moments, by default the weighted ones of its rows."""
     return consensus_of(settings, lasso_solver(settings), moments_of, l1_at_server=False, lags=lags)
 
 
@@ -141,7 +150,7 @@ class FedFrankWolfe(RefinedSettings):
 
 
 def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
-    """Return B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
+    """B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
 
     A step costs O(d²): S·B moves with B, and the vertex adds one column of S to one column of it.
     """
@@ -152,7 +161,7 @@ def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
 
 @njit(cache=True)
 def _steepest(S, B, SB, linear, r, allowed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the allowed entry with the largest gradient, that gradient, and ⟨gradient, B⟩ over all of them."""
+    """The allowed entry with the largest gradient, that gradient, and ⟨gradient, B⟩ over all of them."""
     d = len(S)
     row, column, steepest, inner = 0, 0, 0.0, 0.0
     for i in range(d):
@@ -186,7 +195,7 @@ def _walk(S, B, SB, linear, r, allowed, radius, steps):  # type: ignore[no-untyp
 
 
 def build_frank_wolfe(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return Fed-BNSL-FW."""
+    """Fed-BNSL-FW."""
 
     def solve(problem: Lasso) -> FloatArray:
         return frank_wolfe(problem, settings.radius * len(problem.S), settings.local_steps)
@@ -205,5 +214,5 @@ class Notears(FedSparse):
 
 
 def notears(table: NDArray[np.float64], schema: Schema, settings: Notears) -> Structure:
-    """Return the structure that NOTEARS learns from `table` `[n_rows, n_variables]`, a silo with this `schema`."""
+    """The structure that NOTEARS learns from `table` `[n_rows, n_variables]`, a silo with this `schema`."""
     return learn_alone(build(settings), schema, table)

@@ -19,8 +19,7 @@ from ..core.schema import FloatArray
 from .consensus import Broadcast, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, papers_own
 from .order_refinement import free_entries, least_squares
-from .problem import Lasso, MomentsOf
-from .settings import RefinedSettings
+from .problem import Lasso, MomentsOf, RefinedSettings
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """Return B = (S + R)⁻¹(S − linear), `[m, d]`, with only the allowed entries of each column free.
+    """B = (S + R)⁻¹(S − linear), `[m, d]`, with only the allowed entries of each column free.
 
     Source: Ng & Zhang 2022, Eq. 8; with lags the block system of Chen, Ma & Yue 2025, §7.4, by one factorisation.
     """
@@ -77,7 +76,7 @@ def _ordered(A: FloatArray, right: FloatArray, variables: NDArray[np.int64]) -> 
 def build(
     settings: NotearsAdmm, moments_of: MomentsOf | None = None, lags: int = 0
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return NOTEARS-ADMM; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+    """NOTEARS-ADMM; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
 
     def solve(problem: Lasso) -> FloatArray:
         return closed_form(problem, settings.loops)

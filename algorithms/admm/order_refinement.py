@@ -39,17 +39,17 @@ from ..core.schema import FloatArray
 from ..statistics.count_tables import top_down
 from ..statistics.moments import residual_variances
 from .consensus import FIRST_ROUNDS, NO_MOVES, NO_ORDER, NOTHING, Moves
-from .settings import RefinedSettings
+from .problem import RefinedSettings
 
 
 def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return the covariance `[d, d]` of variables with weights `W`, acyclic, and errors of these `variances` `[d]`."""
+    """The covariance `[d, d]` of variables with weights `W`, acyclic, and errors of these `variances` `[d]`."""
     A = np.linalg.inv(np.eye(len(W)) - W)
     return np.asarray(A.T @ np.diag(variances) @ A)
 
 
 def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-    """Return B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
+    """B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
 
     S is `[m, m]` and positive definite; with `right` = S each variable is regressed on its free entries.
     """
@@ -61,7 +61,7 @@ def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> 
 
 
 def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-    """Return each variable's place, `[n_variables]`, in an order that keeps the strongest edges forward.
+    """Each variable's place, `[n_variables]`, in an order that keeps the strongest edges forward.
 
     Edges of `strength` `[n_variables, n_variables]` (0 where there is none) are taken strongest first, leaving out one
     that would close a cycle (ties by position); the order is a topological one of what was taken. Variables that
@@ -89,18 +89,18 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
 
 
 def free_entries(place: NDArray[np.int64], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the entries of `support` `[m, d]` that an order allows: its first d rows forward, those of lags all."""
+    """The entries of `support` `[m, d]` that an order allows: its first d rows forward, those of lags all."""
     d = support.shape[1]
     return np.vstack([forward(place, d) & support[:d], support[d:]])
 
 
 def forward(place: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
-    """Return the entries `[d, d]` an order allows, from earlier to later; without one, all but the diagonal."""
+    """The entries `[d, d]` an order allows, from earlier to later; without one, all but the diagonal."""
     return ~np.eye(d, dtype=bool) if not len(place) else place[:, None] < place[None, :]
 
 
 def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:
-    """Return the moves that would turn each of `edges` `[d, d]`: (from, to) places in the order, `[n_moves, 2]`.
+    """The moves that would turn each of `edges` `[d, d]`: (from, to) places in the order, `[n_moves, 2]`.
 
     For i → j, i goes behind j, or j before i.
     """
@@ -110,7 +110,7 @@ def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:
 
 
 def agreeing(moves: Moves, place: NDArray[np.int64], precedes: NDArray[np.bool_]) -> Moves:
-    """Return those of `moves` that move no variable past one that must precede or follow it."""
+    """Those of `moves` that move no variable past one that must precede or follow it."""
     order = np.argsort(place)
     in_order = precedes[np.ix_(order, order)]
     kept = [
@@ -136,7 +136,7 @@ def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> F
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
-    """Return the places after the moves whose change is below −`least`, best first, skipping overlapping ones."""
+    """The places after the moves whose change is below −`least`, best first, skipping overlapping ones."""
     order = np.argsort(place)
     free = np.ones(len(order), dtype=bool)
     for k in np.argsort(changes, kind="stable"):
@@ -151,7 +151,7 @@ def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: f
 
 
 def _moved(length: int, start: int, end: int) -> NDArray[np.intp]:
-    """Return 0..length-1 with the element at `start` taken out and put in at `end`."""
+    """0..length-1 with the element at `start` taken out and put in at `end`."""
     others = np.delete(np.arange(length), start)
     return np.insert(others, end, start)
 
@@ -229,12 +229,12 @@ class Phase:
 
 
 def first_phase(possible: NDArray[np.bool_]) -> Phase:
-    """Return the phase in which a run begins whose parameters may differ from zero where `possible`, `[m, d]`."""
+    """The phase in which a run begins whose parameters may differ from zero where `possible`, `[m, d]`."""
     return Phase(Stage.FREE, possible, possible)
 
 
 def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, prior: Prior) -> Phase:
-    """Return the phase that begins with the order of the strongest edges within one time of `W` `[m, d]`."""
+    """The phase that begins with the order of the strongest edges within one time of `W` `[m, d]`."""
     within = np.abs(W[: W.shape[1]])
     strength = within * np.sqrt(scale / scale.min())[: len(within), None]
     strength = np.where(within > WEAK * threshold, strength, 0.0)
@@ -242,12 +242,12 @@ def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, pr
 
 
 def dense(phase: Phase, W: FloatArray) -> bool:
-    """Return whether the lasso kept so many of the allowed entries that it does not select edges."""
+    """Whether the lasso kept so many of the allowed entries that it does not select edges."""
     return bool((W != 0).sum() > DENSE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
 
 
 def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
-    """Return the phase after the moves that lower the sum of variances by more than `least`.
+    """The phase after the moves that lower the sum of variances by more than `least`.
 
     If there are none, the order is final.
     """
@@ -259,25 +259,25 @@ def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
 
 
 def left_in(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
-    """Return the nonzero entries `[m, d]` of `W`, and those of required edges."""
+    """The nonzero entries `[m, d]` of `W`, and those of required edges."""
     left: NDArray[np.bool_] = W != 0
     left[: W.shape[1]] |= prior.required
     return left
 
 
 def relaxed(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
-    """Return the phase in which the nonzero entries of `W` are fitted without λ."""
+    """The phase in which the nonzero entries of `W` are fitted without λ."""
     return replace(phase, stage=Stage.RELAXED, support=left_in(W, prior), rounds=0)
 
 
 def fitting(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
-    """Return the phase that fits the nonzero entries of `W`, or all if they are many, in the metric of the model."""
+    """The phase that fits the nonzero entries of `W`, or all if they are many, in the metric of the model."""
     support = phase.possible if dense(phase, W) else left_in(W, prior)
     return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=NOTHING)
 
 
 def reread(phase: Phase, W: FloatArray, least: float, prior: Prior) -> tuple[Phase, FloatArray]:
-    """Return the phase with the order that the model of the fit implies (of the `W` last sent), and W in that order.
+    """The phase with the order that the model of the fit implies (of the `W` last sent), and W in that order.
 
     The order is taken if it lowers the sum of variances by more than `least`; else phase and W are unchanged. All
     entries that it allows are then fitted, from the model's weights: the lasso selected entries for another order.
@@ -303,7 +303,7 @@ def next_phase(
     prior: Prior,
     settings: RefinedSettings,
 ) -> Phase:
-    """Return the phase of the next round; `last` is the phase that a run ends with: FITTED, RELAXED or ORDERED.
+    """The phase of the next round; `last` is the phase that a run ends with: FITTED, RELAXED or ORDERED.
 
     `rounds` have finished in all; `worth` is the least decrease of the variances, summed over the silos, for a move.
     """

@@ -24,6 +24,8 @@ The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G t
 of ROW i (the paper's Eq. 14 has the column; with it noise-free learning diverges). The best entry takes a prox step of
 size γ/M_i. A step on B_ij changes column j of G alone, by S[:, i]·δ, so only that column's scores are recomputed and
 each column's best is remembered: that invariant makes a step O(d) rather than O(d²).
+
+The settings of consensus ADMM: those of the papers' loop, and those of what we add to it.
 """
 
 from collections.abc import Callable
@@ -39,8 +41,115 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from ..core.schema import FloatArray, Schema
+from ..errors import require
 from ..statistics.lagged import silo_windows
 from ..statistics.moments import SecondMoments, products
+
+
+@dataclass(frozen=True)
+class ConsensusSettings:
+    """Settings of the papers' loop, with the papers' values for d = 20 variables and P = 8 silos.
+
+    Fassy El Fehri et al., Algorithm 1 and Appendix B.3.2; Ng & Zhang 2022, Algorithm 1.
+    """
+
+    rho1: float = 1000 / 8
+    """weight of h² per silo (the papers' ρ₁ is this times the number of silos)"""
+    rho1_growth: float = 1.0
+    """γ₁ of Ng & Zhang 2022, Eq. 6: the factor of ρ₁ from round to round"""
+    rho2: float = 1.0
+    """weight of the consensus between the silos and the server"""
+    rho2_growth: float = 1.0
+    """γ₂ of Ng & Zhang 2022, Eq. 7"""
+    l1: float = 0.1
+    """λ, the price of an edge's weight"""
+    w_steps: int = 15_000
+    """L-BFGS steps of the server a round"""
+    rounds: int = 100
+    """T, at most"""
+    tolerance: float = 0.01
+    """residuals, relative to the weights, at which the consensus counts as reached"""
+    h_tolerance: float = 1e-8
+    """h at which a run that settles no order counts as acyclic"""
+    threshold: float = 0.3
+    """τ: weights not above it are no edges"""
+    repair: bool = False
+    """drop the weakest edges on cycles that are left"""
+    center: bool = False
+    """subtract each silo's own column means before anything else"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        for name in ("rho1", "rho2", "tolerance", "h_tolerance"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("rho1_growth", "rho2_growth"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        for name in ("l1", "threshold"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name in ("w_steps", "rounds"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+
+
+@dataclass(frozen=True)
+class Additions:
+    """Settings of what we add to the papers' loop; the defaults add nothing.
+
+    With `scaled`, the silos first send (the sum of) their variables' mean squares m, d numbers, and every penalty is
+    measured in them: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus then gives way where the loss
+    is flat and holds where it is steep, and the result does not depend on the unit of measurement. With `settle`, once
+    h < `settle_h` the order of the variables is fixed and the rest is a convex lasso over the entries that respect it;
+    `turns` then improves on the order, and `relax` takes the shrinkage off what the lasso kept.
+    """
+
+    scaled: bool = False
+    """measure all penalties in the variables' mean squares"""
+    settle: bool = False
+    """fix the order of the variables once h is small"""
+    settle_h: float = 2e-3
+    """how small h must be for that"""
+    turns: int = 0
+    """how often, at most, to look for edges of the settled order that are better turned, and for a better order in the
+    model of the fit (0: never)"""
+    relax: bool = False
+    """where rows are many, fit what the lasso kept, or all that the order allows, without λ before τ is applied"""
+    rho2_settled: float = 0.03
+    """ρ₂ once the order is settled: what is left is convex, and a looser consensus gets there sooner"""
+    send_threshold: float = 0.0
+    """changes of an entry smaller than this (times √(min m / m_i) where `scaled`) are held back, not sent"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        for name in ("rho2_settled", "settle_h"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        require(self.send_threshold >= 0, "send_threshold", self.send_threshold, "0 or more")
+        require(self.turns >= 0, "turns", self.turns, "0 or more")
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is added to the papers' loop."""
+        return self.scaled or self.settle or self.send_threshold > 0
+
+
+@dataclass(frozen=True)
+class RefinedSettings(Additions, ConsensusSettings):
+    """Settings of the papers' loop with all that we add to it, and our values for both."""
+
+    rho1: float = 0.3
+    rho1_growth: float = 1.3
+    rho2: float = 0.3
+    l1: float = 0.05
+    w_steps: int = 20
+    scaled: bool = True
+    settle: bool = True
+    turns: int = 10
+    relax: bool = True
+    send_threshold: float = 0.01
+    center: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        ConsensusSettings.__post_init__(self)
+        Additions.__post_init__(self)
 
 
 @dataclass(frozen=True)
@@ -57,7 +166,7 @@ class CyclicPart:
     """for each entry, the ratio of its row's to its column's unit: D_i/D_j"""
 
     def h(self, w: FloatArray) -> tuple[float, FloatArray]:
-        """Return h and its gradient (exp(W∘W))ᵀ∘2W for the entries' weights `w`, in the order of `entries`."""
+        """H and its gradient (exp(W∘W))ᵀ∘2W for the entries' weights `w`, in the order of `entries`."""
         squares = np.zeros((self.size, self.size))
         squares[self.rows, self.columns] = (w * self.balance) ** 2
         exponential = expm(squares)
@@ -65,7 +174,7 @@ class CyclicPart:
 
 
 def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
-    """Return the entries of `support` `[n_variables, n_variables]` inside its strongly connected components.
+    """The entries of `support` `[n_variables, n_variables]` inside its strongly connected components.
 
     `units` `[n_variables]`, above 0, are the units of the variables.
     """
@@ -80,7 +189,7 @@ def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
 
 
 def acyclicity(W: FloatArray) -> tuple[float, FloatArray]:
-    """Return h(W) and its gradient, both for `W` `[n_variables, n_variables]`."""
+    """H(W) and its gradient, both for `W` `[n_variables, n_variables]`."""
     part = cyclic_part(W != 0, np.ones(len(W)))
     gradient = np.zeros_like(W)
     h, gradient[part.entries] = part.h(W[part.entries])
@@ -88,14 +197,14 @@ def acyclicity(W: FloatArray) -> tuple[float, FloatArray]:
 
 
 def soft_threshold(x: FloatArray, by: FloatArray | float) -> FloatArray:
-    """Return the proximal point of `by`·|·| at `x`: sign(x)·max(|x| − by, 0)."""
+    """The proximal point of `by`·|·| at `x`: sign(x)·max(|x| − by, 0)."""
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - by, 0.0))
 
 
 def consensus_step(
     target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, iterations: int
 ) -> tuple[FloatArray, float]:
-    """Return W and h(W) for the (thresholded) mean `target`, by at most `iterations` L-BFGS steps from `start`.
+    """W and h(W) for the (thresholded) mean `target`, by at most `iterations` L-BFGS steps from `start`.
 
     `target` and `start` are `[n_variables, n_variables]`; `curvature` c is `[n_variables]`, one a row, above 0. The
     variables are scaled by √c, which makes the quadratic part a unit sphere.
@@ -141,7 +250,7 @@ class Problem(Protocol):
     """A silo's part of the objective, made from its private rows."""
 
     def solve(self, pull: Pull) -> FloatArray:
-        """Return the parameters that minimise this silo's loss plus `pull`, exactly or approximately."""
+        """The parameters that minimise this silo's loss plus `pull`, exactly or approximately."""
         ...
 
 
@@ -149,29 +258,29 @@ class Model(Protocol):
     """A model whose parameters `[m, d]` silos and server exchange."""
 
     def rows(self, d: int) -> int:
-        """Return m, the number of parameters of each of d variables."""
+        """M, the number of parameters of each of d variables."""
         ...
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the parameters that may differ from zero if only `edges` `[d, d]` are possible, `[m, d]`."""
+        """The parameters that may differ from zero if only `edges` `[d, d]` are possible, `[m, d]`."""
         ...
 
     def prices(self, d: int) -> FloatArray:
-        """Return the factor of λ in each row, `[m]`: zero for parameters that are not weights of edges."""
+        """The factor of λ in each row, `[m]`: zero for parameters that are not weights of edges."""
         ...
 
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> Problem:
-        """Return the problem of `silo`, whose rows are `table` `[n_rows, d]`."""
+        """The problem of `silo`, whose rows are `table` `[n_rows, d]`."""
         ...
 
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
-        """Return the server's W and h(W): argmin ½Σ c_i (W_ij − target_ij)² + αh(W) + ρ₁/2 h(W)² (`consensus_step`)."""
+        """The server's W and h(W): argmin ½Σ c_i (W_ij − target_ij)² + αh(W) + ρ₁/2 h(W)² (`consensus_step`)."""
         ...
 
     def to_adjacency(self, parameters: FloatArray) -> FloatArray:
-        """Return the weighted graph of `parameters`, `[d, d]`: h acts on it, and it is the result.
+        """The weighted graph of `parameters`, `[d, d]`: h acts on it, and it is the result.
 
         A dynamic model's is `[(lags + 1)·d, d]`: h acts on its first d rows, the edges within one time.
         """
@@ -203,11 +312,11 @@ class LinearProblem:
     solver: LassoSolver
 
     def solve(self, pull: Pull) -> FloatArray:
-        """Return B for this round's `pull` (see `Problem`)."""
+        """B for this round's `pull` (see `Problem`)."""
         return self.solver(Lasso(pull.linear, pull.r, pull.l1, pull.allowed, pull.start, self.moments.S))
 
     def within(self, W: FloatArray) -> FloatArray:
-        """Return the second moments of the d variables within one time, minus the lagged effects, `[d, d]`.
+        """The second moments of the d variables within one time, minus the lagged effects, `[d, d]`.
 
         The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² times the diagonal is added: negligible if
         rows are many, and enough for an inverse if they are few.
@@ -219,7 +328,7 @@ class LinearProblem:
 
 
 def positive(squares: FloatArray) -> FloatArray:
-    """Return mean `squares` with zeros, of columns constant in a silo, replaced by the largest.
+    """Mean `squares` with zeros, of columns constant in a silo, replaced by the largest.
 
     Centred, such a column explains nothing and nothing explains it, so any positive value works.
     """
@@ -241,37 +350,37 @@ class LinearModel:
     """λ of lagged edges over that of edges within one time: λ_A/λ_W of Chen, Ma & Yue"""
 
     def rows(self, d: int) -> int:
-        """Return (lags + 1)·d (see `Model`)."""
+        """(lags + 1)·d (see `Model`)."""
         return (self.lags + 1) * d
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return `edges` without self-loops, and all lagged edges (see `Model`)."""
+        """`edges` without self-loops, and all lagged edges (see `Model`)."""
         d = len(edges)
         return np.vstack([edges & ~np.eye(d, dtype=bool), np.ones((self.rows(d) - d, d), bool)])
 
     def prices(self, d: int) -> FloatArray:
-        """Return 1 for the rows within one time and `lagged_price` for the others (see `Model`)."""
+        """1 for the rows within one time and `lagged_price` for the others (see `Model`)."""
         return np.repeat([1.0, self.lagged_price], [d, self.lags * d])
 
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> LinearProblem:
-        """Return the problem of `silo`, whose rows are `table` (see `Model`)."""
+        """The problem of `silo`, whose rows are `table` (see `Model`)."""
         return LinearProblem(self.moments_of(table, schema, silo), self.solver)
 
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
-        """Return W and h(W) (see `Model`): no lagged edge closes a cycle, so those are as in `target`."""
+        """W and h(W) (see `Model`): no lagged edge closes a cycle, so those are as in `target`."""
         d = target.shape[1]
         W, h = consensus_step(target[:d], start[:d], curvature[:d], alpha, rho1, steps)
         return np.vstack([W, target[d:]]), h
 
     def to_adjacency(self, parameters: FloatArray) -> FloatArray:
-        """Return the weights, which are the graph."""
+        """The weights, which are the graph."""
         return parameters
 
 
 def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bool, lags: int = 0) -> SecondMoments:
-    """Return XᵀX of the rows in `table` `[n_rows, d]` over the silos' mean number of rows; with `lags` of its windows.
+    """XᵀX of the rows in `table` `[n_rows, d]` over the silos' mean number of rows; with `lags` of its windows.
 
     Weighted like this, every row of the federation counts the same.
     """
@@ -284,7 +393,7 @@ def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bo
 
 
 def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
-    """Return the minimiser of `problem`, `[m, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
+    """The minimiser of `problem`, `[m, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
     B = problem.start.copy()
     G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
     M = np.diag(problem.S) + problem.r

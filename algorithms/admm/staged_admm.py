@@ -52,30 +52,29 @@ from .order_refinement import (
     reread,
     variance_changes,
 )
-from .problem import LinearModel, LinearProblem, positive
-from .settings import RefinedSettings
+from .problem import LinearModel, LinearProblem, RefinedSettings, positive
 
 # The fit without λ.
 
 
 def strength(d: int, rows: float) -> float:
-    """Return ρ = √(d/n_p), at most 1, for silos of n_p = `rows` rows on average."""
+    """Ρ = √(d/n_p), at most 1, for silos of n_p = `rows` rows on average."""
     return min(1.0, float(np.sqrt(d / rows)))
 
 
 def dual_step(beta: FloatArray, apart: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-    """Return β_p + ρΣ(B_p − W) in the `free` entries, zero elsewhere; `metric` is ρΣ and `apart` B_p − W."""
+    """Β_p + ρΣ(B_p − W) in the `free` entries, zero elsewhere; `metric` is ρΣ and `apart` B_p − W."""
     return np.where(free, beta + metric @ apart, 0.0)
 
 
 def fitted(S: FloatArray, beta: FloatArray, W: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-    """Return the silo's B_p `[d, d]` for moments `S`, in multiples of 2⁻³²: (S + ρΣ)B = S − β + ρΣW where `free`."""
+    """The silo's B_p `[d, d]` for moments `S`, in multiples of 2⁻³²: (S + ρΣ)B = S − β + ρΣW where `free`."""
     B = least_squares(S + metric, S - beta + metric @ W, free)
     return to_multiples(B, FRACTION_BITS)
 
 
 def column_change(change: FloatArray, W: FloatArray, variances: FloatArray) -> float:
-    """Return the largest change of a variable's prediction under a `change` of W, relative to its residuals.
+    """The largest change of a variable's prediction under a `change` of W, relative to its residuals.
 
     Both as standard deviations: √(ΔW_jᵀ Σ ΔW_j / v_j), with v the `variances` of the residuals under `W`.
     """
@@ -115,13 +114,13 @@ class Reply(consensus.Reply):
 
 
 def reply_packing(shape: tuple[int, int], moves: int, *, measured: bool) -> Packing:
-    """Return the packing of a reply for parameters of this `shape`, with the variances if they are `measured`."""
+    """The packing of a reply for parameters of this `shape`, with the variances if they are `measured`."""
     blocks = consensus.reply_packing(shape, moves).blocks
     return Packing((*blocks, *packing(variances=shape[1] if measured else 0).blocks))
 
 
 def summand(reply: Reply) -> FloatArray:
-    """Return `reply` as one vector for the sum."""
+    """`reply` as one vector for the sum."""
     return np.concatenate([consensus.summand(reply), reply.variances])
 
 
@@ -181,7 +180,7 @@ KEPT = (*consensus.KEPT, "scale", "place", "support", "variances")
 def refined_admm(
     settings: RefinedSettings, model: LinearModel, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return consensus ADMM with the additions of `settings`; see `consensus.consensus_admm` for the rest."""
+    """Consensus ADMM with the additions of `settings`; see `consensus.consensus_admm` for the rest."""
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
@@ -210,7 +209,7 @@ def refined_admm(
 
 
 def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSettings, prior: Prior) -> Silo:
-    """Return a silo's state before round 1."""
+    """A silo's state before round 1."""
     S, possible = problem.moments.S, model.possible(prior.possible)
     opened = consensus.open_silo(problem, model, settings, prior)
     scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
@@ -219,7 +218,7 @@ def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSetti
 
 
 def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
-    """Return the server's state before round 1."""
+    """The server's state before round 1."""
     shape = consensus.shape_of(model, schema)
     plain, rows = consensus.open_server(schema, shape[0], settings), sum(schema.windows(model.lags).values())
     last, phase = last_stage(shape, rows, settings), first_phase(model.possible(plain.prior.possible))
@@ -227,7 +226,7 @@ def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -
 
 
 def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> Stage:
-    """Return the phase that a run with parameters of this `shape` ends with.
+    """The phase that a run with parameters of this `shape` ends with.
 
     λ is taken off only where there are `rows` enough for that to let truth in, not chance.
     """
@@ -239,7 +238,7 @@ def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> 
 
 
 def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
-    """Return the broadcast: the papers' message, and new scales, a new order, moves, whether λ is off."""
+    """The broadcast: the papers' message, and new scales, a new order, moves, whether λ is off."""
     phase = server.phase
     return Broadcast(
         **vars(consensus.change_of_w(server))
@@ -283,7 +282,7 @@ def local_solve(
 
 
 def listened(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
-    """Return the silo with the scales, order and support of the broadcast; a new order frees all possible entries."""
+    """The silo with the scales, order and support of the broadcast; a new order frees all possible entries."""
     support = silo.possible if len(message.place) else silo.support
     return replace(
         silo,
@@ -296,7 +295,7 @@ def listened(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
 def fitted_step(
     silo: Silo, message: Broadcast, W: FloatArray, free: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return β_p and B_p of a round of the fit without λ, whose duals begin at zero."""
+    """Β_p and B_p of a round of the fit without λ, whose duals begin at zero."""
     beta = np.zeros_like(W)
     if len(silo.variances) and not len(message.place):
         before = silo.rho2 * implied_covariance(silo.W, silo.variances)
@@ -306,12 +305,12 @@ def fitted_step(
 
 
 def judged(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
-    """Return the change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
+    """The change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
     return variance_changes(problem.within(W), place, moves) if len(moves) else NOTHING
 
 
 def sparse(server: Server) -> Sparse | None:
-    """Return where this round's summands may differ from zero: in the entries that a settled order leaves free.
+    """Where this round's summands may differ from zero: in the entries that a settled order leaves free.
 
     None before that, and in the round of a new order or support, in which entries that are no longer free return to
     zero.
@@ -325,7 +324,7 @@ def sparse(server: Server) -> Sparse | None:
 
 
 def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
-    """Return the terms of the server's step."""
+    """The terms of the server's step."""
     phase, prices = server.phase, model.prices(len(server.variables))
     without, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
     hold = 0.0 if fits else settings.send_threshold
@@ -335,7 +334,7 @@ def server_terms(server: Server, model: LinearModel, l1: float, settings: Refine
 def aggregate(
     server: Server, replies: Replies[Reply], model: LinearModel, l1: float, settings: RefinedSettings
 ) -> Server:
-    """Return the state with the new W: by the papers' step, without h under an order, or by the fit without λ."""
+    """The state with the new W: by the papers' step, without h under an order, or by the fit without λ."""
     assert replies.total is not None
     phase = server.phase
     packing = reply_packing(server.W.shape, len(phase.moves), measured=server.measured)
@@ -351,7 +350,7 @@ def aggregate(
 
 
 def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -> Server:
-    """Return the state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
+    """The state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
     phase = server.phase
     if phase.stage is Stage.FITTED:
         return after_fit(server, settings)
@@ -379,7 +378,7 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
 
 
 def after_fit(server: Server, settings: RefinedSettings) -> Server:
-    """Return the state after a round of the fit; once that has converged, with the order that its model implies."""
+    """The state after a round of the fit; once that has converged, with the order that its model implies."""
     phase = server.phase
     if not _at_rest(server, settings) or phase.readings >= settings.turns:
         return server
@@ -389,7 +388,7 @@ def after_fit(server: Server, settings: RefinedSettings) -> Server:
 
 
 def _begun(server: Server, settings: RefinedSettings) -> Server:
-    """Return the state with the ρ₂ of a phase that is about to begin, and with zero duals for a fit.
+    """The state with the ρ₂ of a phase that is about to begin, and with zero duals for a fit.
 
     After a change of the free entries, a looser consensus converges sooner.
     """
@@ -403,7 +402,7 @@ def _begun(server: Server, settings: RefinedSettings) -> Server:
 
 
 def converged(server: Server, settings: RefinedSettings) -> bool:
-    """Return whether the last phase has converged, or, if no order settles, whether the papers' criterion holds."""
+    """Whether the last phase has converged, or, if no order settles, whether the papers' criterion holds."""
     if not settings.settle:
         return consensus.converged(server, settings)
     if server.phase.stage is Stage.FITTED:
@@ -412,12 +411,12 @@ def converged(server: Server, settings: RefinedSettings) -> bool:
 
 
 def _at_rest(server: Server, settings: RefinedSettings) -> bool:
-    """Return whether a fit has converged: the error after a round is about ρ times the change in it."""
+    """Whether a fit has converged: the error after a round is about ρ times the change in it."""
     return server.rho2 * server.phase.change < settings.tolerance
 
 
 def _agreed(server: Server, settings: RefinedSettings) -> bool:
-    """Return whether this phase has reached consensus: less exactly before a fit, which needs only its zeros."""
+    """Whether this phase has reached consensus: less exactly before a fit, which needs only its zeros."""
     fit_follows = server.last is Stage.FITTED and server.phase.ordered
     looser = replace(settings, tolerance=BEFORE_FIT * settings.tolerance) if fit_follows else settings
     return server.phase.rounds > FIRST_ROUNDS and consensus.agreed(server, looser)

@@ -63,7 +63,7 @@ class Server:
 def build(
     settings: Settings, learner: Learner[Settings], choose: Choice
 ) -> FederatedAlgorithm[Server, OwnStructure, OnceBroadcast, OwnStructure]:
-    """Return the baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
+    """The baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
         return OwnStructure(*unstacked(learner(table, alone(schema, silo), settings)))
@@ -96,7 +96,7 @@ def alone(schema: Schema, silo: str) -> Schema:
 
 
 def vote(server: Server) -> Structure:
-    """Return the edges found by more than half of the silos, with the mean weight of those that found them."""
+    """The edges found by more than half of the silos, with the mean weight of those that found them."""
     found = server.weights != 0
     votes = found.sum(axis=0)
     mean = server.weights.sum(axis=0) / np.maximum(votes, 1)
@@ -105,13 +105,13 @@ def vote(server: Server) -> Structure:
 
 
 def average(server: Server, threshold: float) -> Structure:
-    """Return the mean of the silos' weights, without those of at most `threshold`."""
+    """The mean of the silos' weights, without those of at most `threshold`."""
     mean = server.weights.mean(axis=0)
     return stacked(server.variables, np.where(np.abs(mean) > threshold, mean, 0.0), np.abs(mean))
 
 
 def local_structures(server: Server) -> dict[str, Structure]:
-    """Return each silo's own structure."""
+    """Each silo's own structure."""
     return {silo: stacked(server.variables, server.weights[k], server.scores[k]) for k, silo in enumerate(server.silos)}
 
 

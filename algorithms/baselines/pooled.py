@@ -58,12 +58,12 @@ class Server:
 
 
 def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
-    """Return GES on all rows in one place."""
+    """GES on all rows in one place."""
     return _pooled(settings, GES)
 
 
 def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
-    """Return BOSS on all rows in one place."""
+    """BOSS on all rows in one place."""
     return _pooled(settings, BOSS)
 
 
@@ -95,7 +95,7 @@ def _pooled(
 
 
 def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
-    """Return the fusion of what GES finds in each silo."""
+    """The fusion of what GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo, rng), settings)
@@ -112,7 +112,7 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, OnceBroadc
 
 
 def no_graphs(schema: Schema) -> Server:
-    """Return the state before anything was sent. Raises BadInput for time series."""
+    """The state before anything was sent. Raises BadInput for time series."""
     cardinalities_of(schema)  # refuses time series
     return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
 
@@ -132,10 +132,10 @@ def _once(
 
 
 def pc(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
-    """Return PC."""
+    """PC."""
     return federated_search(settings, PC, lambda kind: exact(settings, kind))
 
 
 def fci(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
-    """Return FCI."""
+    """FCI."""
     return federated_search(settings, FCI, lambda kind: exact(settings, kind))

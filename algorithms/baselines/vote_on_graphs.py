@@ -16,8 +16,7 @@ from ..constraint.evidence import exact
 from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings
-from ..core.one_silo import learn_alone
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, learn_alone, single_reply
 from ..core.schema import FloatArray, Schema
 from ..graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
@@ -43,12 +42,12 @@ class Poll:
 
 
 def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
-    """Return the vote on the silos' CPDAGs."""
+    """The vote on the silos' CPDAGs."""
     return _voting(settings, PC)
 
 
 def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
-    """Return the vote on the silos' PAGs."""
+    """The vote on the silos' PAGs."""
     return _voting(settings, FCI)
 
 
@@ -79,12 +78,12 @@ def _voting(
 
 
 def ballot(d: int) -> Packing:
-    """Return how a silo's end marks are packed."""
+    """How a silo's end marks are packed."""
     return packing(tails=(d, d), arrows=(d, d), circles=(d, d))
 
 
 def as_marks(structure: Structure) -> Marks:
-    """Return the end marks of a CPDAG or a PAG, `[d, d]`; an undirected edge has two tails."""
+    """The end marks of a CPDAG or a PAG, `[d, d]`; an undirected edge has two tails."""
     if structure.kind == "pag":
         return structure.marks
     edges = structure.adjacency
@@ -92,7 +91,7 @@ def as_marks(structure: Structure) -> Marks:
 
 
 def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
-    """Return the pairs that more than half of the silos join, with the marks most of these agree on.
+    """The pairs that more than half of the silos join, with the marks most of these agree on.
 
     Where no mark has more than half of those that join a pair, the end is left open: a circle, in a CPDAG a tail. The
     outcome need not be the graph of any class. Scores are the shares of silos that join a pair.

@@ -27,12 +27,12 @@ STRENGTH_BITS = 20
 
 
 def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """Return PC whose tests are voted on."""
+    """PC whose tests are voted on."""
     return _voting(settings, PC)
 
 
 def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """Return FCI whose tests are voted on."""
+    """FCI whose tests are voted on."""
     return _voting(settings, FCI)
 
 
@@ -42,7 +42,7 @@ def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> Federated
 
 
 def votes(settings: ConstraintSettings) -> Evidence:
-    """Return the evidence of votes: a test finds independence if more than half of the silos do."""
+    """The evidence of votes: a test finds independence if more than half of the silos do."""
 
     def answer(silo: Rows, query: Query) -> Numbers:
         own = own_results(silo, query.sets, settings)
@@ -70,12 +70,12 @@ def votes(settings: ConstraintSettings) -> Evidence:
 
 
 def ballot(n_tests: int) -> Packing:
-    """Return how a silo's votes on `n_tests` tests are packed."""
+    """How a silo's votes on `n_tests` tests are packed."""
     return packing(independent=n_tests, strength=n_tests)
 
 
 def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettings) -> Results:
-    """Return the results of `tests` on the rows of one silo."""
+    """The results of `tests` on the rows of one silo."""
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
     tables = tables_for(tests, len(silo.cardinalities))

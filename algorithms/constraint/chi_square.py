@@ -34,7 +34,7 @@ from .subsets import Tests
 def chi_square(
     counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
 ) -> Results:
-    """Return the p-values of `tests` from `counts`, in which the tables of `tables` follow one another.
+    """The p-values of `tests` from `counts`, in which the tables of `tables` follow one another.
 
     χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (Wang, Ma & Wang 2023, Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz /
     e). A stratum has (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum
@@ -53,7 +53,7 @@ def chi_square(
 
 
 def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
-    """Return the p-value of X ⊥ Y | Z from one table `[n_x, n_y, n_z]`, or `[n_x, n_y]` where there is no Z."""
+    """The p-value of X ⊥ Y | Z from one table `[n_x, n_y, n_z]`, or `[n_x, n_y]` where there is no Z."""
     table = table.reshape(*table.shape[:2], -1)
     sets = np.arange(3, dtype=np.int16)[None]
     tests = np.array([[0, 1, 2]], np.int16)
@@ -104,7 +104,7 @@ def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g
 
 @njit(cache=True)
 def _stratum(counts, place, n_x, step_x, n_y, step_y, of_x, of_y, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return statistic, degrees of freedom and number of rows of one two-way table within `counts`."""
+    """Statistic, degrees of freedom and number of rows of one two-way table within `counts`."""
     for a in range(n_x):
         of_x[a] = 0.0
     for b in range(n_y):
@@ -154,7 +154,7 @@ class Strata:
 
 
 def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results:
-    """Return the p-values of `tests` from their tables, whose cells carry noise of this `variance`.
+    """The p-values of `tests` from their tables, whose cells carry noise of this `variance`.
 
     The strength is Tschuprow's T², less what noise adds to it. If no degree of freedom is left, only one
     level of X or Y is visible. Without Z the variable is then taken for constant, and p = 1; given Z the noise may hide
@@ -175,7 +175,7 @@ def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results
 
 
 def strata(tables: FloatArray, variance: float) -> Strata:
-    """Return the test statistics of the strata `tables` `[n_strata, |X|, |Y|]`, with this noise `variance` a cell."""
+    """The test statistics of the strata `tables` `[n_strata, |X|, |Y|]`, with this noise `variance` a cell."""
     _, n_x, n_y = tables.shape
     whole = np.maximum(tables.sum(axis=(1, 2)), 0.0)
     kept_x = tables.sum(axis=2) > CLEAR * np.sqrt(variance * n_y)
@@ -199,7 +199,7 @@ def strata(tables: FloatArray, variance: float) -> Strata:
 
 
 def _moments(margin: FloatArray, kept: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return K₁ and K₂ of the kept levels' shares, `[n_strata]` each."""
+    """K₁ and K₂ of the kept levels' shares, `[n_strata]` each."""
     inverse = np.divide(rows[:, None], margin, out=np.zeros_like(margin), where=kept & (margin > 0))
     levels = kept.sum(axis=1)
     total = inverse.sum(axis=1)

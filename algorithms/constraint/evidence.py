@@ -21,7 +21,7 @@ from .search import ConstraintSettings, Results
 
 
 def counts(settings: ConstraintSettings) -> Evidence:
-    """Return the evidence of χ² or G² tests: one count table for each set of variables that is tested."""
+    """The evidence of χ² or G² tests: one count table for each set of variables that is tested."""
 
     def question(server: Server) -> Query:
         tables = tables_for(server.search.tests, len(server.variables))
@@ -43,7 +43,7 @@ def counts(settings: ConstraintSettings) -> Evidence:
 
 
 def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
-    """Return the evidence of χ² tests on noisy tables; `plan` says how much noise, from the silos' numbers of rows."""
+    """The evidence of χ² tests on noisy tables; `plan` says how much noise, from the silos' numbers of rows."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
         tables = tables_for(server.search.tests, len(server.variables))
@@ -54,13 +54,13 @@ def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, in
 
 
 def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
-    """Return the silo's tables with its share of the noise."""
+    """The silo's tables with its share of the noise."""
     assert isinstance(rows, PrivateRows)
     return Numbers(noisy(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
 
 
 def moments() -> Evidence:
-    """Return the evidence of Fisher's z, or of likelihood ratios where data are mixed: the pooled moments, once."""
+    """The evidence of Fisher's z, or of likelihood ratios where data are mixed: the pooled moments, once."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
         return Known("moments", of_all_rows(total, server.all_rows), silos)
@@ -82,5 +82,5 @@ def moments() -> Evidence:
 
 
 def exact(settings: ConstraintSettings, kind: str) -> Evidence:
-    """Return the evidence for `kind` of data."""
+    """The evidence for `kind` of data."""
     return counts(settings) if kind == "discrete" else moments()

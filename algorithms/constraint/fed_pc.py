@@ -16,7 +16,7 @@ from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
-from ..privacy.private import PrivateSettings
+from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
 from ..statistics.rows import Numbers, Query, open_rows
@@ -61,17 +61,17 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
 
 
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """Return FedPC, for variables without latent common causes."""
+    """FedPC, for variables without latent common causes."""
     return _federated(settings, PC)
 
 
 def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """Return FedFCI, which allows for latent variables."""
+    """FedFCI, which allows for latent variables."""
     return _federated(settings, FCI)
 
 
 def most_exchanges(settings: ConstraintSettings, method: ConstraintMethod) -> int:
-    """Return the most exchanges that a search to `settings.depth` can take if no level is split into parts."""
+    """The most exchanges that a search to `settings.depth` can take if no level is split into parts."""
     levels = settings.depth + 1
     possible_d_sep = settings.depth if method.pools is not None else 0
     return levels + possible_d_sep + (settings.orientation != "sepset")
@@ -103,19 +103,19 @@ def _federated(
 
 
 def bounded(settings: FederatedSettings) -> FederatedSettings:
-    """Return `settings` for a private run: no level is split into parts, so the number of exchanges is bounded."""
+    """`settings` for a private run: no level is split into parts, so the number of exchanges is bounded."""
     return replace(settings, depth=PRIVATE_DEPTH if settings.depth < 0 else settings.depth, cells=ALL_CELLS)
 
 
 def plan_of(settings: FederatedSettings, method: ConstraintMethod, rows: Mapping[str, int]) -> TablePlan:
-    """Return how the privacy budget is spent on silos with these numbers of `rows`."""
+    """How the privacy budget is spent on silos with these numbers of `rows`."""
     sure, protects = guaranteed_shares(len(rows), settings.colluders)
     promise = settings.promise(Schema((), dict(rows)), protects)
     return table_plan(promise, sure, most_exchanges(bounded(settings), method))
 
 
 def _private(settings: FederatedSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """Return the search by noisy tables."""
+    """The search by noisy tables."""
     settings = bounded(settings)
 
     def plan(rows: Mapping[str, int]) -> TablePlan:

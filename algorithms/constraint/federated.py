@@ -79,7 +79,7 @@ def federated_search(
     choose: Callable[[str], Evidence],
     rows_of_all: bool = True,
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """Return `method` as a federated algorithm; `choose` gives the evidence for a kind of data.
+    """`method` as a federated algorithm; `choose` gives the evidence for a kind of data.
 
     Whether a test has enough rows is judged by all silos together or, unless `rows_of_all`, by the average silo.
     """
@@ -122,14 +122,14 @@ def federated_search(
 
 
 def _told(server: Server, replies: Replies[Numbers], evidence: Evidence) -> Server:
-    """Return the server with the silos' answers taken in."""
+    """The server with the silos' answers taken in."""
     assert replies.total is not None
     known = evidence.learn(server, replies.total, replies.silos)
     return replace(server, known=known, exchanges=server.exchanges + 1)
 
 
 def _stepped(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
-    """Return the server after as many steps of its search as its knowledge allows."""
+    """The server after as many steps of its search as its knowledge allows."""
     while not server.search.done and (results := evidence.results(server)) is not None:
         server = replace(server, search=step(plan, server.search, results))
         if evidence.forget:
@@ -138,7 +138,7 @@ def _stepped(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Return how far the search is."""
+    """How far the search is."""
     search = server.search
     return {
         "edges": float(search.joined.sum() / 2),

@@ -23,7 +23,7 @@ from .subsets import Tests
 
 
 def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:
-    """Return the p-values of `tests` from the correlations in n rows; the strength is |r|.
+    """The p-values of `tests` from the correlations in n rows; the strength is |r|.
 
     √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). Where the
     correlations have `noise` of this standard deviation, its variance is added, amplified by
@@ -46,7 +46,7 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
 
 
 def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
-    """Return the inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
+    """The inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
     among = correlations[tests[:, :, None], tests[:, None, :]]
     try:
         return np.asarray(np.linalg.inv(among))
@@ -55,13 +55,13 @@ def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray
 
 
 def _partial(precision: FloatArray) -> FloatArray:
-    """Return the correlation of the first two variables given the rest, `[n_tests]`."""
+    """The correlation of the first two variables given the rest, `[n_tests]`."""
     scale = np.sqrt(np.abs(precision[:, 0, 0] * precision[:, 1, 1]))
     return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(scale)), where=scale > 0))
 
 
 def _amplified(precision: FloatArray) -> FloatArray:
-    """Return the factor by which the variance of noise grows from correlations to the partial correlation, `[n_tests]`.
+    """The factor by which the variance of noise grows from correlations to the partial correlation, `[n_tests]`.
 
     The partial covariance is aᵀRb, for a and b with 1 at x and y and minus their regression weights on z: noise in R
     adds |a|²|b|² times its variance, which is then divided by the two partial variances.
@@ -73,7 +73,7 @@ def _amplified(precision: FloatArray) -> FloatArray:
 
 
 def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
-    """Return the p-values of `tests`; the strength is √(1 − λ^(1/k)), k the fewer columns of the two: |r| where k = 1.
+    """The p-values of `tests`; the strength is √(1 − λ^(1/k)), k the fewer columns of the two: |r| where k = 1.
 
     −(n − |Z| − (|X| + |Y| + 1)/2) ln λ is close to χ² with |X||Y| degrees of freedom if X and Y are independent given Z
     (Bartlett 1938). A variable without columns is independent of all others.
@@ -91,7 +91,7 @@ def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
 
 @njit(cache=True)
 def _log_ratios(R, first, tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return ln λ of each test: ln|R_YY·XZ| − ln|R_YY·Z|."""
+    """Ln λ of each test: ln|R_YY·XZ| − ln|R_YY·Z|."""
     found = np.empty(len(tests))
     for t in range(len(tests)):
         size = 0

@@ -12,7 +12,7 @@ from .subsets import Tests
 
 
 def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> IndependenceTests:
-    """Return the tests that decide without error: d-separation of the `observed` variables of `dag`, in their order."""
+    """The tests that decide without error: d-separation of the `observed` variables of `dag`, in their order."""
 
     def answer(tests: Tests) -> Results:
         independent = [

@@ -60,7 +60,7 @@ def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
 
 
 def orient(joined: NDArray[np.bool_], triples: Triples, one_way: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """Return the CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
+    """The CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
 
     `one_way`, `[d, d]`, are directions known beforehand: edges take those first, and a triple with one of them out of
     its middle is no collider, whatever its separating sets say. Meek's fourth rule (1995) is for such knowledge alone.
@@ -87,7 +87,7 @@ def orient(joined: NDArray[np.bool_], triples: Triples, one_way: NDArray[np.bool
 def _meek_sweep(
     joined: NDArray[np.bool_], directed: NDArray[np.bool_], unclear: NDArray[np.bool_], *, fourth: bool
 ) -> NDArray[np.bool_]:
-    """Return which undirected edges i — j a rule directs i → j."""
+    """Which undirected edges i — j a rule directs i → j."""
     lines = joined & ~directed & ~directed.T
     heads = np.zeros_like(joined)
     for i, j in np.argwhere(lines):
@@ -113,7 +113,7 @@ def _rule_3(
     i: int,
     j: int,
 ) -> bool:
-    """Say whether i — k → j and i — m → j, with k and m not joined and i certainly not a collider between them."""
+    """Whether i — k → j and i — m → j, with k and m not joined and i certainly not a collider between them."""
     between = np.flatnonzero(lines[i] & directed[:, j])
     return any(
         not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
@@ -128,7 +128,7 @@ def _rule_4(
     i: int,
     j: int,
 ) -> bool:
-    """Say whether i — k → m → j with i, m joined, k, j not, and i certainly not a collider between k and j."""
+    """Whether i — k → m → j with i, m joined, k, j not, and i certainly not a collider between k and j."""
     ends = lines[i] & ~joined[j]
     ends[j] = False
     if len(unclear):
@@ -138,7 +138,7 @@ def _rule_4(
 
 
 def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
-    """Return the possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
+    """The possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
 
     k is in the set of i if a path leads from i to k on which every inner variable is a collider, or its two neighbours
     on the path are joined. Colliders are identified by the separating sets found first; where background knowledge
@@ -203,7 +203,7 @@ def _pag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orien
 
 
 def known_marks(prior: Prior) -> Marks:
-    """Return the marks that background knowledge gives to edges wherever there are such, `[d, d]`, else circles.
+    """The marks that background knowledge gives to edges wherever there are such, `[d, d]`, else circles.
 
     A required cause has a tail and its effect an arrow. A variable from which no way of possible arcs leads to another
     is no ancestor of it, so an edge between them has an arrow there. That an arc is forbidden alone does not tell this:

@@ -37,14 +37,14 @@ class TablePlan:
     """what one exchange may cost"""
 
     def variance(self, tables: int, cells: int) -> Fraction:
-        """Return the variance of one silo's noise in each cell of this many `tables` with `cells` cells."""
+        """The variance of one silo's noise in each cell of this many `tables` with `cells` cells."""
         variance = max(share_variance(sensitivity(tables), self.each, self.sure, PARTS), Fraction(1, 4))
         while self.each < self.cost(tables, cells, variance):
             variance += Fraction(1, PARTS)  # a sum of few small shares is not exactly a discrete Gaussian
         return variance
 
     def cost(self, tables: int, cells: int, variance: Fraction) -> Cost[ReplaceOne]:
-        """Return the cost of the summed tables with this noise from every silo."""
+        """The cost of the summed tables with this noise from every silo."""
         return distributed_gaussian_cost(sensitivity(tables), variance, self.sure, cells, ReplaceOne)
 
 
@@ -58,17 +58,17 @@ class PrivateRows(Rows):
 
 
 def sensitivity(tables: int) -> float:
-    """Return the ℓ₂ sensitivity of this many count tables of one silo when one row is replaced."""
+    """The ℓ₂ sensitivity of this many count tables of one silo when one row is replaced."""
     return math.nextafter(math.sqrt(2 * tables), math.inf)
 
 
 def table_plan(promise: Promise, sure: int, exchanges: int) -> TablePlan:
-    """Return the plan that keeps `promise` over `exchanges` exchanges when `sure` noise shares are certain."""
+    """The plan that keeps `promise` over `exchanges` exchanges when `sure` noise shares are certain."""
     return TablePlan(promise, sure, promise.cost.portion(1, exchanges))
 
 
 def noisy(counts: NDArray[np.unsignedinteger], tables: int, plan: TablePlan, key: bytes) -> NDArray[np.int64]:
-    """Return the `counts` of this many `tables` with a silo's share of the noise."""
+    """The `counts` of this many `tables` with a silo's share of the noise."""
     if not len(counts):
         return counts.astype(np.int64)
     noise = discrete_gaussian(Bits(child_key(key, "count tables")), plan.variance(tables, len(counts)), len(counts))

@@ -34,7 +34,7 @@ SKETCH_BITS = 20
 
 
 def projected(projections: int, seed: int) -> Evidence:
-    """Return the evidence of tables in `projections` random projections: an exchange of tests takes two."""
+    """The evidence of tables in `projections` random projections: an exchange of tests takes two."""
 
     def question(server: Server) -> Query:
         tests = server.search.tests
@@ -68,7 +68,7 @@ def projected(projections: int, seed: int) -> Evidence:
 
 
 def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:
-    """Return the silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
+    """The silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
     d = len(silo.cardinalities)
     tables = tables_for(query.sets, d)
     own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
@@ -84,7 +84,7 @@ def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections:
 def estimate(
     margins: ReadTables, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
 ) -> Results:
-    """Return the p-values of `tests` from their margins and the summed P·(v / √v̄), stratum after stratum."""
+    """The p-values of `tests` from their margins and the summed P·(v / √v̄), stratum after stratum."""
     statistic, dof, rows = np.zeros(len(tests)), np.zeros(len(tests)), np.ones(len(tests))
     at = 0
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
@@ -100,14 +100,14 @@ def estimate(
 
 
 def project(strata: FloatArray, rng: np.random.Generator, projections: int) -> FloatArray:
-    """Return P·s for each s of the `strata` `[n_strata, |X|, |Y|]`, each with a P of its own: `[n_strata * l]`."""
+    """P·s for each s of the `strata` `[n_strata, |X|, |Y|]`, each with a P of its own: `[n_strata * l]`."""
     flat = strata.reshape(len(strata), -1)
     P = rng.normal(0.0, np.sqrt(2.0), (len(flat), projections, flat.shape[1]))
     return np.asarray(np.einsum("slc,sc->sl", P, flat)).ravel()
 
 
 def geometric_mean(e: FloatArray) -> FloatArray:
-    """Return the estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2).
+    """The estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2).
 
     Source: Wang, Ma & Wang 2023, Theorem 1, corrected.
     """
@@ -119,12 +119,12 @@ def geometric_mean(e: FloatArray) -> FloatArray:
 
 
 def margin_tables(tests: Tests, d: int) -> Tables:
-    """Return the tables over x and z of every test, then those over y and z."""
+    """The tables over x and z of every test, then those over y and z."""
     return tables_for(np.concatenate([np.delete(tests, 1, axis=1), np.delete(tests, 0, axis=1)]), d)
 
 
 def expected_counts(margins: ReadTables, test: int, x: int, y: int) -> FloatArray:
-    """Return v̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
+    """V̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
     n_tests = len(margins.tables.table_of) // 2
     of_x, of_y = margins.strata(test, (x,)), margins.strata(n_tests + test, (y,))
     rows = np.maximum(of_x.sum(axis=1), 1)

@@ -38,7 +38,7 @@ from .subsets import Draw, Tests, cells_of, next_tests, stack
 
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the biconnected components of a symmetric graph, `[n, d]`, and which of them holds each edge, `[d, d]`."""
+    """The biconnected components of a symmetric graph, `[n, d]`, and which of them holds each edge, `[d, d]`."""
     d = len(joined)
     component_of = np.zeros((d, d), np.int64)
     members = []
@@ -175,7 +175,7 @@ def plan(
     pools: Pools | None,
     prior: Prior | None = None,
 ) -> SearchPlan:
-    """Return the plan of PC or, with possible-d-sep `pools`, of FCI, for what `prior` says is known."""
+    """The plan of PC or, with possible-d-sep `pools`, of FCI, for what `prior` says is known."""
     stages = ["skeleton"]
     if pools is not None:
         stages.append("possible-d-sep")
@@ -196,7 +196,7 @@ def plan(
 
 
 def start(the: SearchPlan) -> SeparatorSearch:
-    """Return the search with all pairs joined that an edge may join, and the tests of its first exchange."""
+    """The search with all pairs joined that an edge may join, and the tests of its first exchange."""
     d = len(the.cardinalities)
     all_pairs = the.prior.joinable
     none = np.zeros((d, d), dtype=np.bool_)
@@ -209,12 +209,12 @@ def start(the: SearchPlan) -> SeparatorSearch:
 
 
 def step(the: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
-    """Return the search after the `results` of its tests, with the next tests to make."""
+    """The search after the `results` of its tests, with the next tests to make."""
     return ask(the, absorb(the, search, results))
 
 
 def run(the: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
-    """Return the finished search, with all of its tests decided by `answer`."""
+    """The finished search, with all of its tests decided by `answer`."""
     search = start(the)
     while not search.done:
         search = step(the, search, answer(search.tests))
@@ -222,7 +222,7 @@ def run(the: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
 
 
 def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
-    """Return the search with `results` taken in, without new tests."""
+    """The search with `results` taken in, without new tests."""
     independent = np.flatnonzero(results.p > the.alpha)
     joined, strength = search.joined, search.strength
     if search.stage != "colliders":
@@ -248,7 +248,7 @@ def absorb(the: SearchPlan, search: SeparatorSearch, results: Results) -> Separa
 
 
 def ask(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
-    """Return the search with the tests of its next exchange, from the next level or stage that has any.
+    """The search with the tests of its next exchange, from the next level or stage that has any.
 
     A level whose tables have too many cells is split into parts. The stage "colliders" separates no pair, so its levels
     need not wait for each other and are asked for together.
@@ -291,14 +291,14 @@ def _ask_on_this_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSea
 
 
 def _blocks(the: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the variables each pair's conditioning sets may use: in FCI's second stage, those between its ends."""
+    """The variables each pair's conditioning sets may use: in FCI's second stage, those between its ends."""
     if search.stage == "possible-d-sep":
         return biconnected(search.tried)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
 def _pairs(the: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
-    """Return the pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
+    """The pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
     if search.stage != "colliders":
         return search.joined & ~the.prior.joined if search.level else search.joined
     common = search.joined.astype(np.float32) @ search.joined.astype(np.float32) > 0
@@ -317,7 +317,7 @@ def _next_level(the: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
 
 
 def _has_tests(the: SearchPlan, search: SeparatorSearch) -> bool:
-    """Say whether the pools, the depth and the number of rows allow conditioning sets as large as the level."""
+    """Whether the pools, the depth and the number of rows allow conditioning sets as large as the level."""
     if search.stage == "colliders":
         return search.level <= search.deepest
     if 0 <= the.depth < search.level:

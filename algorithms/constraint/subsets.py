@@ -21,14 +21,14 @@ Tests = NDArray[np.int16]
 
 
 def stack(one: Tests, other: Tests) -> Tests:
-    """Return both lists of tests as one, filled up to the larger conditioning set."""
+    """Both lists of tests as one, filled up to the larger conditioning set."""
     width = max(one.shape[1], other.shape[1])
     filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
     return np.concatenate(filled)
 
 
 def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
-    """Return how many cells the tables of `tests` have, counting a shared table once for each test it serves."""
+    """How many cells the tables of `tests` have, counting a shared table once for each test it serves."""
     return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
 
 
@@ -57,7 +57,7 @@ class Draw:
 def next_tests(
     draw: Draw, pairs: NDArray[np.int64], asked: NDArray[np.int64], cells: float
 ) -> tuple[Tests, NDArray[np.int64], int]:
-    """Return the next tests of each of the `pairs` `[n_pairs, 2]`, for which `asked` sets have been tried before.
+    """The next tests of each of the `pairs` `[n_pairs, 2]`, for which `asked` sets have been tried before.
 
     Also return how many sets have been tried for each pair now, and how many tests were left out. The tables of the
     tests have about `cells` cells, shared equally by all pairs with sets left; each of these gets at least one test.
@@ -145,7 +145,7 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(cache=True)
 def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return `tests` with room for twice as many."""
+    """`tests` with room for twice as many."""
     longer = np.empty((2 * len(tests), tests.shape[1]), np.int16)
     for t in range(len(tests)):
         for column in range(tests.shape[1]):
@@ -155,7 +155,7 @@ def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the variables in the pools of i and j, most promising first, and the places of i's and of j's among them.
+    """The variables in the pools of i and j, most promising first, and the places of i's and of j's among them.
 
     A Shell sort by promise; ties are broken by the number of the variable.
     """
@@ -192,7 +192,7 @@ def _after(k, other, promise):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _compare(one, mine, one_left, other, theirs, other_left):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return -1 if `one` comes first, 1 if `other` does, 0 if they are the same set: the least greatest member wins."""
+    """-1 if `one` comes first, 1 if `other` does, 0 if they are the same set: the least greatest member wins."""
     if not one_left:
         return 1
     if not other_left:
@@ -219,7 +219,7 @@ def _advance(chosen, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _within(given, tried, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether row i of `tried` has all of `given`."""
+    """Whether row i of `tried` has all of `given`."""
     inside = True
     for k in given:
         inside = inside and tried[i, k]

@@ -30,7 +30,7 @@ class Prior:
         return bool(self.required.any()) or not bool(free.all())
 
     def reordered(self, variables: NDArray[np.int64]) -> "Prior":
-        """Return the same over the variables in another order: place k is that of variable `variables[k]`."""
+        """The same over the variables in another order: place k is that of variable `variables[k]`."""
         places = np.ix_(variables, variables)
         return Prior(self.possible[places], self.required[places])
 
@@ -63,7 +63,7 @@ class Prior:
 
 
 def no_prior(d: int) -> Prior:
-    """Return the prior of d variables of which nothing is known."""
+    """The prior of d variables of which nothing is known."""
     return Prior(np.ones((d, d), np.bool_), np.zeros((d, d), np.bool_))
 
 
@@ -92,7 +92,7 @@ class Knowledge:
             raise BadInput(f"background knowledge: required arcs form the cycle {' -> '.join([*cycle, cycle[0]])}")
 
     def __bool__(self) -> bool:
-        """Say whether anything is known."""
+        """Whether anything is known."""
         return bool(self.required or self.forbidden)
 
     def check(self, variables: Sequence[str]) -> None:
@@ -103,11 +103,11 @@ class Knowledge:
                     raise BadInput(f"background knowledge: {arc_text(arc)}: {shown(name)} is not a column of the data")
 
     def needed(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Return where arcs are required, `[n_variables, n_variables]`."""
+        """Where arcs are required, `[n_variables, n_variables]`."""
         return _matrix(self.required, variables)
 
     def possible(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Return where arcs may be, `[n_variables, n_variables]`.
+        """Where arcs may be, `[n_variables, n_variables]`.
 
         Not where they are forbidden, nor from a variable to itself, nor against the required arcs: from a variable to
         one of its required ancestors.
@@ -121,7 +121,7 @@ class Knowledge:
         return Prior(self.possible(variables), self.needed(variables))
 
     def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which variables come before which in some order of every graph that agrees, `[d, d]`."""
+        """Which variables come before which in some order of every graph that agrees, `[d, d]`."""
         return self.prior(variables).precedes
 
 
@@ -134,7 +134,7 @@ def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
-    """Return the arcs that are forbidden if no variable may be caused by one of a later tier.
+    """The arcs that are forbidden if no variable may be caused by one of a later tier.
 
     Raises `BadInput` for a variable that stands in two tiers.
     """
@@ -152,12 +152,12 @@ def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
 
 
 def no_parent_arcs(names: Iterable[str], variables: Sequence[str]) -> tuple[Arc, ...]:
-    """Return the arcs that are forbidden if the variables called `names` have no parents."""
+    """The arcs that are forbidden if the variables called `names` have no parents."""
     return tuple((other, name) for name in names for other in variables if other != name)
 
 
 def arc_text(arc: Arc) -> str:
-    """Return an arc for a message."""
+    """An arc for a message."""
     return f"{arc[0]} -> {arc[1]}"
 
 

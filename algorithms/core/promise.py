@@ -58,13 +58,13 @@ class Cost(Generic[A]):
         require_number(self.rho >= 0, "rho", self.rho, "0 or more")
 
     def __add__(self, other: "Cost[A]") -> "Cost[A]":
-        """Return the cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
+        """The cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
         self._same(other)
         infinite = math.isinf(self.rho + other.rho)
         return Cost(math.inf if infinite else at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
 
     def __mul__(self, times: int) -> "Cost[A]":
-        """Return the cost of as many such releases, rounded up."""
+        """The cost of as many such releases, rounded up."""
         require_number(times >= 0, "number of releases", times, "0 or more")
         if times == 0 or math.isinf(self.rho):
             return self if times else Cost(0.0, self.adjacency)
@@ -96,7 +96,7 @@ class Cost(Generic[A]):
 
 
 def no_cost(adjacency: type[A]) -> Cost[A]:
-    """Return the cost of releasing nothing."""
+    """The cost of releasing nothing."""
     return Cost(0.0, adjacency)
 
 
@@ -156,7 +156,7 @@ class Private(Generic[Silo, Broadcast]):
 
 
 def at_least(exact: Fraction) -> float:
-    """Return the smallest float that is no less than `exact`."""
+    """The smallest float that is no less than `exact`."""
     try:
         nearest = float(exact)
     except OverflowError:

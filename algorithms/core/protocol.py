@@ -6,17 +6,23 @@ process, or over Dask under Prefect (`tasks/transport/`). All of them run `round
 
 Between rounds a silo keeps only the fields of its state that change (`pack_state`). `single_reply` and `sum_once` build
 algorithms of one exchange.
+
+Learning from one table at hand, as a silo does by itself and a pooled baseline does with all rows.
+
+There is nobody to send anything to: no privacy, no journal, no transport and no masks, which are a silo's service's
+(`tasks/silo/service.py`). Here is only the loop of `rounds` over the algorithm's own functions.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import wire
 from ..graphs.structure import Structure, no_edges
-from . import wire
 from .promise import Charge, Private
 from .schema import FloatArray, Schema
 
@@ -55,12 +61,12 @@ class Traffic:
 
 
 def no_basis(server: Any) -> tuple[str, ...]:
-    """Return no sentence: for algorithms whose result rests on the same assumptions whatever the data."""
+    """No sentence: for algorithms whose result rests on the same assumptions whatever the data."""
     return ()
 
 
 def dense_cost(message: Any) -> int:
-    """Return the cost of `message` by the formula for dense messages: 8 bytes a number.
+    """The cost of `message` by the formula for dense messages: 8 bytes a number.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -69,7 +75,7 @@ def dense_cost(message: Any) -> int:
 
 
 def no_measures(server: Any) -> dict[str, float]:
-    """Return no measures: for algorithms whose rounds have no residual."""
+    """No measures: for algorithms whose rounds have no residual."""
     return {}
 
 
@@ -82,7 +88,7 @@ class Sparse:
 
 
 def everywhere(server: Any) -> Sparse | None:
-    """Return None: any entry of a summand may differ from zero."""
+    """None: any entry of a summand may differ from zero."""
     return None
 
 
@@ -247,7 +253,7 @@ def rounds(
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
-    """Return the part of `replies` that the coordinator may see: their sum if the algorithm needs only that, else each.
+    """The part of `replies` that the coordinator may see: their sum if the algorithm needs only that, else each.
 
     Sums run over the silos in sorted order, so that every engine adds the same numbers in the same order.
     """
@@ -266,7 +272,7 @@ def traffic_of(
     replies: Mapping[str, Reply],
     sizes: tuple[int, int] | None = None,
 ) -> Traffic:
-    """Return the bytes one exchange takes: the broadcast to every silo, and every reply back.
+    """The bytes one exchange takes: the broadcast to every silo, and every reply back.
 
     `sizes` are those of the encoded broadcast and of all encoded replies together, where they have been encoded.
     """
@@ -279,12 +285,12 @@ def traffic_of(
 
 
 def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) -> bytes:
-    """Return the fields of a silo's state that change from round to round, as bytes."""
+    """The fields of a silo's state that change from round to round, as bytes."""
     return wire.encode({name: wire.encode(getattr(state, name)) for name in algorithm.persisted_state})
 
 
 def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
-    """Return `opened` (fresh from `open_silo`) with the fields in `packed` put back."""
+    """`opened` (fresh from `open_silo`) with the fields in `packed` put back."""
     hints = get_type_hints(algorithm.silo_type)
     fields: dict[str, bytes] = wire.decode(dict, packed)
     return replace(opened, **{name: wire.decode(hints[name], value) for name, value in fields.items()})
@@ -382,3 +388,46 @@ def sum_once(
         entry_units=entry_units,
         tolerates_dropout=True,
     )
+
+
+Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
+
+
+def silo_generator(seed: int, silo: str) -> np.random.Generator:
+    """The randomness of one silo: it depends on the seed and its name, never on the order of the silos."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(silo.encode()),)))
+
+
+def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
+    """Return what `algorithm` learns from the `table` `[n_rows, n_variables]` of the one silo of `schema`.
+
+    Raises `ValueError` for a private algorithm: nothing would charge its noise.
+    """
+    if algorithm.private is not None:
+        raise ValueError("a private algorithm learns through a silo's service, which charges its noise")
+    *_, last = rounds(algorithm, _OneSilo(schema, table))
+    return algorithm.structure(last.server)
+
+
+class _OneSilo:
+    """The one silo of `schema` as a federation (see `Federation`) that counts no traffic."""
+
+    def __init__(self, schema: Schema, table: Any) -> None:
+        self.schema = schema
+        (self._silo,) = schema.silos
+        self._table = table
+        self._state: Any = None
+
+    def exchange(
+        self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
+    ) -> tuple[Replies[Any], Traffic]:
+        """Run the local solve."""
+        if number == 1:
+            generator = silo_generator(0, self._silo)
+            self._state = algorithm.open_silo(self._table, self.schema, self._silo, generator)
+        self._state, reply = algorithm.local_solve(self._state, broadcast)
+        return gather(algorithm, {self._silo: reply}), Traffic()
+
+    def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
+        """No charge."""
+        return {self._silo: ()}

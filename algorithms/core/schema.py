@@ -2,16 +2,72 @@
 
 With it travel the model of empty cells that all silos have estimated before a run (`ImputationModel`; public, as sums
 over them are), and the number of lags that a federation's series support.
+
+Which names a variable may have, and the one line that says what is wrong with one.
+
+A number of things in words.
+
+Names in CSV files that people open in a spreadsheet, which would take some of them for formulas.
+
+A name that begins with =, +, -, @, a tab or a carriage return is written with an apostrophe before it. So is one that
+begins with apostrophes and then one of these, so that every name is read back as it was.
 """
 
+import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput, require_number
+from ..errors import BadInput, require_number, shown
 from .knowledge import NO_KNOWLEDGE, Knowledge
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with the name of a column, None if nothing is."""
+    if not name:
+        return "has no name (if it is an index, write the table without it)"
+    if name != name.strip():
+        return f"has a name with spaces around it, {shown(name)}"
+    if any(unicodedata.category(letter) in ("Cc", "Cs") or letter == "\ufeff" for letter in name):
+        return f"has a name with a control character, {shown(name)}"
+    return None
+
+
+def check_names(place: str, names: Sequence[str]) -> None:
+    """Raise `BadInput` if a column has no usable name, or two columns have the same. `place` is file and line."""
+    if not names:
+        raise BadInput(f"{place}: no columns")
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, start=1):
+        fault = name_fault(name)
+        if fault:
+            raise BadInput(f"{place}: column {number} {fault}")
+        if name in seen:
+            raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {shown(name)}")
+        seen[name] = number
+
+
+def pluralize(number: int, one: str, several: str = "") -> str:
+    """`number` with what it counts: `one` of them, or `several`, by default that with an s, as in "1 round"."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def escape_formula(name: str) -> str:
+    """`name` as it is written."""
+    return f"'{name}" if FORMULA.match(name) else name
+
+
+def unescape_formula(cell: str) -> str:
+    """The name that `safe_cell` has written as `cell`."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
 
 FloatArray = NDArray[np.float64]
 
@@ -111,7 +167,7 @@ class Schema:
         )
 
     def in_order(self) -> "Schema":
-        """Return the same schema with its silos in sorted order, as a server keeps it."""
+        """The same schema with its silos in sorted order, as a server keeps it."""
         return replace(
             self,
             rows=dict(sorted(self.rows.items())),
@@ -147,13 +203,13 @@ def check_lags(schema: Schema, lags: int) -> None:
 
 
 def longest_reach(schema: Schema, most: int) -> int:
-    """Return the number of lags, up to `most`, that all series support. Raises `BadInput` if a silo's support none."""
+    """The number of lags, up to `most`, that all series support. Raises `BadInput` if a silo's support none."""
     check_lags(schema, 1)
     return min(most, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
 
 
 def summed_lags(schema: Schema, lags: Lags, most: int) -> int:
-    """Return the number of lags in the sum: `lags`, or `longest_reach` if they are yet to be chosen.
+    """The number of lags in the sum: `lags`, or `longest_reach` if they are yet to be chosen.
 
     Raises `BadInput` naming a silo whose series are too short.
     """
@@ -164,7 +220,7 @@ def summed_lags(schema: Schema, lags: Lags, most: int) -> int:
 
 
 def require_fixed_lags(lags: Lags) -> int:
-    """Return a lag order that is a number. Raises `BadInput` for one that has yet to be chosen."""
+    """A lag order that is a number. Raises `BadInput` for one that has yet to be chosen."""
     if lags == AUTO:
         raise BadInput("parameter lags is auto, but no exchange chose the lags before the rounds")
     return lags

@@ -26,7 +26,7 @@ SERIES: tuple[Kind, ...] = ("time-series",)
 
 
 def always(settings: Any) -> bool:
-    """Return True: directions rest on equal error variances whatever the settings."""
+    """True: directions rest on equal error variances whatever the settings."""
     return True
 
 
@@ -48,7 +48,7 @@ class Factory:
 
 
 def lazy_factory(config: str, build: str = "build") -> Callable[[], Factory]:
-    """Return a function that imports the settings class `config`, `module:name` in `fedbnsl.algorithms`, on first call.
+    """A function that imports the settings class `config`, `module:name` in `fedbnsl.algorithms`, on first call.
 
     `build` is a name in the same module, or a `module:name` of its own. The presets are those in the module's PRESETS
     of this class.
@@ -88,7 +88,7 @@ class AlgorithmSpec:
     """the innermost first"""
 
     def wrapped(self, name: str, settings: Any) -> "AlgorithmSpec":
-        """Return the specification with one more wrapper around it."""
+        """The specification with one more wrapper around it."""
         return replace(self, wrappers=(*self.wrappers, WrapperSpec(name, settings)))
 
 
@@ -188,7 +188,7 @@ def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
-    """Return the settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
+    """The settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
 
     `preset` among them names the settings to start from. Raises `BadInput` that names the parameter and the value, for
     one that does not exist or has no such value.
@@ -208,7 +208,7 @@ def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
 
 
 def parse_value(what: str, kind: Any, value: Any) -> Any:
-    """Return `value`, or the value of its text, as a `kind`; raises `BadInput` that calls it `what`."""
+    """`value`, or the value of its text, as a `kind`; raises `BadInput` that calls it `what`."""
     if get_origin(kind) in (Union, UnionType):
         number, words = get_args(kind)
         return value if value in get_args(words) else parse_value(what, number, value)

@@ -23,13 +23,13 @@ _LEAVES = frozenset({bytes, str, int, float, bool, type(None), np.ndarray})
 
 
 def encode(value: object) -> bytes:
-    """Return `value` (a dataclass, an array, a number, a string, a tuple or a dictionary of these) as bytes."""
+    """`value` (a dataclass, an array, a number, a string, a tuple or a dictionary of these) as bytes."""
     packed: bytes = msgpack.packb(_plain(value), default=_pack)
     return packed
 
 
 def decode(kind: type[T], packed: bytes) -> T:
-    """Return the value of type `kind` that `encode` made `packed` from.
+    """The value of type `kind` that `encode` made `packed` from.
 
     Raises `ValueError` if the bytes are not such a value.
     """
@@ -55,7 +55,7 @@ def _plain(value: object) -> object:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the fields of a dataclass, None for any other class."""
+    """The names of the fields of a dataclass, None for any other class."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 

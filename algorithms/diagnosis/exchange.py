@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import NO_IMPUTATION, FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
-from ..statistics.chunks import Table, sum_over_chunks, thin_rows
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
-from ..statistics.moments import column_summaries, moment_units
+from ..statistics.moments import Table, column_summaries, moment_units, sum_over_chunks, thin_rows
 from ..statistics.packing import Block, Packing, packing
 
 
 def places(silos: int, figures: int) -> FloatArray:
-    """Return room for so many figures of so many silos, each a value and the number of its column."""
+    """Room for so many figures of so many silos, each a value and the number of its column."""
     return np.zeros((silos, figures, 2))
 
 
@@ -120,7 +119,7 @@ class Server:
 
 
 def start(schema: Schema, structure: Structure) -> Server:
-    """Return the server's state before the exchange, for a learned `structure`.
+    """The server's state before the exchange, for a learned `structure`.
 
     Of mixed data its columns are the coded ones: an edge joins all those of its ends.
     """
@@ -132,12 +131,12 @@ def start(schema: Schema, structure: Structure) -> Server:
 
 
 def moments_packing(d: int) -> Packing:
-    """Return how a silo's part of the moments is packed: part of the rows, means, second moments."""
+    """How a silo's part of the moments is packed: part of the rows, means, second moments."""
     return Packing((*packing(part=(), means=d).blocks, Block("products", (d, d), symmetric=True)))
 
 
 def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the two exchanges; they start from the state that `start` gives."""
+    """The two exchanges; they start from the state that `start` gives."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, no_edges(schema.variables)),
@@ -163,7 +162,7 @@ def _units(schema: Schema, asked: Broadcast) -> FloatArray:
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with its rows, and their moments: where cells are empty, those expected."""
+    """The silo with its rows, and their moments: where cells are empty, those expected."""
     own = about_own_means(table, schema)
     coding, place = coding_of(schema), schema.silos.index(silo)
     coded = coding.coded(table)
@@ -181,7 +180,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of the moments, or what it finds when it compares itself with the others."""
+    """The silo's part of the moments, or what it finds when it compares itself with the others."""
     n, (rows, d) = asked.rows or silo.all_rows, silo.table.shape
     means, part = silo.means, rows / n
     if not asked.rows:
@@ -278,7 +277,7 @@ def _predictions(
 
 
 def _outlying(table: Table) -> tuple[float, float]:
-    """Return the share of all cells that lie far out, and the column with most of them."""
+    """The share of all cells that lie far out, and the column with most of them."""
     looked_at = thin_rows(table, LOOKED_AT)
     centre = _medians(looked_at)
     spread = MAD * _medians(np.abs(looked_at - centre))
@@ -287,14 +286,14 @@ def _outlying(table: Table) -> tuple[float, float]:
 
 
 def _medians(X: FloatArray) -> FloatArray:
-    """Return the median of each column's cells that are not NaN, `[d]`; 0 for a column that has none."""
+    """The median of each column's cells that are not NaN, `[d]`; 0 for a column that has none."""
     if np.isnan(X.sum()):
         return np.asarray(np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
     return np.asarray(np.median(X, axis=0))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """Return the state with what the sum says."""
+    """The state with what the sum says."""
     assert replies.total is not None
     schema, d = server.schema, len(server.schema.variables)
     if not len(server.means):

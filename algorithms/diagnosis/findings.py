@@ -51,7 +51,7 @@ class Finding:
 
 
 def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
-    """Return findings on the columns' means and variances, for a learner that relies on them."""
+    """Findings on the columns' means and variances, for a learner that relies on them."""
     names, total = server.schema.variables, np.maximum(np.diag(server.within), 1e-300)
     sd, found = np.sqrt(total), list[Finding]()
     small, large = int(np.argmin(sd)), int(np.argmax(sd))
@@ -80,7 +80,7 @@ OTHERWISE = "Use --algorithm auto or secure-linear: they rely on variances only 
 
 
 def fit_findings(server: Server, structure: Structure, *, equal_variances: bool) -> list[Finding]:
-    """Return findings from the comparison of the learned structure with the second moments."""
+    """Findings from the comparison of the learned structure with the second moments."""
     S, rows, names = server.within, server.rows - len(server.schema.silos), server.schema.variables
     found = same_columns(S, names)
     if structure.kind == "pag" or rows < 2:
@@ -109,7 +109,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
 
 
 def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[Finding]:
-    """Return a finding if variables have as many parents as the settings allow: the true number may be larger."""
+    """A finding if variables have as many parents as the settings allow: the true number may be larger."""
     if most_parents is None or structure.kind != "dag":
         return []
     full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= most_parents)]
@@ -120,7 +120,7 @@ def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[
 
 
 def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
-    """Return a finding if columns differ only in scale."""
+    """A finding if columns differ only in scale."""
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > SAME, k=1))
     if not len(same):
@@ -129,7 +129,7 @@ def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
 
 
 def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
-    """Return the finding on `pairs` of columns that determine each other."""
+    """The finding on `pairs` of columns that determine each other."""
     said = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
     said = f"Each of {said}{more} determines the other: nothing in the data can tell A → B from B → A."
@@ -163,7 +163,7 @@ class Rule:
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
-    """Return findings on silos that disagree with the others; `rules` are those of the figures, in their order."""
+    """Findings on silos that disagree with the others; `rules` are those of the figures, in their order."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
     for place, rule in enumerate(rules.values()):
@@ -180,18 +180,18 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
-    """Return the findings without "weights differ" if the outliers of one silo explain it."""
+    """The findings without "weights differ" if the outliers of one silo explain it."""
     alone = any(one.name == "outliers" and len(one.silos) == 1 for one in found)
     return [one for one in found if not (alone and one.name == "weights differ")]
 
 
 def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """Return about how far the greatest of d means is from that of the others by chance, in standard deviations."""
+    """About how far the greatest of d means is from that of the others by chance, in standard deviations."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
 
 
 def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
-    """Return about how much better per row, in nats, the greatest of d fits is by chance."""
+    """About how much better per row, in nats, the greatest of d fits is by chance."""
     return np.asarray(np.log(2 * d) / rows)
 
 
@@ -247,7 +247,7 @@ RULES = {
 
 
 def table_fit_findings(server: TableServer, structure: Structure) -> list[Finding]:
-    """Return findings from the comparison of the learned structure with the counts of its pairs."""
+    """Findings from the comparison of the learned structure with the counts of its pairs."""
     names, levels = server.schema.variables, cardinalities_of(server.schema)
     d, counted = len(names), tables_of(server.counts, server.sets, levels)
     rows = int(counted[0].sum())
@@ -269,7 +269,7 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
 
 
 def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """Return about how far the greatest of d margins is from that of the others by chance, if each has two levels."""
+    """About how far the greatest of d margins is from that of the others by chance, if each has two levels."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 4)
 
 

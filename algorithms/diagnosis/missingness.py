@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import no_edges
-from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import coded_names, coding_of
-from ..statistics.moments import column_summaries
+from ..statistics.moments import Table, column_summaries, sum_over_chunks
 from .findings import Finding
 
 SURE = 5.0
@@ -51,7 +50,7 @@ class Server:
 
 
 def build(settings: Missingness) -> FederatedAlgorithm[Server, Differences, OnceBroadcast, Differences]:
-    """Return the one exchange."""
+    """The one exchange."""
     return replace(
         single_reply(
             open_silo,
@@ -86,7 +85,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def aggregate(server: Server, replies: Replies[Differences]) -> Server:
-    """Return the state with the sums."""
+    """The state with the sums."""
     assert replies.total is not None
     schema = server.schema
     total = replies.total * sum(schema.rows.values())
@@ -94,7 +93,7 @@ def aggregate(server: Server, replies: Replies[Differences]) -> Server:
 
 
 def findings(server: Server) -> list[Finding]:
-    """Return which columns' gaps depend on others, the strongest of each column first."""
+    """Which columns' gaps depend on others, the strongest of each column first."""
     schema, (differences, chance, rows) = server.schema, server.sums
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.nan_to_num(differences / np.sqrt(np.maximum(chance, 0)), posinf=0.0, neginf=0.0)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure, no_edges
-from ..statistics.chunks import Table
 from ..statistics.count_tables import PAD, count, offsets
+from ..statistics.moments import Table
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .exchange import by_silo, places
 
@@ -71,7 +71,7 @@ class Server:
 
 
 def start(schema: Schema, structure: Structure) -> Server:
-    """Return the server's state before the exchange, for a learned `structure`."""
+    """The server's state before the exchange, for a learned `structure`."""
     levels = cardinalities_of(schema)
     joined = np.triu(structure.adjacency | structure.adjacency.T)
     pairs = [(i, j) for i, j in np.argwhere(joined) if levels[i] * levels[j] <= MOST_CELLS]
@@ -81,7 +81,7 @@ def start(schema: Schema, structure: Structure) -> Server:
 
 
 def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the two exchanges; they start from the state that `start` gives."""
+    """The two exchanges; they start from the state that `start` gives."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, no_edges(schema.variables)),
@@ -102,12 +102,12 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with its rows."""
+    """The silo with its rows."""
     return Silo(open_rows(table, schema, silo, rng), schema.silos.index(silo), len(schema.silos))
 
 
 def answer(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's counts, or what it finds when it compares itself with the others."""
+    """The silo's counts, or what it finds when it compares itself with the others."""
     counts = count(silo.rows.columns, silo.rows.cardinalities, asked.sets)
     if not len(asked.counts):
         return Reply(counts)
@@ -125,14 +125,14 @@ def answer(silo: Silo, asked: Broadcast) -> Reply:
 
 
 def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64]) -> list[FloatArray]:
-    """Return the table of each set, `[levels of its variables]`."""
+    """The table of each set, `[levels of its variables]`."""
     shapes = [[int(levels[v]) for v in chosen if v != PAD] for chosen in sets]
     parts = np.split(counts, offsets(sets, levels)[1:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def distance(own: FloatArray, rest: FloatArray) -> float:
-    """Return the total variation distance between two margins, less about what chance makes of equal ones."""
+    """The total variation distance between two margins, less about what chance makes of equal ones."""
     n, m = own.sum(), rest.sum()
     if not (n and m):
         return 0.0
@@ -162,7 +162,7 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """Return the state with what the sum says."""
+    """The state with what the sum says."""
     assert replies.total is not None
     schema = server.schema
     if not len(server.counts):

@@ -26,7 +26,7 @@ __all__ = ["PRESETS", "DpFedSparse", "build"]
 
 
 def build(settings: DpFedSparse) -> FederatedAlgorithm[Any, Silo, Broadcast, Reply]:
-    """Return the algorithm."""
+    """The algorithm."""
     return _with_order(settings) if settings.settles_order else _with_notears(settings)
 
 
@@ -77,7 +77,7 @@ def _with_notears(settings: DpFedSparse) -> FederatedAlgorithm[notears_server.Se
 
 
 def private(settings: DpFedSparse) -> Private[Silo, Broadcast]:
-    """Return the promise, and what each reply costs."""
+    """The promise, and what each reply costs."""
     return Private(
         promise=lambda schema: plan(settings, schema).promise,
         releases=silo_side.releases,

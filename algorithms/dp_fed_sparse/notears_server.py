@@ -10,7 +10,7 @@ import numpy as np
 
 from ..admm import consensus
 from ..admm.consensus import Terms, change_between
-from ..admm.settings import ConsensusSettings
+from ..admm.problem import ConsensusSettings
 from ..core.protocol import Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
@@ -29,7 +29,7 @@ class Server:
 
 
 def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
-    """Return the settings of the consensus."""
+    """The settings of the consensus."""
     return ConsensusSettings(
         rho1=settings.rho1,
         rho1_growth=settings.rho1_growth,
@@ -42,13 +42,13 @@ def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
 
 
 def server_terms(server: Server, settings: DpFedSparse) -> Terms:
-    """Return the terms of the server's step; λ acts at the silos."""
+    """The terms of the server's step; λ acts at the silos."""
     scale = penalty_scale(server.scales, settings)
     return Terms(server.admm.rho2, 0.0, scale, ~np.eye(len(scale), dtype=bool), np.ones(len(scale)))
 
 
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:
-    """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
+    """The state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     plan(settings, schema)
     rows = dict(sorted(schema.rows.items()))
     admm = consensus.open_server(schema, len(schema.variables), consensus_settings(settings))
@@ -56,14 +56,14 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return the next broadcast. The spread of residuals is taken to lie between the smallest scale and their own."""
+    """The next broadcast. The spread of residuals is taken to lie between the smallest scale and their own."""
     W = server.admm.W
     spread = np.sqrt(server.scales * server.scales.min()) if len(server.scales) else server.scales
     return Broadcast(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
-    """Return the state with the new W (Fassy El Fehri et al., Eq. 5), or first with the variables' scales."""
+    """The state with the new W (Fassy El Fehri et al., Eq. 5), or first with the variables' scales."""
     assert replies.total is not None
     variables, number = server.admm.variables, server.number + 1
     if not len(server.scales):
@@ -76,7 +76,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
 
 
 def dual_update(server: Server, settings: DpFedSparse) -> Server:
-    """Return the state with the duals and ρ₁ updated (Ng & Zhang 2022, Eq. 4-6), once there has been a step."""
+    """The state with the duals and ρ₁ updated (Ng & Zhang 2022, Eq. 4-6), once there has been a step."""
     if server.admm.number == 0:
         return server
     updated = consensus.duals(server.admm, server_terms(server, settings))
@@ -84,7 +84,7 @@ def dual_update(server: Server, settings: DpFedSparse) -> Server:
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:
-    """Return W without the entries of at most `threshold`; it may have cycles."""
+    """W without the entries of at most `threshold`; it may have cycles."""
     return consensus.structure(server.admm, server.admm.W, consensus_settings(settings))
 
 

@@ -60,7 +60,7 @@ class Server:
 
 
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:
-    """Return the state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
+    """The state before round 1. Raises `BadInput` for a budget or a silo that allows no plan."""
     d, none = len(schema.variables), np.empty(0, dtype=np.int64)
     every_row, silos = sum(schema.rows.values()), len(schema.rows)
     noise = 2 * _unit_reach(settings, d) * np.sqrt(silos) / every_row * plan(settings, schema).noise.deviation
@@ -70,7 +70,7 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return the next broadcast."""
+    """The next broadcast."""
     spread, place = server.spread, server.place
     if len(server.scales) and not len(spread):
         spread, place = server.scales, _places(np.argsort(server.scales, kind="stable"))
@@ -78,7 +78,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
-    """Return the state with the silos' steps, or first their variables' scales, taken in."""
+    """The state with the silos' steps, or first their variables' scales, taken in."""
     assert replies.total is not None
     d, message = len(server.variables), broadcast(server)
     each = np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
@@ -99,7 +99,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
 
 
 def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """Return the standard deviation of what noise does to an entry in one step of one silo, `[d, d]`."""
+    """The standard deviation of what noise does to an entry in one step of one silo, `[d, d]`."""
     M = message.scales**2
     reach = clip_of(settings, message.scales, message.spread, M).reach / _unit_reach(settings, len(M))
     return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
@@ -108,7 +108,7 @@ def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> Flo
 def stepped(
     W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray, settings: DpFedSparse
 ) -> FloatArray:
-    """Return W after the silos' steps: their weighted sum is `change`, the weight of those who moved each `moving`.
+    """W after the silos' steps: their weighted sum is `change`, the weight of those who moved each `moving`.
 
     `lone` is the noise of one silo's step; all `[d, d]`, the silos' whole `weight` a number.
     """
@@ -118,14 +118,14 @@ def stepped(
 
 
 def price(noise: float, settings: DpFedSparse) -> float:
-    """Return the variance a parent must explain: as the settings say, or growing with the noise in a weight."""
+    """The variance a parent must explain: as the settings say, or growing with the noise in a weight."""
     return settings.price or min(max(PRICE_OF_STEP_NOISE * noise, LEAST_PRICE), MOST_PRICE)
 
 
 def reordered(
     W: FloatArray, spread: FloatArray, least: float, settings: DpFedSparse
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return W, and each variable's place, in the order that the model of W and the residuals' `spread` `[d]` implies.
+    """W, and each variable's place, in the order that the model of W and the residuals' `spread` `[d]` implies.
 
     Where the new order turns an edge, both its variables take the model's own weights.
     """
@@ -136,7 +136,7 @@ def reordered(
 
 
 def sparse(server: Server, settings: DpFedSparse) -> Sparse | None:
-    """Return where the summands of this round may differ from zero: in the entries that the order allows."""
+    """Where the summands of this round may differ from zero: in the entries that the order allows."""
     if not len(server.scales):
         return None
     d = len(server.variables)
@@ -145,7 +145,7 @@ def sparse(server: Server, settings: DpFedSparse) -> Sparse | None:
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:
-    """Return W without the entries of at most `threshold`; `scores` are the weights before it."""
+    """W without the entries of at most `threshold`; `scores` are the weights before it."""
     weights = np.where(np.abs(server.W) > settings.threshold, server.W, 0.0)
     return Structure(server.variables, weights, scores=np.abs(server.W))
 

@@ -28,7 +28,7 @@ from ..core.promise import Cost, Promise, ReplaceOne, no_cost
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..privacy.gram import BUCKETS
-from ..privacy.private import PrivateSettings, require_private
+from ..privacy.ledger import PrivateSettings, require_private
 from ..privacy.tight import MOST_SELECTIONS, Composition, tight_epsilon
 from ..privacy.zcdp import epsilon
 from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
@@ -65,7 +65,7 @@ class Clip:
         return np.ascontiguousarray((np.clip(table, -self.values, self.values) if self.kind == "huber" else table).T)
 
     def gradient(self, factors: FloatArray, R: FloatArray, which: slice) -> FloatArray:
-        """Return columns `which` of the data term, `[d, n_which]`, for their residuals `R` `[n_which, n_rows]`."""
+        """Columns `which` of the data term, `[d, n_which]`, for their residuals `R` `[n_which, n_rows]`."""
         n = R.shape[1]
         if self.kind == "huber":
             bounds = self.residuals[which, None]
@@ -78,7 +78,7 @@ class Clip:
 
 
 def huber(values: FloatArray, residuals: FloatArray, scales: FloatArray, spread: FloatArray) -> Clip:
-    """Return the rule "huber" with bounds b, c for variables of deviations `scales` and residuals of `spread`, `[d]`.
+    """The rule "huber" with bounds b, c for variables of deviations `scales` and residuals of `spread`, `[d]`.
 
     Both bounds are the same multiple of the deviation for all variables, so one factor undoes what they shrink.
     """
@@ -87,14 +87,14 @@ def huber(values: FloatArray, residuals: FloatArray, scales: FloatArray, spread:
 
 
 def product(kind: Kind, total: float, M: FloatArray) -> Clip:
-    """Return the rule "product" or "average" with C_ij = C√(M_i/Σ_ij M_i), `total` the C, `M` `[d]`."""
+    """The rule "product" or "average" with C_ij = C√(M_i/Σ_ij M_i), `total` the C, `M` `[d]`."""
     each = total * np.sqrt(M / (len(M) * M.sum()))
     return Clip(kind, np.empty(0), np.empty(0), np.repeat(each[:, None], len(M), axis=1), 1.0)
 
 
 @njit(cache=True)
 def _product_sums(factors, residual, bounds):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return Σ_k clip(x_ki·r_k, ±C_i), `[d]`."""
+    """Σ_k clip(x_ki·r_k, ±C_i), `[d]`."""
     d, n = factors.shape
     sums = np.zeros(d)
     for i in range(d):
@@ -236,7 +236,7 @@ class PrivacyPlan:
 
 
 def plan(settings: DpFedSparse, schema: Schema) -> PrivacyPlan:
-    """Return the plan; all its releases together cost no more than it promises."""
+    """The plan; all its releases together cost no more than it promises."""
     promise = settings.promise(
         schema,
         "from everyone but the silo that holds the record",
@@ -258,7 +258,7 @@ def plan(settings: DpFedSparse, schema: Schema) -> PrivacyPlan:
 def _step_noise(
     settings: DpFedSparse, whole: Cost[ReplaceOne], delta: float, left: float, count: int
 ) -> GumbelGaussian | LaplacePair:
-    """Return the noise of `count` steps, all of them for the share `left` of the whole."""
+    """The noise of `count` steps, all of them for the share `left` of the whole."""
     if settings.mechanism == "gumbel":
         return GumbelGaussian(
             whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
@@ -269,7 +269,7 @@ def _step_noise(
 
 
 def tight(settings: DpFedSparse, schema: Schema) -> float | None:
-    """Return an ε that holds for all releases of the plan by tight accounting; None where it does not apply.
+    """An ε that holds for all releases of the plan by tight accounting; None where it does not apply.
 
     The selections are bounded-range; everything else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
     """

@@ -68,23 +68,23 @@ class Entries:
     """column j has the entries from ends[j] to ends[j + 1]"""
 
     def of(self, j: int) -> slice:
-        """Return which entries are in column j."""
+        """Which entries are in column j."""
         return slice(int(self.ends[j]), int(self.ends[j + 1]))
 
 
 def entries(allowed: NDArray[np.bool_]) -> Entries:
-    """Return the entries of `allowed` `[d, d]`."""
+    """The entries of `allowed` `[d, d]`."""
     columns, rows = np.nonzero(allowed.T)
     return Entries(rows, columns, np.searchsorted(columns, np.arange(len(allowed) + 1)))
 
 
 def bounded(table: FloatArray, scales: FloatArray) -> FloatArray:
-    """Return `table` `[n_rows, d]` with no value beyond `BEYOND` times its variable's scale, record by record."""
+    """`table` `[n_rows, d]` with no value beyond `BEYOND` times its variable's scale, record by record."""
     return np.clip(table, -BEYOND * scales, BEYOND * scales)
 
 
 def residuals(table: FloatArray, B: FloatArray) -> FloatArray:
-    """Return X − XB, transposed: `[d, n_rows]`."""
+    """X − XB, transposed: `[d, n_rows]`."""
     columns = np.ascontiguousarray(table.T)
     R = columns.copy()
     _subtract(columns, R, B)
@@ -100,7 +100,7 @@ def dp_pgcd(
     gamma: float,
     key: bytes,
 ) -> FloatArray:
-    """Return B after `steps` private steps of size γ from the start, `[d, d]`.
+    """B after `steps` private steps of size γ from the start, `[d, d]`.
 
     `table` is `bounded`; `R` `[d, n_rows]` are its `residuals` under the start, and are overwritten.
     """
@@ -128,7 +128,7 @@ def dp_pgcd(
 
 
 def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries, j: int) -> FloatArray:
-    """Return the scores of the entries of column j, for its data term `G` and its weights `B`, both `[d]`."""
+    """The scores of the entries of column j, for its data term `G` and its weights `B`, both `[d]`."""
     i = where.rows[where.of(j)]
     M, b = problem.M[i], B[i]
     g = G[i] + problem.linear[i, j] + problem.r[i] * b
@@ -136,7 +136,7 @@ def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries
 
 
 def score_sensitivity(problem: PrivateProblem, rows: int) -> float:
-    """Return Δ_S, the most that any score moves when one record is replaced."""
+    """Δ_S, the most that any score moves when one record is replaced."""
     moves = 2 * problem.clip.reach / rows / np.sqrt(problem.M)[:, None] * problem.weights
     return float(moves[problem.allowed].max()) * SLACK
 
@@ -214,7 +214,7 @@ class Reply:
 
 
 def open_silo(table: FloatArray, schema: Schema, settings: DpFedSparse) -> Silo:
-    """Return the state before round 1 of the silo whose rows are `table` `[n_rows, d]`."""
+    """The state before round 1 of the silo whose rows are `table` `[n_rows, d]`."""
     d = table.shape[1]
     weight = len(table) * len(schema.rows) / sum(schema.rows.values())
     return Silo(table, weight, plan(settings, schema), np.zeros((d, d)), np.zeros((d, d)))
@@ -229,7 +229,7 @@ def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
-    """Return the state and the answer to `message` (see the module)."""
+    """The state and the answer to `message` (see the module)."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
     if not len(message.scales):
@@ -257,7 +257,7 @@ def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[
 def problem_of(
     message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
-    """Return the silo's lasso; under an order there are no duals, and scores are weighted by the residuals' spread."""
+    """The silo's lasso; under an order there are no duals, and scores are weighted by the residuals' spread."""
     M = message.scales**2 + r
     if settings.settles_order:
         l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread
@@ -276,21 +276,21 @@ def problem_of(
 
 
 def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: FloatArray) -> Clip:
-    """Return the rule of clipping, from public numbers."""
+    """The rule of clipping, from public numbers."""
     if settings.clip == "huber":
         return huber(settings.clip_values * scales, settings.clip_residuals * spread, scales, spread)
     return product(settings.clip, settings.clip_total, M)
 
 
 def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """Return r_i, the weight that holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
+    """R_i, the weight that holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
     if settings.settles_order:
         return np.zeros(len(message.scales))
     return consensus_terms(message, settings).r
 
 
 def consensus_terms(message: Broadcast, settings: DpFedSparse) -> Terms:
-    """Return the terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
+    """The terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
     d = len(message.scales)
     scale = penalty_scale(message.scales, settings)
     return Terms(settings.rho2, settings.l1, scale, forward(message.place, d), np.ones(d))
@@ -317,7 +317,7 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
 
 
 def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
-    """Return `reply` as one vector: all the server needs is the sum.
+    """`reply` as one vector: all the server needs is the sum.
 
     Counts as they are, mean squares weighted by the rows; then as `steps_packing` says, under an order all weighted by
     the rows.
@@ -331,14 +331,14 @@ def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
 
 
 def steps_packing(d: int, settings: DpFedSparse) -> Packing:
-    """Return how the silos' steps are packed: the change of B_p, where it is one, and the spread; or change and gap."""
+    """How the silos' steps are packed: the change of B_p, where it is one, and the spread; or change and gap."""
     if settings.settles_order:
         return packing(change=(d, d), moving=(d, d), spread=d)
     return packing(change=(d, d), gap=())
 
 
 def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
-    """Return the variables' deviations if they are public, `[d]`, else none.
+    """The variables' deviations if they are public, `[d]`, else none.
 
     Raises `BadInput` if they are to be counted and the plan's noise would hide the counts.
     """
@@ -352,7 +352,7 @@ def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
 
 
 def found_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
-    """Return the variables' deviations `[d]` by the sum of all sizes; `weight` is that of the silos in it."""
+    """The variables' deviations `[d]` by the sum of all sizes; `weight` is that of the silos in it."""
     if settings.smoothness == "histogram":
         return gram.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
     squares = np.maximum(total / weight, LEAST_SQUARE)

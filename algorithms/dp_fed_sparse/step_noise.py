@@ -63,11 +63,11 @@ class StepNoise(Protocol):
         ...
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """Return the index of a score that is likely among the greatest; each moves by at most `sensitivity`."""
+        """The index of a score that is likely among the greatest; each moves by at most `sensitivity`."""
         ...
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
-        """Return the noise of so many gradients, in steps of the grid."""
+        """The noise of so many gradients, in steps of the grid."""
         ...
 
 
@@ -136,22 +136,22 @@ class LaplacePair:
         return discrete_laplace(bits, self._scale(1.0, self.grid), count)
 
     def _scale(self, sensitivity: float, grid: float, roundings: int = 1) -> int:
-        """Return the Laplace scale in steps of the grid; rounding may add a step to what a value moves by."""
+        """The Laplace scale in steps of the grid; rounding may add a step to what a value moves by."""
         return math.ceil((sensitivity * SLACK / grid + roundings) / self.pure)
 
 
 def release(noise: StepNoise, value: float, drawn: int) -> float:
-    """Return `value`, in units of its sensitivity, on the grid with the noise `drawn` for it."""
+    """`value`, in units of its sensitivity, on the grid with the noise `drawn` for it."""
     return float((np.rint(value / noise.grid) + drawn) * noise.grid)
 
 
 def gumbel_scale(sensitivity: float, cost: Cost[ReplaceOne]) -> float:
-    """Return β for a choice among scores that move by at most `sensitivity`, to cost no more than `cost`."""
+    """Β for a choice among scores that move by at most `sensitivity`, to cost no more than `cost`."""
     return sensitivity * SLACK / math.sqrt(2 * cost.rho)
 
 
 def pure_epsilon(target: float, delta: float, releases: int) -> float:
-    """Return the greatest ε₀ (rounded down) of which so many releases are (`target`, δ)-DP together.
+    """The greatest ε₀ (rounded down) of which so many releases are (`target`, δ)-DP together.
 
     Advanced composition (Dwork and Roth 2014, Theorem 3.20): ε = ε₀√(2k ln(1/δ)) + kε₀(e^ε₀ − 1).
     """
@@ -174,13 +174,13 @@ def _laplace_grid(scale: float) -> float:
 
 
 def truncated_squares(values: FloatArray, caps: FloatArray) -> FloatArray:
-    """Return mean_k min(x_kj², cap_j²)/cap_j² of `values` `[n_rows, d]`, `[d]`."""
+    """Mean_k min(x_kj², cap_j²)/cap_j² of `values` `[n_rows, d]`, `[d]`."""
     shares = np.minimum(np.abs(values) / caps, 1.0)
     return np.asarray(np.einsum("kj,kj->j", shares, shares) / len(values))
 
 
 def shares_sensitivity(variables: int, rows: int) -> float:
-    """Return the ℓ₂ sensitivity of the truncated squares of so many variables: √d/n."""
+    """The ℓ₂ sensitivity of the truncated squares of so many variables: √d/n."""
     return float(np.sqrt(variables)) / rows
 
 
@@ -198,7 +198,7 @@ def deviations(shares: FloatArray) -> FloatArray:
 
 @cache
 def _normal() -> tuple[FloatArray, FloatArray]:
-    """Return standard deviations over the cap, and E min(x², cap²)/cap² of each: a rising function."""
+    """Standard deviations over the cap, and E min(x², cap²)/cap² of each: a rising function."""
     ratios = np.geomspace(0.2, 2.0, 500)
     z = 1 / ratios
     within = erf(z / np.sqrt(2))

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from ..admm.consensus import Broadcast, Reply
 from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, papers_own
 from ..admm.notears_admm import closed_form
-from ..core.one_silo import learn_alone
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags, require_lags
 from ..errors import require
 from ..graphs.structure import Structure
@@ -62,7 +61,7 @@ PRESETS = {"paper": papers_own(Fdbnl, PAPER)}
 
 
 def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return FDBNL. Its `open_server` raises `BadInput` for series too short for the lags, or lags not yet chosen."""
+    """FDBNL. Its `open_server` raises `BadInput` for series too short for the lags, or lags not yet chosen."""
     lags = 1 if settings.lags == AUTO else settings.lags
     algorithm = consensus_of(
         settings,

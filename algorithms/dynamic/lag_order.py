@@ -26,16 +26,16 @@ class LagOrder:
 
 
 def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """Return the algorithm of one sum; its server is what `chosen` reads."""
+    """The algorithm of one sum; its server is what `chosen` reads."""
 
     def structure(server: Server) -> Structure:
-        """Return no edges: the lag order is all that is asked for."""
+        """No edges: the lag order is all that is asked for."""
         return no_edges(server.schema.variables)
 
     return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure, center=True)
 
 
 def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
-    """Return the lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
+    """The lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
     found = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
     return least_bic(found), tuple(map(float, found))

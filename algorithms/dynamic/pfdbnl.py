@@ -57,7 +57,7 @@ class Acyclic:
     rho1: float
 
     def value_and_gradient(self, W: FloatArray) -> tuple[float, FloatArray]:
-        """Return the price of `W` `[d, d]`, and its gradient."""
+        """The price of `W` `[d, d]`, and its gradient."""
         h, gradient = acyclicity(W)
         return self.alpha * h + 0.5 * self.rho1 * h * h, (self.alpha + self.rho1 * h) * gradient
 
@@ -65,7 +65,7 @@ class Acyclic:
 def solve(
     S: FloatArray, near: FloatArray, start: FloatArray, mu: float, l1: FloatArray, acyclic: Acyclic, steps: int
 ) -> FloatArray:
-    """Return B `[m, d]`, from `start`, by at most so many L-BFGS-B steps.
+    """B `[m, d]`, from `start`, by at most so many L-BFGS-B steps.
 
     `S` `[m, m]` are second moments of windows, `near` B̃ `[m, d]`, `l1` λ in each row `[m]`.
     """
@@ -113,7 +113,7 @@ FLOOR = 1e-6
 
 
 def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray:
-    """Return the silo's own weights `[m, d]` for its `windows` `[n_windows, m]` and the `consensus` `[m, d]`."""
+    """The silo's own weights `[m, d]` for its `windows` `[n_windows, m]` and the `consensus` `[m, d]`."""
     d, n = consensus.shape[1], len(windows)
     products = windows.T @ windows
     noise = float(((windows[:, :d] - windows @ consensus) ** 2).mean())
@@ -135,7 +135,7 @@ def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray
 
 
 def implied_moments(S: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
-    """Return the second moments `[m, m]` of windows whose past is that of `S` and whose present follows `weights`.
+    """The second moments `[m, m]` of windows whose past is that of `S` and whose present follows `weights`.
 
     x_t = (y_t A + u)(I − W)⁻¹ for the lagged y_t, with errors u of variance `noise`.
     """
@@ -147,7 +147,7 @@ def implied_moments(S: FloatArray, weights: FloatArray, noise: float) -> FloatAr
 
 
 def fitted(S: FloatArray, rows: float, d: int, price: float, passes: int) -> FloatArray:
-    """Return the weights `[m, d]` learned from second moments `S` `[m, m]` worth so many `rows`."""
+    """The weights `[m, d]` learned from second moments `S` `[m, m]` worth so many `rows`."""
     m = len(S)
     prices = lagged_price(m, rows) * np.repeat([price, 1.0], [d, m - d])
     return equal_variance(S + FLOOR * np.diag(np.diag(S)), prices, m, passes, d).weights
@@ -280,7 +280,7 @@ class Server:
 
 
 def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return PFDBNL. `open_server` raises `BadInput` for series too short for the lags and too many participants."""
+    """PFDBNL. `open_server` raises `BadInput` for series too short for the lags and too many participants."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings),
         open_server=lambda schema: open_server(schema, settings),
@@ -303,14 +303,14 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 
 
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
-    """Return a silo's state before round 1."""
+    """A silo's state before round 1."""
     X = silo_windows(table, schema, silo, require_fixed_lags(settings.lags), center=settings.center)
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, products(X) / len(X), zero, zero, zero, 0.0)
 
 
 def open_server(schema: Schema, settings: Pfdbnl) -> Server:
-    """Return the server's state before round 1."""
+    """The server's state before round 1."""
     lags, silos, d = require_fixed_lags(settings.lags), schema.silos, len(schema.variables)
     check_lags(schema, lags)
     if settings.participants > len(silos):
@@ -325,7 +325,7 @@ def broadcast(server: Server, settings: Pfdbnl) -> Broadcast:
 
 
 def drawn(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
-    """Return who takes part in the coming round."""
+    """Who takes part in the coming round."""
     if settings.participants == 0:
         return server.silos
     rng = np.random.default_rng((settings.draws, server.number))
@@ -360,25 +360,25 @@ def local_solve(silo: Silo, message: Broadcast, settings: Pfdbnl) -> tuple[Silo,
 
 
 def prices(weights: FloatArray, settings: Pfdbnl) -> FloatArray:
-    """Return λ in each row of `weights` `[m, d]`, `[m]`."""
+    """Λ in each row of `weights` `[m, d]`, `[m]`."""
     m, d = weights.shape
     return settings.l1 * np.repeat([1.0, settings.lagged_price], [d, m - d])
 
 
 def reply_packing(shape: tuple[int, int], silos: int, *, last: bool) -> Packing:
-    """Return how a reply is packed: sums over the silos are all the server needs."""
+    """How a reply is packed: sums over the silos are all the server needs."""
     return packing(mean=shape, h=(), own=(silos if last else 0, *shape))
 
 
 def summand(reply: Reply) -> FloatArray:
-    """Return `reply` as one vector to be added up."""
+    """`reply` as one vector to be added up."""
     last, shape = len(reply.own) > 0, reply.mean.shape
     own = reply.own if last else np.empty((0, *shape))
     return reply_packing(shape, len(reply.own), last=last).pack(mean=reply.mean, h=reply.h, own=own)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Server:
-    """Return the state with the new consensus (Eq. 12), or with the silos' own weights."""
+    """The state with the new consensus (Eq. 12), or with the silos' own weights."""
     assert replies.total is not None
     sent = reply_packing(server.B.shape, len(server.silos), last=server.last).unpack(replies.total)
     if server.last:
@@ -390,7 +390,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Serv
 
 
 def dual_update(server: Server, settings: Pfdbnl) -> Server:
-    """Return the state with α, ρ₁ and ρ₂ updated, and whether the rounds are over."""
+    """The state with α, ρ₁ and ρ₂ updated, and whether the rounds are over."""
     if server.last:
         return server
     return replace(
@@ -403,12 +403,12 @@ def dual_update(server: Server, settings: Pfdbnl) -> Server:
 
 
 def converged(server: Server, settings: Pfdbnl) -> bool:
-    """Return whether the consensus has settled, and, if they are asked for, the silos' own structures are known."""
+    """Whether the consensus has settled, and, if they are asked for, the silos' own structures are known."""
     return settled(server, settings) and (len(server.own) > 0 or not settings.collect)
 
 
 def settled(server: Server, settings: Pfdbnl) -> bool:
-    """Return whether the silos' W_k are as good as acyclic, and B has stopped moving."""
+    """Whether the silos' W_k are as good as acyclic, and B has stopped moving."""
     return server.h < settings.h_tolerance and server.moved < settings.tolerance
 
 
@@ -418,19 +418,19 @@ def measures(server: Server) -> dict[str, float]:
 
 
 def common(server: Server, settings: Pfdbnl) -> Structure:
-    """Return the common structure, without the weakest edges of its cycles: a mean of acyclic W_k may have some."""
+    """The common structure, without the weakest edges of its cycles: a mean of acyclic W_k may have some."""
     found = thresholded(server.variables, server.B, settings)
     return replace(found, weights=break_cycles(found.weights)[0])
 
 
 def thresholded(variables: tuple[str, ...], weights: FloatArray, settings: Pfdbnl) -> Structure:
-    """Return the structure of `weights` `[m, d]` without those of at most τ."""
+    """The structure of `weights` `[m, d]` without those of at most τ."""
     edges: NDArray[np.float64] = np.where(np.abs(weights) > settings.threshold, weights, 0.0)
     return stacked(variables, edges, np.abs(weights))
 
 
 def local_structures(server: Server, settings: Pfdbnl) -> dict[str, Structure]:
-    """Return each silo's own structure; none before they are known."""
+    """Each silo's own structure; none before they are known."""
     return {
         silo: thresholded(server.variables, own, settings) for silo, own in zip(server.silos, server.own, strict=False)
     }

@@ -56,7 +56,7 @@ class Server:
 def summed_windows(
     reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
 ) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """Return the algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema.
+    """The algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema.
 
     With `center` each silo subtracts its own levels first; what is left of means is subtracted from the sum.
     """
@@ -111,7 +111,7 @@ class Var:
 
 
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """Return the algorithm of one sum."""
+    """The algorithm of one sum."""
     return summed_windows(
         lambda schema: summed_lags(schema, settings.lags, settings.most_lags),
         partial(structure, settings),
@@ -120,7 +120,7 @@ def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, M
 
 
 def structure(settings: Var, server: Server) -> Structure:
-    """Return the lagged effects above τ, in standard deviations; no edges within one time."""
+    """The lagged effects above τ, in standard deviations; no edges within one time."""
     names = server.schema.variables
     d = len(names)
     if not server.rows:
@@ -143,7 +143,7 @@ MOST_PARENTS = 12
 
 
 def ridge_effects(C: FloatArray, d: int, ridge: float) -> FloatArray:
-    """Return (1 + r)(C_LL + rI)⁻¹C_LX, `[lags, d, d]`, for correlations `C` `[m, m]` of present X and lagged L."""
+    """(1 + r)(C_LL + rI)⁻¹C_LX, `[lags, d, d]`, for correlations `C` `[m, m]` of present X and lagged L."""
     past = C[d:, d:] + ridge * np.eye(len(C) - d)
     effects = (1 + ridge) * np.linalg.lstsq(past, C[d:, :d], rcond=None)[0]
     return np.asarray(effects.reshape(-1, d, d), dtype=np.float64)

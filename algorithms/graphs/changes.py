@@ -60,7 +60,7 @@ class StructureChanges:
         return tuple(one for one in self.edges if one.fate != "kept")
 
     def count(self, *fates: Fate) -> int:
-        """Return how many edges have one of these fates."""
+        """How many edges have one of these fates."""
         counted = Counter(one.fate for one in self.edges)
         return sum(counted[fate] for fate in fates)
 
@@ -87,7 +87,7 @@ def restricted(structure: Structure, variables: Sequence[str]) -> Structure:
 
 
 def change_texts(changes: Collection[EdgeChange], fate: Fate) -> list[str]:
-    """Return the edges of this fate, each in one line."""
+    """The edges of this fate, each in one line."""
     return [one.edge.text for one in changes if one.fate == fate]
 
 

@@ -37,7 +37,7 @@ Metrics = dict[str, float | None]
 
 
 def distances(learned: Edges, truth: Edges) -> Metrics:
-    """Return the structural Hamming distance: strict, lenient, and of the skeletons (see `compare`)."""
+    """The structural Hamming distance: strict, lenient, and of the skeletons (see `compare`)."""
     half_directed = pairs(learned[edge_classes(learned, truth)["half-directed"]])
     differing = differing_pairs(learned, truth)
     return {
@@ -48,7 +48,7 @@ def distances(learned: Edges, truth: Edges) -> Metrics:
 
 
 def counts(learned: Edges, truth: Edges) -> Metrics:
-    """Return how many edges are correct, reversed, extra, missing or half directed, and the rates made of them.
+    """How many edges are correct, reversed, extra, missing or half directed, and the rates made of them.
 
     Half-directed edges are counted by pairs of variables, since a learned cycle of two may stand against one line.
     """
@@ -68,7 +68,7 @@ def counts(learned: Edges, truth: Edges) -> Metrics:
 
 
 def rates(correct: int, false: int, learned: int, true: int) -> Metrics:
-    """Return TPR, FDR, precision and F1 of these numbers of edges; None where one is not defined."""
+    """TPR, FDR, precision and F1 of these numbers of edges; None where one is not defined."""
     return {
         "tpr": correct / true if true else None,
         "fdr": false / learned if learned else 0.0,
@@ -78,7 +78,7 @@ def rates(correct: int, false: int, learned: int, true: int) -> Metrics:
 
 
 def auroc(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
-    """Return the area under the ROC curve, both `[n_pairs]`: the chance that a positive outranks a negative, ties half.
+    """The area under the ROC curve, both `[n_pairs]`: the chance that a positive outranks a negative, ties half.
 
     None if there is no positive or no negative.
     """
@@ -93,7 +93,7 @@ def auroc(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float 
 
 
 def average_precision(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
-    """Return Σ_n (R_n − R_{n−1}) P_n over the distinct strengths, from the greatest down: AUPR without interpolation.
+    """Σ_n (R_n − R_{n−1}) P_n over the distinct strengths, from the greatest down: AUPR without interpolation.
 
     Equal strengths form one step, as in scikit-learn's `average_precision_score`. None if there is no positive.
     """
@@ -107,7 +107,7 @@ def average_precision(strengths: NDArray[np.float64], positive: NDArray[np.bool_
 def _by_threshold(
     strengths: NDArray[np.float64], positive: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how many positives, and how many of all, have at least each distinct strength, the greatest first."""
+    """How many positives, and how many of all, have at least each distinct strength, the greatest first."""
     distinct, level = np.unique(strengths, return_inverse=True)
     found = np.bincount(level, weights=positive, minlength=len(distinct))[::-1].cumsum()
     taken = np.bincount(level, minlength=len(distinct))[::-1].cumsum().astype(np.float64)
@@ -118,7 +118,7 @@ PREFIX = "lagged_"
 
 
 def compare_lagged(learned: Structure, truth: Structure, *, own_lags: bool = False) -> Metrics:
-    """Return how the lagged edges of `learned` differ from those of `truth`, over the same variables in one order.
+    """How the lagged edges of `learned` differ from those of `truth`, over the same variables in one order.
 
     Lags that only one of the two has count as empty in the other.
 
@@ -153,7 +153,7 @@ def compare_lagged(learned: Structure, truth: Structure, *, own_lags: bool = Fal
 
 
 def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
-    """Return how strong each lagged edge is, `[lags, d, d]`; raise BadInput where that is NaN."""
+    """How strong each lagged edge is, `[lags, d, d]`; raise BadInput where that is NaN."""
     scores = learned.lagged_scores
     strengths = np.abs(padded_lagged_weights(learned, lags) if scores is None else padded(scores, lags))
     if np.isnan(strengths).any():
@@ -164,7 +164,7 @@ def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
 
 
 def summary(structure: Structure) -> Structure:
-    """Return the structure with i → j where i drives j within one time or at any lag, `[n_variables, n_variables]`.
+    """The structure with i → j where i drives j within one time or at any lag, `[n_variables, n_variables]`.
 
     The weight of i → j is the one of greatest magnitude among W and all A_k, and so is its score; a variable's own past
     is left out. The summary of an acyclic dynamic structure may have cycles, also of two variables, so its kind is
@@ -181,7 +181,7 @@ def summary(structure: Structure) -> Structure:
 
 
 def _greatest(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the entry of greatest magnitude of `within` `[d, d]` and `lagged` `[lags, d, d]`, 0 on the diagonal."""
+    """The entry of greatest magnitude of `within` `[d, d]` and `lagged` `[lags, d, d]`, 0 on the diagonal."""
     slices = np.concatenate([within[None], lagged])
     strongest = np.abs(slices).argmax(axis=0)
     chosen: NDArray[np.float64] = np.take_along_axis(slices, strongest[None], axis=0)[0]
@@ -195,7 +195,7 @@ NOT_DEFINED = ("shd_cpdag", "smhd", "v_structures", "v_structures_true", "v_stru
 def compare(
     learned: Structure, truth: Structure, *, allow_cyclic_truth: bool = False, own_lags: bool = False
 ) -> Metrics:
-    """Return how `learned` differs from `truth`: flat, None where a figure is not defined. Variables go by name.
+    """How `learned` differs from `truth`: flat, None where a figure is not defined. Variables go by name.
 
     If one of the two is a CPDAG and the other an acyclic DAG, the DAG is first replaced by its CPDAG: `shd` and all
     counts are then between CPDAGs, strictly, and `shd` equals `shd_cpdag`. A cyclic graph has no CPDAG and stays as it
@@ -236,7 +236,7 @@ def compare(
 
 
 def _compare_within(learned: Structure, truth: Structure, allow_cyclic_truth: bool) -> Metrics:
-    """Return the figures of the edges within one time, the only ones that most structures have."""
+    """The figures of the edges within one time, the only ones that most structures have."""
     cycle = truth.cycle
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])
@@ -258,7 +258,7 @@ def _compare_within(learned: Structure, truth: Structure, allow_cyclic_truth: bo
 
 
 def _aligned(truth: Structure, variables: tuple[str, ...]) -> Structure:
-    """Return `truth` with its variables in the order of `variables`; raise BadInput if they are not the same."""
+    """`truth` with its variables in the order of `variables`; raise BadInput if they are not the same."""
     if set(truth.variables) != set(variables):
         only_learned = ", ".join(sorted(set(variables) - set(truth.variables))) or "none"
         only_truth = ", ".join(sorted(set(truth.variables) - set(variables))) or "none"
@@ -267,7 +267,7 @@ def _aligned(truth: Structure, variables: tuple[str, ...]) -> Structure:
 
 
 def _compare_pags(learned: Structure, truth: Structure) -> Metrics:
-    """Return the figures of two PAGs; raise BadInput for a DAG or a CPDAG that could not be replaced by one."""
+    """The figures of two PAGs; raise BadInput for a DAG or a CPDAG that could not be replaced by one."""
     for structure in (learned, truth):
         if structure.kind != "pag":
             raise BadInput(f"this {structure.kind} belongs to no class of DAGs, so it has no PAG to compare")
@@ -276,7 +276,7 @@ def _compare_pags(learned: Structure, truth: Structure) -> Metrics:
 
 
 def _shd_cpdag(one: Structure, other: Structure) -> int | None:
-    """Return the structural Hamming distance between the CPDAGs; None if one has no CPDAG."""
+    """The structural Hamming distance between the CPDAGs; None if one has no CPDAG."""
     one_class, other_class = as_cpdag(one), as_cpdag(other)
     if one_class is None or other_class is None:
         return None
@@ -284,7 +284,7 @@ def _shd_cpdag(one: Structure, other: Structure) -> int | None:
 
 
 def _v_structure_counts(learned: Structure, truth: Structure) -> Metrics:
-    """Return how many v-structures are learned, true, and both."""
+    """How many v-structures are learned, true, and both."""
     found, true = v_structures(learned.adjacency), v_structures(truth.adjacency)
     return {
         "v_structures": len(found),
@@ -294,7 +294,7 @@ def _v_structure_counts(learned: Structure, truth: Structure) -> Metrics:
 
 
 def _ranking(learned: Structure, truth: Structure) -> Metrics:
-    """Return AUROC and AUPR of the learned strengths; raise BadInput where a strength is NaN."""
+    """AUROC and AUPR of the learned strengths; raise BadInput where a strength is NaN."""
     strengths = np.abs(learned.weights if learned.scores is None else learned.scores)
     np.fill_diagonal(strengths, 0.0)
     if np.isnan(strengths).any():

@@ -31,19 +31,19 @@ Rule = Callable[[NDArray[np.bool_], int, int], bool]
 
 
 def rule_1(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Say whether k → i — j with k, j not adjacent, for some k: j → i would be a new v-structure (Meek R1)."""
+    """Whether k → i — j with k, j not adjacent, for some k: j → i would be a new v-structure (Meek R1)."""
     into_i = pdag[:, i] & ~pdag[i]
     return bool((into_i & ~pdag[:, j] & ~pdag[j]).any())
 
 
 def rule_2(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Say whether i → k → j for some k: j → i would close a cycle (Meek R2)."""
+    """Whether i → k → j for some k: j → i would close a cycle (Meek R2)."""
     out_of_i = pdag[i] & ~pdag[:, i]
     return bool((out_of_i & pdag[:, j] & ~pdag[j]).any())
 
 
 def rule_3(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Say whether i — k → j and i — l → j with k, l not adjacent: j → i would force the v-structure k → i ← l (R3)."""
+    """Whether i — k → j and i — l → j with k, l not adjacent: j → i would force the v-structure k → i ← l (R3)."""
     between = np.flatnonzero(pdag[i] & pdag[:, i] & pdag[:, j] & ~pdag[j])
     if len(between) < 2:
         return False
@@ -52,7 +52,7 @@ def rule_3(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
 
 
 def rule_4(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Say whether i — k → l → j with i, l adjacent and k, j not (Meek R4; it fires only with background knowledge)."""
+    """Whether i — k → l → j with i, l adjacent and k, j not (Meek R4; it fires only with background knowledge)."""
     ks = np.flatnonzero(pdag[i] & pdag[:, i] & ~pdag[:, j] & ~pdag[j])
     ls = np.flatnonzero((pdag[i] | pdag[:, i]) & pdag[:, j] & ~pdag[j])
     return bool((pdag[np.ix_(ks, ls)] & ~pdag[np.ix_(ls, ks)].T).any())
@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (rule_1, rule_2, rule_3, rule_4)
 
 
 def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return `pdag` with every undirected edge oriented that Meek's rules R1-R4 orient.
+    """`pdag` with every undirected edge oriented that Meek's rules R1-R4 orient.
 
     If the directed edges are v-structures and background knowledge that some DAG satisfies, what stays undirected can
     go either way (Meek 1995, Theorem 4), and the order of work does not matter. If no DAG satisfies them, as can happen
@@ -82,7 +82,7 @@ def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
-    """Return the undirected edges (a, b), a < b, to which a rule may newly apply now that i → j.
+    """The undirected edges (a, b), a < b, to which a rule may newly apply now that i → j.
 
     The new arrow can complete the premise of R1 (as k → i), or the last arrow in that of R2-R4, for undirected edges at
     j; as the first arrow of R2 or R4 it can do so for those between a child of j and i or a neighbour of i.
@@ -96,7 +96,7 @@ def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
 
 
 def cpdag(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the CPDAG of a DAG: an edge is directed if it has the same direction in all Markov-equivalent DAGs.
+    """The CPDAG of a DAG: an edge is directed if it has the same direction in all Markov-equivalent DAGs.
 
     The skeleton with the v-structures oriented, closed under Meek's rules (Meek 1995, Theorem 3). Raises ValueError if
     `adjacency` has a directed cycle.
@@ -110,7 +110,7 @@ def cpdag(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def extend(pdag: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """Return a DAG with the skeleton, the directed edges and the v-structures of `pdag`, or None if there is none.
+    """A DAG with the skeleton, the directed edges and the v-structures of `pdag`, or None if there is none.
 
     Dor & Tarsi 1992: take a variable that can be a sink, point its undirected edges at it, take it out, and go on. Only
     its neighbours can become sinks by that, so only they are looked at again.
@@ -132,7 +132,7 @@ def extend(pdag: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
 
 
 def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
-    """Say whether no edge leaves v, and every undirected neighbour of v is adjacent to all other neighbours of v."""
+    """Whether no edge leaves v, and every undirected neighbour of v is adjacent to all other neighbours of v."""
     if (pdag[v] & ~pdag[:, v]).any():
         return False
     undirected = np.flatnonzero(pdag[v])
@@ -144,7 +144,7 @@ Bools = NDArray[np.bool_]
 
 
 def impose_knowledge(structure: Structure, needed: Bools, possible: Bools) -> Structure:
-    """Return `structure` with all arcs that are `needed` and none that are not `possible`, both `[d, d]`.
+    """`structure` with all arcs that are `needed` and none that are not `possible`, both `[d, d]`.
 
     A needed arc that was not learned has the weight 1. Where needed arcs close a cycle of a DAG, the weakest other edge
     of it goes. Lagged edges stay as they are.
@@ -183,7 +183,7 @@ def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArra
 
 
 def pdag_with_knowledge(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
-    """Return a partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure.
+    """A partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure.
 
     A graph that has all of that and none of those already stays as it is.
     """
@@ -224,7 +224,7 @@ class MarkovBlanket:
 
 
 def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
-    """Return parents, children, undirected neighbours and spouses of `target` in a DAG or a CPDAG.
+    """Parents, children, undirected neighbours and spouses of `target` in a DAG or a CPDAG.
 
     All DAGs of a CPDAG's class have this blanket: parents that share a child are joined, or form a v-structure, which
     the CPDAG directs. Raises BadInput if there is no such variable, or for a PAG.

@@ -20,17 +20,17 @@ VStructure = tuple[int, int, int]
 
 
 def directed_part(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the directed edges alone, `[n_variables, n_variables]`."""
+    """The directed edges alone, `[n_variables, n_variables]`."""
     return adjacency & ~adjacency.T
 
 
 def skeleton(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the graph without directions: symmetric, `[n_variables, n_variables]`."""
+    """The graph without directions: symmetric, `[n_variables, n_variables]`."""
     return adjacency | adjacency.T
 
 
 def v_structures(adjacency: NDArray[np.bool_]) -> set[VStructure]:
-    """Return the unshielded colliders: all (i, k, j), i < j, with i → k ← j directed and i, j not adjacent.
+    """The unshielded colliders: all (i, k, j), i < j, with i → k ← j directed and i, j not adjacent.
 
     Two DAGs are Markov equivalent if and only if they share skeleton and v-structures (Verma & Pearl 1990, Theorem 1).
     """
@@ -45,7 +45,7 @@ def v_structures(adjacency: NDArray[np.bool_]) -> set[VStructure]:
 
 
 def moral_graph(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the skeleton with all parents of a common child married: symmetric, `[n_variables, n_variables]`.
+    """The skeleton with all parents of a common child married: symmetric, `[n_variables, n_variables]`.
 
     Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, since unmarried parents are
     v-structures, and these are directed in it.
@@ -60,7 +60,7 @@ def moral_graph(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the edges that lie on a directed cycle, `[n_variables, n_variables]`.
+    """The edges that lie on a directed cycle, `[n_variables, n_variables]`.
 
     These are the edges within a strongly connected component (Tarjan 1972).
     """
@@ -74,12 +74,12 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def is_acyclic(adjacency: NDArray[np.bool_]) -> bool:
-    """Say whether the graph has no directed cycle."""
+    """Whether the graph has no directed cycle."""
     return not edges_on_cycles(adjacency).any()
 
 
 def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[str] | None:
-    """Return the names along one directed cycle, the first name not repeated at the end; None if there is no cycle.
+    """The names along one directed cycle, the first name not repeated at the end; None if there is no cycle.
 
     It is a shortest cycle through the alphabetically first variable that lies on any, so a message that names it does
     not depend on the order of the columns.
@@ -104,7 +104,7 @@ def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[s
 
 
 def topological_order(adjacency: NDArray[np.bool_]) -> list[int]:
-    """Return the variables, parents before children (Kahn 1962); ties go by index, breadth first.
+    """The variables, parents before children (Kahn 1962); ties go by index, breadth first.
 
     Raises ValueError if the graph has a directed cycle.
     """
@@ -139,7 +139,7 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
 
 
 def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[np.bool_]:
-    """Return which variables a directed path from `start` leads to, those in `start` included, `[n_variables]`.
+    """Which variables a directed path from `start` leads to, those in `start` included, `[n_variables]`.
 
     Of the transposed adjacency: the ancestors.
     """
@@ -153,7 +153,7 @@ def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[n
 
 
 def d_separated(adjacency: NDArray[np.bool_], i: int, j: int, given: Collection[int] = ()) -> bool:
-    """Say whether `given` d-separates i from j in a DAG: the perfect answer to a conditional-independence test.
+    """Whether `given` d-separates i from j in a DAG: the perfect answer to a conditional-independence test.
 
     By the moral graph of the ancestors of i, j and `given` (Lauritzen et al. 1990, Proposition 3). That the graph is
     acyclic is not checked, as this is called for every test. Raises ValueError if i, j and `given` overlap.

@@ -32,7 +32,7 @@ Edges = NDArray[np.int64]
 
 
 def edges_of(structure: Structure) -> Edges:
-    """Return every edge once, sorted by the pair of variables it joins; a single arrow head is at the target.
+    """Every edge once, sorted by the pair of variables it joins; a single arrow head is at the target.
 
     Two variables are joined by one edge at most, except in a "dag" with a cycle of two: there by two.
     """
@@ -42,12 +42,12 @@ def edges_of(structure: Structure) -> Edges:
 
 
 def edge_count(structure: Structure) -> int:
-    """Return the number of edges."""
+    """The number of edges."""
     return len(edges_of(structure))
 
 
 def weighted(structure: Structure) -> bool:
-    """Say whether the edges have weights: the numbers of a PAG are marks, and many other graphs have only ones."""
+    """Whether the edges have weights: the numbers of a PAG are marks, and many other graphs have only ones."""
     matrices = [structure.weights] if structure.lagged is None else [structure.weights, *structure.lagged]
     return structure.kind != "pag" and not all(np.isin(matrix, (0.0, 1.0)).all() for matrix in matrices)
 
@@ -97,7 +97,7 @@ def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
-    """Return both, each replaced by its CPDAG or PAG if the other is one; a graph that has none stays as it is."""
+    """Both, each replaced by its CPDAG or PAG if the other is one; a graph that has none stays as it is."""
     if "pag" in (one.kind, other.kind):
         return as_pag(one) or one, as_pag(other) or other
     if one.kind == other.kind:
@@ -106,7 +106,7 @@ def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure
 
 
 def as_cpdag(structure: Structure) -> Structure | None:
-    """Return a CPDAG as it is and a DAG as its CPDAG, an edge with its weight; None for a "dag" with a cycle."""
+    """A CPDAG as it is and a DAG as its CPDAG, an edge with its weight; None for a "dag" with a cycle."""
     if structure.kind == "cpdag":
         return structure
     if not structure.acyclic:
@@ -116,7 +116,7 @@ def as_cpdag(structure: Structure) -> Structure | None:
 
 
 def as_pag(structure: Structure) -> Structure | None:
-    """Return a PAG as it is, a DAG or a CPDAG as the PAG of its class; None where there is no such class."""
+    """A PAG as it is, a DAG or a CPDAG as the PAG of its class; None where there is no such class."""
     if structure.kind == "pag":
         return structure
     dag = structure.adjacency if structure.kind == "dag" else extend(structure.adjacency)
@@ -130,7 +130,7 @@ CATEGORIES: tuple[Category, ...] = ("learned", "right", "extra", "missing", "rev
 
 
 def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool_]]:
-    """Return which edges are in each category: masks over `learned`, and over `truth` for the category "missing".
+    """Which edges are in each category: masks over `learned`, and over `truth` for the category "missing".
 
     A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
     reversed if the truth has its marks exchanged, and half-directed otherwise: directed in one and undirected in the
@@ -150,18 +150,18 @@ def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool
 
 
 def pairs(edges: Edges) -> NDArray[np.int64]:
-    """Return a number for the two variables that each edge joins, `[n_edges]`, whatever their order."""
+    """A number for the two variables that each edge joins, `[n_edges]`, whatever their order."""
     first, second = edges[:, :2].min(axis=1), edges[:, :2].max(axis=1)
     return np.asarray(first << 32 | second)
 
 
 def differing_pairs(one: Edges, other: Edges) -> int:
-    """Return how many pairs of variables are joined differently: the structural Hamming distance, a metric."""
+    """How many pairs of variables are joined differently: the structural Hamming distance, a metric."""
     return len(np.unique(np.setxor1d(_codes(one), _codes(other)) >> 4))
 
 
 def _codes(edges: Edges) -> NDArray[np.int64]:
-    """Return a number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and at the second."""
+    """A number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and at the second."""
     source, target, at_source, at_target = edges.T
     at_first, at_second = np.where(source < target, (at_source, at_target), (at_target, at_source))
     return np.asarray(pairs(edges) << 4 | at_first << 2 | at_second)
@@ -207,7 +207,7 @@ class Edge:
 
 
 def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
-    """Return the edges of `structure`, and those of `truth` that it misses, in the order of the variables.
+    """The edges of `structure`, and those of `truth` that it misses, in the order of the variables.
 
     Categories are those of `edge_classes`, after both structures are made `of_same_kind`. Without a truth every edge is
     just "learned". Raises `ValueError` if the truth is over other variables.
@@ -226,7 +226,7 @@ def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
 
 
 def count(edges: Iterable[Edge]) -> dict[Category, int]:
-    """Return how many edges each category has, in the order of `CATEGORIES`, those without any included."""
+    """How many edges each category has, in the order of `CATEGORIES`, those without any included."""
     counted = Counter(edge.category for edge in edges)
     return {category: counted[category] for category in CATEGORIES}
 
@@ -257,7 +257,7 @@ class LaggedEdge(Edge):
 
 
 def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
-    """Return the lagged edges of `structure`, and those of `truth` that it misses, by lag, source and target.
+    """The lagged edges of `structure`, and those of `truth` that it misses, by lag, source and target.
 
     Without a truth, or with one that has no lagged edges to compare with, every edge is just "learned". Raises
     `ValueError` if the truth is over other variables.
@@ -274,13 +274,13 @@ def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[Lagg
 
 
 def padded_lagged_weights(structure: Structure, lags: int) -> NDArray[np.float64]:
-    """Return the lagged weights of `structure`, `[lags, d, d]`, those of lags that it does not have empty."""
+    """The lagged weights of `structure`, `[lags, d, d]`, those of lags that it does not have empty."""
     d = len(structure.variables)
     return padded(np.zeros((0, d, d)) if structure.lagged is None else structure.lagged, lags)
 
 
 def padded(lagged: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
-    """Return `lagged` with empty lags added up to `lags`, which must not be fewer than it has."""
+    """`lagged` with empty lags added up to `lags`, which must not be fewer than it has."""
     return np.concatenate([lagged, np.zeros((lags - len(lagged), *lagged.shape[1:]))])
 
 

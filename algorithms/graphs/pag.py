@@ -36,7 +36,7 @@ Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 def requests(
     marks: Marks, separators: Mapping[tuple[int, int], Collection[int]], unclear: set[tuple[int, int, int]]
 ) -> Request:
-    """Return the tails and arrows that the rules ask for, given `marks`; only circles are to be replaced.
+    """The tails and arrows that the rules ask for, given `marks`; only circles are to be replaced.
 
     `separators` holds a separating set for each pair (i, j), i < j, that is not joined; triples in `unclear`, given
     both ways round, count neither as colliders nor as non-colliders.
@@ -104,7 +104,7 @@ def discriminating(
 
 
 def _path_starts(marks: Marks, a: int, b: int, c: int, parents: NDArray[np.bool_]) -> list[int]:
-    """Return every t where a discriminating path (t, ..., a, b, c) starts."""
+    """Every t where a discriminating path (t, ..., a, b, c) starts."""
     found, seen, waiting = set(), {a}, [a]
     while waiting:
         here = waiting.pop()
@@ -177,12 +177,12 @@ def rule_10(marks: Marks, a: int, c: int) -> bool:
 
 
 def potentially_directed(marks: Marks) -> NDArray[np.bool_]:
-    """Return the edges along which i may be a cause of j: no arrow at i, no tail at j."""
+    """The edges along which i may be a cause of j: no arrow at i, no tail at j."""
     return np.asarray(((marks == ARROW) | (marks == CIRCLE)) & (marks.T != ARROW))
 
 
 def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np.bool_]:
-    """Return the last edges (i, j) of the uncovered paths along `steps` that start with a, b: `[d, d]`.
+    """The last edges (i, j) of the uncovered paths along `steps` that start with a, b: `[d, d]`.
 
     Uncovered: of three variables in a row the outer two are not joined. A path does not come back to a.
     """
@@ -200,7 +200,7 @@ def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np
 
 
 def unshielded_triples(joined: NDArray[np.bool_]) -> list[VStructure]:
-    """Return all (i, k, j), i < j, with k joined to i and to j and these two not joined; `joined` is symmetric."""
+    """All (i, k, j), i < j, with k joined to i and to j and these two not joined; `joined` is symmetric."""
     neighbours = [np.flatnonzero(row).tolist() for row in joined]
     return [(i, k, j) for k, around in enumerate(neighbours) for i, j in combinations(around, 2) if not joined[i, j]]
 
@@ -216,7 +216,7 @@ def orient_pag(
     ambiguous: Collection[VStructure] = (),
     known: Marks | None = None,
 ) -> Marks:
-    """Return the PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
+    """The PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
     `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. In each pass all
     rules are applied to the same marks at once. A mark that one rule makes a tail and another an arrow, as can happen
@@ -242,7 +242,7 @@ def orient_pag(
 
 
 def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks, Separators]:
-    """Return the MAG of `dag` over the variables that are not `latent`, in their order, and what separates its pairs.
+    """The MAG of `dag` over the variables that are not `latent`, in their order, and what separates its pairs.
 
     Two variables are joined if their observed ancestors do not separate them; the mark at the one is a tail if it is
     an ancestor of the other, else an arrow (Richardson & Spirtes 2002, §4.2, without selection). Raises ValueError if
@@ -267,7 +267,7 @@ def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks,
 
 
 def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
-    """Return the PAG of `dag` over the variables that are not `latent`: all that independences among them can tell.
+    """The PAG of `dag` over the variables that are not `latent`: all that independences among them can tell.
 
     Raises ValueError if `dag` has a directed cycle.
     """
@@ -278,5 +278,5 @@ def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
 
 
 def directed_edges(marks: Marks) -> NDArray[np.bool_]:
-    """Return the edges i → j, tail at i and arrow at j, `[n_variables, n_variables]`."""
+    """The edges i → j, tail at i and arrow at j, `[n_variables, n_variables]`."""
     return np.asarray((marks == ARROW) & (marks.T == TAIL))

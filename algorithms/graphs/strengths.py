@@ -60,7 +60,7 @@ class Strengths:
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
     def of(self, edge: Edge) -> tuple[float, float | None]:
-        """Return strength and direction of `edge` from its source to its target; None where no structure has it.
+        """Strength and direction of `edge` from its source to its target; None where no structure has it.
 
         Time gives lagged edges their direction.
         """
@@ -73,7 +73,7 @@ class Strengths:
 
 
 def edge_strengths(structures: Sequence[Structure]) -> Strengths:
-    """Return how many of the `structures`, all over the same variables, have each edge."""
+    """How many of the `structures`, all over the same variables, have each edge."""
     lags = max(one.lags for one in structures)
     pointing = [_arrows_and_lines(one) for one in structures]
     return Strengths(
@@ -87,7 +87,7 @@ def edge_strengths(structures: Sequence[Structure]) -> Strengths:
 
 
 def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return where i → j, and where an edge points neither way, or both, `[d, d]` each.
+    """Where i → j, and where an edge points neither way, or both, `[d, d]` each.
 
     In a PAG an edge points from i to j if it has an arrow head at j alone, whatever its mark at i.
     """
@@ -101,13 +101,13 @@ def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[
 
 
 def edge_shares(strengths: Strengths) -> NDArray[np.float64]:
-    """Return the strengths of all edges that there might be: of every pair of variables, and at every lag."""
+    """The strengths of all edges that there might be: of every pair of variables, and at every lag."""
     pairs = strengths.strength[np.triu_indices(len(strengths.variables), 1)]
     return np.concatenate([pairs, strengths.lagged.ravel()])
 
 
 def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
-    """Return the strength that an edge must exceed to be significant, given those of all possible edges `[n]`.
+    """The strength that an edge must exceed to be significant, given those of all possible edges `[n]`.
 
     If it were certain of each edge whether it is there, all strengths were 0 or 1, and their empirical distribution
     function F a constant t between 0 and 1: the share of edges that are not there. The threshold is F⁻¹(t) for that t
@@ -120,7 +120,7 @@ def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
 
 
 def averaged_network(strengths: Strengths) -> Structure:
-    """Return the averaged network: of the significant edges the strongest first, each unless it closes a cycle.
+    """The averaged network: of the significant edges the strongest first, each unless it closes a cycle.
 
     An edge points the way it has in more than half of the structures that have it; without such a majority it is not
     directed. So what most CPDAGs leave open stays open, where bnlearn directs it by any chance majority among the
@@ -141,7 +141,7 @@ def averaged_network(strengths: Strengths) -> Structure:
 
 
 def _strongest_first(strengths: Strengths, threshold: float) -> list[tuple[int, int]]:
-    """Return the significant pairs, each the way most structures have it: by strength, then by direction."""
+    """The significant pairs, each the way most structures have it: by strength, then by direction."""
     strength, direction = strengths.strength, strengths.direction
     pairs = [(int(i), int(j)) for i, j in np.argwhere(np.triu(strength) > threshold)]
     turned = [(i, j) if direction[i, j] >= direction[j, i] else (j, i) for i, j in pairs]

@@ -23,7 +23,7 @@ def lagged_name(name: str, lag: int) -> str:
 
 
 def unrolled_names(variables: Sequence[str], lags: int) -> tuple[str, ...]:
-    """Return the names of the variables at t, t − 1, ..., t − lags, `[(lags + 1)·d]`."""
+    """The names of the variables at t, t − 1, ..., t − lags, `[(lags + 1)·d]`."""
     return tuple(lagged_name(name, lag) for lag in range(lags + 1) for name in variables)
 
 
@@ -100,7 +100,7 @@ class Structure:
         return self.weights.astype(np.int8)
 
     def reordered(self, variables: Sequence[str]) -> "Structure":
-        """Return the same graph with its variables in the order of `variables`; ValueError if these are others."""
+        """The same graph with its variables in the order of `variables`; ValueError if these are others."""
         if sorted(variables) != sorted(self.variables):
             raise ValueError(f"{', '.join(variables)} is not an order of {', '.join(self.variables)}")
         position = {name: v for v, name in enumerate(self.variables)}
@@ -113,7 +113,7 @@ class Structure:
         return Structure(tuple(variables), weights, self.kind, scores, lagged, lagged_scores)
 
     def to_networkx(self) -> "nx.DiGraph[str]":
-        """Return the structure as a directed networkx graph with edge attribute `weight`.
+        """The structure as a directed networkx graph with edge attribute `weight`.
 
         A dynamic one is unrolled: x at time t is the node "x", at time t − 1 the node "x[t-1]".
         """
@@ -133,13 +133,13 @@ class Structure:
 
 
 def no_edges(variables: tuple[str, ...]) -> Structure:
-    """Return the structure without edges: what an exchange that learns none has."""
+    """The structure without edges: what an exchange that learns none has."""
     d = len(variables)
     return Structure(variables, np.zeros((d, d)))
 
 
 def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDArray[np.float64]) -> Structure:
-    """Return the DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W within one time, and below it A₁, A₂, ...
+    """The DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W within one time, and below it A₁, A₂, ...
 
     With d rows it is not dynamic.
     """
@@ -151,7 +151,7 @@ def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDAr
 
 
 def unstacked(structure: Structure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weights and strengths of `structure` as `stacked` takes them, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
+    """Weights and strengths of `structure` as `stacked` takes them, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
     d = len(structure.variables)
     lagged = np.zeros((0, d, d)) if structure.lagged is None else structure.lagged
     within = np.abs(structure.weights) if structure.scores is None else structure.scores

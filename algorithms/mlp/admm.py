@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..admm.consensus import Broadcast, Reply, consensus_admm
-from ..admm.problem import Pull, consensus_step
-from ..admm.settings import ConsensusSettings
+from ..admm.problem import ConsensusSettings, Pull, consensus_step
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
@@ -63,7 +62,7 @@ class MlpProblem:
     mean_rows: float
 
     def solve(self, pull: Pull) -> FloatArray:
-        """Return θ `[m, d]` after some steps of L-BFGS from where the last round ended (see `Problem`).
+        """Θ `[m, d]` after some steps of L-BFGS from where the last round ended (see `Problem`).
 
         Before the first round every silo starts from the same small random weights, so that the hidden units of all
         silos stay in one order and their mean means something.
@@ -97,31 +96,31 @@ class MlpModel:
     steps: int
 
     def layout(self, d: int) -> WeightLayout:
-        """Return where the parameters stand."""
+        """Where the parameters stand."""
         return WeightLayout(d, self.settings.units)
 
     def rows(self, d: int) -> int:
-        """Return m = (d + 2)·units + 1."""
+        """M = (d + 2)·units + 1."""
         return self.layout(d).m
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return all parameters but the first-layer weights of pairs that are no `edges`, and of a variable itself."""
+        """All parameters but the first-layer weights of pairs that are no `edges`, and of a variable itself."""
         return self.layout(len(edges)).free(edges & ~np.eye(len(edges), dtype=bool))
 
     def prices(self, d: int) -> FloatArray:
-        """Return 1 for first-layer weights and 0 for all others."""
+        """1 for first-layer weights and 0 for all others."""
         layout = self.layout(d)
         return np.repeat([1.0, 0.0], [layout.first, layout.m - layout.first])
 
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> MlpProblem:
-        """Return the problem of the silo whose rows are `table` `[n_rows, d]`."""
+        """The problem of the silo whose rows are `table` `[n_rows, d]`."""
         mean_rows = sum(schema.rows.values()) / len(schema.rows)
         return MlpProblem(self.layout(table.shape[1]), self.settings, self.steps, in_one_order(table), mean_rows)
 
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
-        """Return the server's θ and h: the linear model's step, on the norms W.
+        """The server's θ and h: the linear model's step, on the norms W.
 
         h and the distance depend on the weights A_ij· of an edge only through their norm and their direction, and at
         the minimum their direction is the target's. So the norms alone are sought, by `consensus_step`, and the
@@ -137,7 +136,7 @@ class MlpModel:
         return theta, h
 
     def to_adjacency(self, parameters: FloatArray) -> FloatArray:
-        """Return the norms of the first-layer weights, `[d, d]`."""
+        """The norms of the first-layer weights, `[d, d]`."""
         return self.layout(parameters.shape[1]).adjacency(parameters)
 
 
@@ -169,5 +168,5 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
 
 
 def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """Return NOTEARS-MLP-ADMM."""
+    """NOTEARS-MLP-ADMM."""
     return consensus_admm(settings, MlpModel(settings, settings.steps), l1_at_server=True)

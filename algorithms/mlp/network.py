@@ -45,24 +45,24 @@ class WeightLayout:
         return weights
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return A `[d, units, d]` (input, unit, variable), a and c `[units, d]`, b `[d]`: views of θ."""
+        """A `[d, units, d]` (input, unit, variable), a and c `[units, d]`, b `[d]`: views of θ."""
         a, c = self.first + self.units, self.first + 2 * self.units
         A = theta[: self.first].reshape(self.d, self.units, self.d)
         return A, theta[self.first : a], theta[a:c], theta[c]
 
     def adjacency(self, theta: FloatArray) -> FloatArray:
-        """Return W `[d, d]`, the norms of the first-layer weights (Zheng et al. 2020, Eq. 12)."""
+        """W `[d, d]`, the norms of the first-layer weights (Zheng et al. 2020, Eq. 12)."""
         A = self.split(theta)[0]
         return np.asarray(np.sqrt((A * A).sum(axis=1)))
 
     def free(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which parameters `[m, d]` there are, if only `edges` `[d, d]` may be edges."""
+        """Which parameters `[m, d]` there are, if only `edges` `[d, d]` may be edges."""
         free = np.ones((self.m, self.d), dtype=bool)
         free[: self.first] = np.repeat(edges, self.units, axis=0)
         return free
 
     def start(self, seed: int) -> FloatArray:
-        """Return small random parameters: with all of them zero the units would be alike and A have no gradient.
+        """Small random parameters: with all of them zero the units would be alike and A have no gradient.
 
         As the authors' program draws them: A and a within ±1/√d, c and b within ±1/√units.
         """
@@ -74,7 +74,7 @@ class WeightLayout:
 
 
 def in_one_order(table: FloatArray) -> FloatArray:
-    """Return the rows of `table` sorted, so that their sums round alike however they come.
+    """The rows of `table` sorted, so that their sums round alike however they come.
 
     The loss has many minima: rounding alone decides which of two that are near a search ends in.
     """
@@ -82,7 +82,7 @@ def in_one_order(table: FloatArray) -> FloatArray:
 
 
 def squared_loss(layout: WeightLayout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
-    """Return ½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
+    """½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
 
     Rows are taken a few at a time, so that their hidden units stay in the processor's cache.
     """
@@ -99,14 +99,14 @@ def squared_loss(layout: WeightLayout, theta: FloatArray, table: FloatArray, row
 def ridged_loss(
     layout: WeightLayout, theta: FloatArray, table: FloatArray, rows: float, l2: float
 ) -> tuple[float, FloatArray]:
-    """Return the squared loss plus ½λ₂(‖A‖² + ‖c‖²), and its gradient in θ `[m, d]`."""
+    """The squared loss plus ½λ₂(‖A‖² + ‖c‖²), and its gradient in θ `[m, d]`."""
     loss, gradient = squared_loss(layout, theta, table, rows)
     shrunk = l2 * layout.weights[:, None] * theta
     return loss + 0.5 * float(np.vdot(shrunk, theta)), gradient + shrunk
 
 
 def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArray]:
-    """Return h = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
+    """H = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
     A = layout.split(theta)[0]
     exponential = expm((A * A).sum(axis=1))
     slope = 2 * A * exponential.T[:, None, :]
@@ -114,7 +114,7 @@ def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArr
 
 
 def _add_block(layout: WeightLayout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
-    """Return ‖X − X̂‖² of a block of rows, and add the gradient of half of it to `gradient`."""
+    """‖X − X̂‖² of a block of rows, and add the gradient of half of it to `gradient`."""
     A, a, c, b = layout.split(theta)
     to_A, to_a, to_c, to_b = layout.split(gradient)
     n, d, units = len(table), layout.d, layout.units

@@ -51,13 +51,13 @@ def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Stru
 
 
 def thresholded(layout: WeightLayout, theta: FloatArray, variables: tuple[str, ...], threshold: float) -> Structure:
-    """Return the edges whose norms in θ `[m, d]` are above τ, with the norms as weights and as scores."""
+    """The edges whose norms in θ `[m, d]` are above τ, with the norms as weights and as scores."""
     norms = layout.adjacency(theta)
     return Structure(variables, np.where(norms > threshold, norms, 0.0), scores=norms)
 
 
 def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possible: NDArray[np.bool_]) -> FloatArray:
-    """Return θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
+    """Θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
 
     α grows by ρh where a round has made h four times smaller, else ρ grows tenfold.
 
@@ -78,7 +78,7 @@ def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possi
 
 
 def forward(norms: FloatArray) -> NDArray[np.bool_]:
-    """Return the edges `[d, d]` that respect the order of `norms`, their weakest edges on cycles left out."""
+    """The edges `[d, d]` that respect the order of `norms`, their weakest edges on cycles left out."""
     place = np.argsort(topological_order(break_cycles(norms)[0] != 0))
     return np.asarray(place[:, None] < place)
 
@@ -92,7 +92,7 @@ def minimised(
     rho: float,
     alpha: float,
 ) -> FloatArray:
-    """Return the θ that L-BFGS-B comes to from `theta`, over the `edges` `[d, d]`, for one ρ and α."""
+    """The θ that L-BFGS-B comes to from `theta`, over the `edges` `[d, d]`, for one ρ and α."""
     size, shape, first = theta.size, theta.shape, slice(layout.first)
     free = layout.free(edges)
 

@@ -58,7 +58,7 @@ class Ordered:
 def equal_variance(
     S: FloatArray, price: float | FloatArray, most_parents: int, passes: int, d: int | None = None
 ) -> Ordered:
-    """Return the weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
+    """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
     `price` is what a parent must explain, in units of the least variance, any or each, `[m]`; `passes` bounds the
     rounds of moves. The first `d` variables, by default all, are put in order; the others come before them: lagged
@@ -83,7 +83,7 @@ def equal_variance(
 
 
 def selected(S: FloatArray, parents: NDArray[np.bool_], price: float, most_parents: int) -> FloatArray:
-    """Return the weights `[m, d]` of what is selected for each of the d variables among `parents` `[d, d]` and lags.
+    """The weights `[m, d]` of what is selected for each of the d variables among `parents` `[d, d]` and lags.
 
     `price` is what a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
     """
@@ -100,7 +100,7 @@ def selected(S: FloatArray, parents: NDArray[np.bool_], price: float, most_paren
 
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return parents of j among `allowed`, each the one that explains most above its price, while there is one.
+    """Parents of j among `allowed`, each the one that explains most above its price, while there is one.
 
     Row m of Q is the m-th parent's covariance with everything given the parents before it, over its deviation: with it
     every candidate's variance and covariance with j given the parents is kept up to date in O(d) a parent and row.
@@ -133,7 +133,7 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the variance of j left by its parents among `allowed`, and those: none explains less than its price."""
+    """The variance of j left by its parents among `allowed`, and those: none explains less than its price."""
     parents = _forward(S, j, allowed, price, most)
     while len(parents) > 0:
         m = len(parents)
@@ -160,7 +160,7 @@ def _score(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(cache=True)
 def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the order in which, each time, the variable of least variance given those before comes next."""
+    """The order in which, each time, the variable of least variance given those before comes next."""
     d = len(first) - first.sum()
     order, done = np.empty(d, np.int64), first.copy()
     variance = np.diag(S).copy()
@@ -178,7 +178,7 @@ def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the best new place for the variable at `place`, and by how much the total score then changes.
+    """The best new place for the variable at `place`, and by how much the total score then changes.
 
     The variable walks away from its place one step at a time; a step changes the possible parents of the neighbour that
     it passes, and of no other variable.
@@ -207,7 +207,7 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
 
 @njit(cache=True)
 def _improved(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return `order` after moving each variable in turn to its best place, until none moves or `passes` are over."""
+    """`order` after moving each variable in turn to its best place, until none moves or `passes` are over."""
     d = len(order)
     for _ in range(passes):
         moved = False
@@ -232,7 +232,7 @@ MIN_RESIDUAL_SHARE = 1e-9
 
 
 def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return `order` with each variable moved behind those that `precedes` `[d, d]` says come before it."""
+    """`order` with each variable moved behind those that `precedes` `[d, d]` says come before it."""
     left, found = list(order), list[int]()
     while left:
         found.append(next(v for v in left if not precedes[left, v].any()))
@@ -243,7 +243,7 @@ def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) ->
 def backward_elimination(
     S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior | None = None
 ) -> FloatArray:
-    """Return the weights `[d, d]` of the parents that stay of all those before a variable in `order`.
+    """The weights `[d, d]` of the parents that stay of all those before a variable in `order`.
 
     A parent goes while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other parents
     and s what all of them leave. Impossible parents go first, whatever they explain, and required ones never. With no
@@ -257,7 +257,7 @@ def backward_elimination(
 
 @njit(cache=True)
 def _eliminated(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the weights; a parent stays if it explains at least the share `least` of what is left."""
+    """The weights; a parent stays if it explains at least the share `least` of what is left."""
     d = len(S)
     weights, K = np.zeros((d, d)), np.empty((d, d))
     for place in range(d):
@@ -353,7 +353,7 @@ class LinearFit:
 
 
 def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None) -> LinearFit:
-    """Return the best of the fits with equal error variances to second moments `S` `[d, d]` of so many rows."""
+    """The best of the fits with equal error variances to second moments `S` `[d, d]` of so many rows."""
     d = len(S)
     known = prior or no_prior(d)
     price = math.log(rows) + 2 * math.log(d)
@@ -378,7 +378,7 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
 
 
 def variance_spread(variances: FloatArray) -> float:
-    """Return ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
+    """Ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
     if (variances <= 0).any():
         raise BadInput("a column without variance has no place in a choice by variances")
     return float(np.log(variances.mean()) - np.log(variances).mean())
@@ -410,13 +410,13 @@ class VarianceEvidence:
 
 
 def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
-    """Return the evidence from one fit: how nearly equal the error variances of `fit` are."""
+    """The evidence from one fit: how nearly equal the error variances of `fit` are."""
     spread, marginal = variance_spread(fit.variances), variance_spread(np.diag(S))
     return VarianceEvidence(spread < NEAR and spread < OF_MARGINAL * marginal, spread, marginal, float("nan"))
 
 
 def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: Found, rows: int) -> VarianceEvidence:
-    """Return the evidence with that of the second fit, whose variances are `free`."""
+    """The evidence with that of the second fit, whose variances are `free`."""
     d = len(fit.variances)
     likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
     gain = fit.score - float(likelihood_free)

@@ -40,21 +40,21 @@ Summed = Literal["centred", "pairs", "means"]
 
 
 def summed_columns(schema: Schema, how: Summed) -> Schema:
-    """Return the public schema of what is summed: coded columns, and of each silo the number of rows or pairs."""
+    """The public schema of what is summed: coded columns, and of each silo the number of rows or pairs."""
     names = coded_names(schema)
     rows = {silo: count // 2 for silo, count in schema.rows.items()} if how == "pairs" else schema.rows
     return Schema((*names, CONSTANT) if how == "means" else names, rows)
 
 
 def unknown_scales(schema: Schema, how: Summed) -> NDArray[np.bool_]:
-    """Return which of the summed columns have a scale that is to be found privately: those of numbers."""
+    """Which of the summed columns have a scale that is to be found privately: those of numbers."""
     coding = coding_of(schema)
     numbers = ~np.array(coding.discrete)[coding.owners]
     return np.append(numbers, np.False_) if how == "means" else numbers
 
 
 def all_scales(schema: Schema, how: Summed, found: FloatArray | float) -> FloatArray:
-    """Return the scales of all summed columns from those `found` for numbers."""
+    """The scales of all summed columns from those `found` for numbers."""
     numbers = unknown_scales(schema, how)
     scales = np.full(len(numbers), INDICATOR)
     scales[numbers] = found
@@ -82,7 +82,7 @@ def coded_rows(table: FloatArray, schema: Schema, silo: str, how: Summed) -> Flo
 
 
 def mixed_class(S: FloatArray, rows: int, schema: Schema, noise: float, scales: FloatArray) -> NDArray[np.bool_]:
-    """Return the CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of so many rows or pairs.
+    """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of so many rows or pairs.
 
     `noise` is the standard deviation of the noise in a product of columns, in units of their `scales`. A parent's price
     reckons with it: S counts as if it came from 1/(1/n + (GROWN·noise)²) rows, with the noise that it has in

@@ -21,8 +21,7 @@ from ..constraint.fisher_z import fisher_z
 from ..constraint.orientation import PC
 from ..constraint.search import ConstraintSettings, plan, run
 from ..core.knowledge import Prior, no_prior
-from ..core.one_silo import learn_alone
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema, require_lags
 from ..errors import require
 from ..graphs.structure import Structure, stacked
@@ -49,7 +48,7 @@ def lagged_price(columns: int, rows: float) -> float:
 
 
 def information_criteria(S: FloatArray, rows: int, d: int, most_parents: int) -> FloatArray:
-    """Return the BIC of 1, 2, ... lags, `[lags]`, for second moments `S` `[m, m]` of `rows` windows, m = (lags + 1)·d.
+    """The BIC of 1, 2, ... lags, `[lags]`, for second moments `S` `[m, m]` of `rows` windows, m = (lags + 1)·d.
 
     It is n Σ_j ln v_j + (ln n + 2 ln m)·k, with v_j the residual variances and k the edges of the structure learned
     with so many lags at that price: more lags are more candidates, of which some always fit. All orders are compared on
@@ -66,13 +65,13 @@ def information_criteria(S: FloatArray, rows: int, d: int, most_parents: int) ->
 
 
 def moments_of_least_bic(S: FloatArray, rows: int, d: int, most_parents: int) -> FloatArray:
-    """Return the part of second moments `S` `[m, m]` that the lags of least BIC reach (see `information_criteria`)."""
+    """The part of second moments `S` `[m, m]` that the lags of least BIC reach (see `information_criteria`)."""
     width = (least_bic(information_criteria(S, rows, d, most_parents)) + 1) * d
     return S[:width, :width]
 
 
 def least_bic(criteria: FloatArray) -> int:
-    """Return the number of lags of least BIC, the smallest of several: more lags often add nothing at all."""
+    """The number of lags of least BIC, the smallest of several: more lags often add nothing at all."""
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + ALIKE)[0])
 
 
@@ -83,7 +82,7 @@ GROWN = 10.0
 def pc_from_moments(
     S: FloatArray, rows: int, noise: float, variables: tuple[str, ...], alpha: float, prior: Prior | None = None
 ) -> Structure:
-    """Return the CPDAG that PC finds in second moments `S` `[d, d]` of so many `rows`, with tests of level `alpha`.
+    """The CPDAG that PC finds in second moments `S` `[d, d]` of so many `rows`, with tests of level `alpha`.
 
     `noise` is the standard deviation of the noise in the correlations, `prior` what is known of the graph.
     """
@@ -97,7 +96,7 @@ def pc_from_moments(
 def ges_from_moments(
     S: FloatArray, rows: int, noise: float, variables: tuple[str, ...], prior: Prior | None = None
 ) -> Structure:
-    """Return the CPDAG that GES, by Gaussian BIC, finds in second moments `S` `[d, d]` of so many `rows`.
+    """The CPDAG that GES, by Gaussian BIC, finds in second moments `S` `[d, d]` of so many `rows`.
 
     `noise` is the standard deviation of the noise in the correlations. Conditioning on parents amplifies it: S is
     treated as if it came from 1/(1/n + (GROWN·noise)²) rows.
@@ -175,7 +174,7 @@ def learn_from_moments(
     noise: float = 0.0,
     known: Prior | None = None,
 ) -> Structure:
-    """Return the structure that `how.learner` finds in second moments `S` `[m, m]` of `rows` rows.
+    """The structure that `how.learner` finds in second moments `S` `[m, m]` of `rows` rows.
 
     With more columns than `variables`, S is that of windows of time series: the d variables, and below them what they
     were one step before, two steps before, ...; the structure is dynamic. `noise` is the standard deviation that noise
@@ -200,7 +199,7 @@ def learn_from_moments(
 def learn_from_windows(
     S: FloatArray, rows: int, variables: tuple[str, ...], how: PooledLearner, noise: float
 ) -> Structure:
-    """Return the dynamic structure that `how.learner` finds in moments `S` `[m, m]` (see `learn_from_moments`).
+    """The dynamic structure that `how.learner` finds in moments `S` `[m, m]` (see `learn_from_moments`).
 
     A learner of classes finds the edges within one time in what the past leaves of the variables, then lagged ones are
     selected with the parents in one member of the class.
@@ -231,5 +230,5 @@ def by_consensus(
 
 
 def exact_price(d: int, rows: int) -> float:
-    """Return the price of a parent where S has only sampling error: above what the best of d explains by chance."""
+    """The price of a parent where S has only sampling error: above what the best of d explains by chance."""
     return max(0.05, 3 * float(np.log(d)) / rows)

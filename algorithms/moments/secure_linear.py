@@ -31,9 +31,8 @@ from ..parameters.refit import refit
 from ..score.equivalence import class_of
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss
-from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.em import about_own_means
-from ..statistics.moments import column_units, in_own_units, product_units
+from ..statistics.moments import Table, column_units, in_own_units, product_units, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
     LinearFit,
@@ -50,25 +49,25 @@ NUMBERS = 8
 
 
 def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the edges (i, j), i < j, of `cpdag` `[d, d]` that have no direction, `[n_edges, 2]`."""
+    """The edges (i, j), i < j, of `cpdag` `[d, d]` that have no direction, `[n_edges, 2]`."""
     return np.argwhere(np.triu(cpdag & cpdag.T)).astype(np.int32).reshape(-1, 2)
 
 
 def standardising(S: FloatArray, cpdag: NDArray[np.bool_]) -> FloatArray:
-    """Return the matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
+    """The matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
     left = np.eye(len(S)) - refit(S, directed_part(cpdag))
     variances = np.einsum("ij,ik,kj->j", left, S, left, optimize=True)
     return np.asarray(left / np.sqrt(np.maximum(variances, 1e-300)))
 
 
 def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) -> FloatArray:
-    """Return the correlation of the standardised ends of each edge, `[n_edges]`, below 1."""
+    """The correlation of the standardised ends of each edge, `[n_edges]`, below 1."""
     both = np.einsum("ie,ik,ke->e", standard[:, edges[:, 0]], S, standard[:, edges[:, 1]], optimize=True)
     return np.asarray(np.clip(both, -1 + 1e-9, 1 - 1e-9))
 
 
 def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
-    """Return the sums over centred rows of `table` `[n_rows, d]` for the eight means of each edge, `[n_edges, 8]`.
+    """The sums over centred rows of `table` `[n_rows, d]` for the eight means of each edge, `[n_edges, 8]`.
 
     Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows with an empty cell (NaN) that an edge
     needs count as the mean of the others, or, if there are no others, as Gaussian ones.
@@ -88,7 +87,7 @@ def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int
 
 
 def _standardised(table: FloatArray, standard: FloatArray) -> FloatArray:
-    """Return `table @ standard`, NaN only where an empty cell has a weight."""
+    """`table @ standard`, NaN only where an empty cell has a weight."""
     empty = np.isnan(table)
     if not empty.any():
         return np.asarray(table @ standard)
@@ -97,20 +96,20 @@ def _standardised(table: FloatArray, standard: FloatArray) -> FloatArray:
 
 
 def contrasts(means: FloatArray) -> FloatArray:
-    """Return R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
+    """R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
     found = negentropies(means.reshape(len(means), -1, 2))
     return np.asarray(found[:, 0] + found[:, 1] - found[:, 2] - found[:, 3])
 
 
 def negentropies(means: FloatArray) -> FloatArray:
-    """Return the negentropies H(N) − H(u) `[...]` of standardised u with these two means, `[..., 2]`; 0 if Gaussian."""
+    """The negentropies H(N) − H(u) `[...]` of standardised u with these two means, `[..., 2]`; 0 if Gaussian."""
     return np.asarray(K1 * (means[..., 0] - GAMMA) ** 2 + K2 * means[..., 1] ** 2)
 
 
 def direct_edges(
     cpdag: NDArray[np.bool_], edges: NDArray[np.int32], R: FloatArray, rows: int, evidence: float
 ) -> tuple[NDArray[np.bool_], int]:
-    """Return the graph with the edges directed for which rows·|R| exceeds `evidence`, and how many it directed.
+    """The graph with the edges directed for which rows·|R| exceeds `evidence`, and how many it directed.
 
     The strongest edge is first; after each edge Meek's rules direct the implied ones.
     """
@@ -204,7 +203,7 @@ class Server:
 
 
 def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm: one exchange, or two where edges are left without a direction."""
+    """The algorithm: one exchange, or two where edges are left without a direction."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
@@ -228,7 +227,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with the rows of `table` `[n_rows, d]`.
+    """The silo with the rows of `table` `[n_rows, d]`.
 
     Everything is about its own means: site offsets carry no causal information.
     """
@@ -237,7 +236,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_server(schema: Schema) -> Server:
-    """Return the state before the first sum."""
+    """The state before the first sum."""
     d = len(schema.variables)
     nothing = LinearFit(np.zeros((d, d)), np.zeros(d), 0.0)
     unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
@@ -245,7 +244,7 @@ def open_server(schema: Schema) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return the request: for second moments, then for the sums of the undirected edges."""
+    """The request: for second moments, then for the sums of the undirected edges."""
     if not len(server.S):
         return Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
     edges, standard = undirected_edges(server.graph), standardising(server.S, server.graph)
@@ -253,7 +252,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of the requested sums, divided by the number of all rows."""
+    """The silo's part of the requested sums, divided by the number of all rows."""
     if not len(asked.standard):
         return Reply(triangle(silo.products / silo.all_rows))
 
@@ -264,7 +263,7 @@ def local_solve(silo: Silo, asked: Broadcast) -> Reply:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
-    """Return the state with the sum: the fits and the choice between them, or directions."""
+    """The state with the sum: the fits and the choice between them, or directions."""
     assert replies.total is not None
     schema = server.schema
     counted = sum(schema.rows[silo] for silo in replies.silos)
@@ -283,7 +282,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
 
 
 def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
-    """Return the rows of the silos that answered less one for each; raises `BadInput` if none are left."""
+    """The rows of the silos that answered less one for each; raises `BadInput` if none are left."""
     rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
     if rows < 1:
         raise BadInput("every silo has one row, so subtracting each silo's means leaves nothing to learn from")
@@ -291,12 +290,12 @@ def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
 
 
 def effective_rows(schema: Schema, rows: int) -> int:
-    """Return the number of complete rows that `rows` are worth: fewer if cells are empty."""
+    """The number of complete rows that `rows` are worth: fewer if cells are empty."""
     return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
 
 
 def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
-    """Return second moments `[d, d]` that are positive definite; raises `BadInput` for a column without variance."""
+    """Second moments `[d, d]` that are positive definite; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
         raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
@@ -305,7 +304,7 @@ def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
 
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:
-    """Return the state with the fits to its second moments, and the one that the data support."""
+    """The state with the fits to its second moments, and the one that the data support."""
     S, rows, d = server.S, server.rows, len(server.S)
     known = server.schema.knowledge.prior(server.schema.variables)
     fit = best_equal_variance_fit(S, rows, known)
@@ -322,7 +321,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 
 
 def structure(server: Server, settings: SecureLinear) -> Structure:
-    """Return the DAG of equal variances, or the class: a DAG with weights once every edge has a direction."""
+    """The DAG of equal variances, or the class: a DAG with weights once every edge has a direction."""
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
@@ -334,13 +333,13 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Return the rows behind the result, and the evidence for equal error variances."""
+    """The rows behind the result, and the evidence for equal error variances."""
     told = {"spread": server.evidence.spread, "marginal_spread": server.evidence.marginal, "gain": server.evidence.gain}
     return {"rows": float(server.rows), **{name: float(value) for name, value in told.items() if math.isfinite(value)}}
 
 
 def basis(server: Server) -> tuple[str, ...]:
-    """Return the decision, its evidence, and the assumptions behind the directions."""
+    """The decision, its evidence, and the assumptions behind the directions."""
     e = server.evidence
     spread = f"their spread is {e.spread:.3g}, that of the variables' own variances {e.marginal:.3g}"
     if e.equal:

@@ -21,8 +21,7 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.structure import Structure, no_edges
-from ..statistics.chunks import sum_over_chunks
-from ..statistics.moments import column_units, in_own_units, product_units
+from ..statistics.moments import column_units, in_own_units, product_units, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import backward_elimination
 from .secure_linear import Silo, degrees_of_freedom, negentropies, open_silo, require_positive_definite
@@ -77,7 +76,7 @@ class Server:
 
 
 def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm: as many exchanges as variables."""
+    """The algorithm: as many exchanges as variables."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: Server(
@@ -119,12 +118,12 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def unordered_variables(server: Server) -> NDArray[np.int64]:
-    """Return the variables that are not in the order yet, ascending."""
+    """The variables that are not in the order yet, ascending."""
     return np.setdiff1d(np.arange(len(server.schema.variables)), server.order)
 
 
 def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of what is asked for, as a part of means over all rows."""
+    """The silo's part of what is asked for, as a part of means over all rows."""
     if not len(asked.standard):
         return Reply(triangle(silo.products / silo.all_rows))
 
@@ -137,7 +136,7 @@ def local_solve(silo: Silo, asked: Broadcast) -> Reply:
 
 @njit(cache=True)
 def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return Σ ln cosh and Σ u·e^(−u²/2): on the diagonal of row i of `U` `[m, n]`, at [i, j] of i given j."""
+    """Σ ln cosh and Σ u·e^(−u²/2): on the diagonal of row i of `U` `[m, n]`, at [i, j] of i given j."""
     m, n = U.shape
     sums = np.zeros((m, m, 2))
     for i in range(m):
@@ -155,7 +154,7 @@ def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """Return the state with the second moments, or with one variable more in the order."""
+    """The state with the second moments, or with one variable more in the order."""
     assert replies.total is not None
     schema = server.schema
     counted = sum(schema.rows[silo] for silo in replies.silos)
@@ -185,7 +184,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 
 
 def pairwise(negentropy: FloatArray) -> FloatArray:
-    """Return R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
+    """R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
 
     H is a constant less the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
     """
@@ -196,7 +195,7 @@ def pairwise(negentropy: FloatArray) -> FloatArray:
 
 
 def structure(server: Server, settings: SecureLingam) -> Structure:
-    """Return the DAG of the order, its parents eliminated by BIC with 2 ln d; no edge before the order is whole."""
+    """The DAG of the order, its parents eliminated by BIC with 2 ln d; no edge before the order is whole."""
     names, d = server.schema.variables, len(server.schema.variables)
     if len(server.order) < d:
         return no_edges(names)

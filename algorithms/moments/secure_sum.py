@@ -21,7 +21,7 @@ from typing import Literal
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
 from ..errors import BadInput, require
-from ..privacy.private import require_private
+from ..privacy.ledger import require_private
 from ..privacy.zcdp import Shares, guaranteed_shares
 from .pooled import Learner
 from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
@@ -46,7 +46,7 @@ class SecureSum(SummedMoments):
 
 
 def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm: one exchange without noise or with a known scale, else two.
+    """The algorithm: one exchange without noise or with a known scale, else two.
 
     Raises `BadInput` for noise shares without an ε.
     """
@@ -59,7 +59,7 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def secure_sum_plan(settings: SecureSum, schema: Schema) -> Shares:
-    """Return every silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
+    """Every silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
     sure, protects = guaranteed_shares(len(schema.rows), settings.colluders)
     return settings.shares(schema, sure, protects)
 
@@ -79,10 +79,10 @@ class DpCovariance(SummedMoments):
 
 
 def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm: two exchanges, one with a known scale."""
+    """The algorithm: two exchanges, one with a known scale."""
     return summed_moments(settings, lambda schema: dp_covariance_plan(settings, schema))
 
 
 def dp_covariance_plan(settings: DpCovariance, schema: Schema) -> Shares:
-    """Return the noise that makes a silo's release private by itself."""
+    """The noise that makes a silo's release private by itself."""
     return settings.shares(schema, 1, "from everyone but the silo that holds the record")

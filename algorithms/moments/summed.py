@@ -25,12 +25,11 @@ from ..errors import BadInput, require
 from ..graphs.structure import Structure, stacked, unstacked
 from ..privacy import gram
 from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
-from ..privacy.private import PrivateSettings
+from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import Accounting, Shares, noise_shares
-from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import coded_units
 from ..statistics.lagged import silo_windows, windowed
-from ..statistics.moments import column_units, product_units, products, residual_variances
+from ..statistics.moments import Table, column_units, product_units, products, residual_variances, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from . import mixed
 from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments, moments_of_least_bic
@@ -68,17 +67,17 @@ class Reply:
 
 
 def local_part(silo: Silo, message: Broadcast) -> Reply:
-    """Return the silo's part of the sum that `message` requests."""
+    """The silo's part of the sum that `message` requests."""
     return Reply(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message))
 
 
 def exact_part(silo: Silo) -> FloatArray:
-    """Return the silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
+    """The silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
     return triangle(products(silo.table, center=silo.centred) / silo.all_rows)
 
 
 def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64]:
-    """Return the silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
+    """The silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
     bits = Bits(child_key(silo.key, "second moments" if len(message.scales) else "bucket counts"))
     if not len(message.scales):
         counts = sum_over_chunks(silo.table, lambda rows: gram.bucket_counts(rows[:, silo.measured])).ravel()
@@ -92,7 +91,7 @@ def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64
 
 
 def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[FloatArray, float]:
-    """Return the units of the columns, and the norm to which rows are clipped in them."""
+    """The units of the columns, and the norm to which rows are clipped in them."""
     return gram.correlation_units(scales, clip) if mixed else (gram.units(scales), gram.radius(scales, clip))
 
 
@@ -141,7 +140,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
         return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
 
     def clip_for(self, schema: Schema, shares: Shares | None) -> float:
-        """Return the clipping of rows if the silos add these `shares` of noise.
+        """The clipping of rows if the silos add these `shares` of noise.
 
         Mixed data are clipped less if there is little noise, as long as that stays small beside the sampling error.
         """
@@ -153,7 +152,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
         return max(CLIP, min(NOISE_TO_SAMPLING / noise, MOST_CLIP))
 
     def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
-        """Return the noise of these settings if the shares of `sure` silos are certain to be in the published sum."""
+        """The noise of these settings if the shares of `sure` silos are certain to be in the published sum."""
         counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
         said = f"{SAID[self.protect]}; {protects}" if schema.kind == "time-series" else protects
         promise = self.promise(schema if schema.kind == "mixed" else rows, said, self.accounting)
@@ -161,21 +160,21 @@ class SummedMoments(PrivateSettings, PooledLearner):
         return noise_shares(rows, promise, counting, sure, self.group(schema), numbers)
 
     def reach(self, schema: Schema) -> int:
-        """Return the number of lags of the summed windows, 0 unless the data are time series.
+        """The number of lags of the summed windows, 0 unless the data are time series.
 
         Raises `BadInput` naming a silo whose series are too short.
         """
         return summed_lags(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
 
     def columns(self, schema: Schema) -> Schema:
-        """Return the public schema of what is summed: the rows, windows of time series, or coded mixed rows."""
+        """The public schema of what is summed: the rows, windows of time series, or coded mixed rows."""
         if schema.kind == "mixed":
             return mixed.summed_columns(schema, self.summed)
         reach = self.reach(schema)
         return windowed(schema, reach) if reach else schema
 
     def freedom(self, schema: Schema, silos: tuple[str, ...]) -> int:
-        """Return the degrees of freedom of the sum over `silos`: rows, less one for each whose means are subtracted."""
+        """The degrees of freedom of the sum over `silos`: rows, less one for each whose means are subtracted."""
         columns, centred = self.columns(schema), self.centred(schema)
         return sum(columns.rows[silo] - centred for silo in silos)
 
@@ -185,11 +184,11 @@ class SummedMoments(PrivateSettings, PooledLearner):
         return "means" if not self.center else "pairs" if self.epsilon else "centred"
 
     def centred(self, schema: Schema) -> bool:
-        """Return whether each silo's own means are subtracted."""
+        """Whether each silo's own means are subtracted."""
         return self.center and not self.reach(schema) and not self.epsilon
 
     def group(self, schema: Schema) -> int:
-        """Return the number of summed rows in one protected unit."""
+        """The number of summed rows in one protected unit."""
         reach = self.reach(schema)
         if not reach or self.protect == "window":
             return 1
@@ -198,7 +197,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
 
 def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> float:
-    """Return the standard deviation of the noise of `silos` silos in a covariance over `rows` rows in all.
+    """The standard deviation of the noise of `silos` silos in a covariance over `rows` rows in all.
 
     For variables of mean square 1, off the diagonal.
     """
@@ -239,7 +238,7 @@ SharesOf = Callable[[Schema], Shares]
 def summed_moments(
     settings: SummedMoments, plan: SharesOf | None
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the algorithm whose silos add the noise of `plan`, or none without a plan."""
+    """The algorithm whose silos add the noise of `plan`, or none without a plan."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings, plan),
         open_server=lambda schema: open_server(schema, settings, plan),
@@ -264,7 +263,7 @@ def summed_moments(
 
 
 def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
-    """Return the silo with the rows to sum: its own `[n_rows, d]`, its coded rows, or the windows of time series."""
+    """The silo with the rows to sum: its own `[n_rows, d]`, its coded rows, or the windows of time series."""
     reach, columns = settings.reach(schema), settings.columns(schema)
     measured = np.ones(len(columns.variables), np.bool_)
     if schema.kind == "mixed":
@@ -283,7 +282,7 @@ def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, 
 
 
 def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """Return the state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
+    """The state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
     columns = settings.columns(schema)
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
@@ -297,7 +296,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
 
 
 def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
-    """Return the units in which the summed columns travel behind masks."""
+    """The units in which the summed columns travel behind masks."""
     if schema.kind != "mixed":
         return column_units(schema, settings.reach(schema))
     units = coded_units(schema)
@@ -305,14 +304,14 @@ def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
 
 
 def all_scales(schema: Schema, settings: SummedMoments, found: FloatArray | float) -> FloatArray:
-    """Return the scales of all summed columns from those `found`; of mixed data the others are public."""
+    """The scales of all summed columns from those `found`; of mixed data the others are public."""
     if schema.kind == "mixed":
         return mixed.all_scales(schema, settings.summed, found)
     return np.array(np.broadcast_to(found, len(settings.columns(schema).variables)))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """Return the state with the sum: the scales, or the second moments and the structure learned from them."""
+    """The state with the sum: the scales, or the second moments and the structure learned from them."""
     assert replies.total is not None
     schema, columns = server.schema, settings.columns(server.schema)
     is_mixed, m = schema.kind == "mixed", len(columns.variables)
@@ -336,7 +335,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
 
 
 def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
-    """Return the state with the structure learned from second moments `S` of `counted` rows with this `noise`."""
+    """The state with the structure learned from second moments `S` of `counted` rows with this `noise`."""
     schema, d = server.schema, len(server.schema.variables)
     if schema.kind == "mixed":
         edges = mixed.mixed_class(S, counted, schema, noise, server.scales).astype(np.float64)
@@ -353,7 +352,7 @@ def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: S
 
 
 def structure(server: Server, settings: SummedMoments) -> Structure:
-    """Return the learned structure: weights, or the CPDAG of a learner of classes."""
+    """The learned structure: weights, or the CPDAG of a learner of classes."""
     names = server.schema.variables
     found = stacked(names, server.weights, server.scores if len(server.scores) else np.zeros_like(server.weights))
     only_class = settings.class_only or server.schema.kind == "mixed"
@@ -361,7 +360,7 @@ def structure(server: Server, settings: SummedMoments) -> Structure:
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
-    """Return the privacy promise, and the cost of each of the two sums."""
+    """The privacy promise, and the cost of each of the two sums."""
 
     def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
         assert silo.plan is not None

@@ -13,8 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from ..core.names import check_names
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, check_names
 from ..errors import BadInput, shown
 from .networks import DiscreteNetwork
 
@@ -38,17 +37,17 @@ MOST_NUMBERS = 10**8
 
 
 def format_bif(network: DiscreteNetwork) -> str:
-    """Return `network` as the text of a BIF file; letters that end a name in BIF are written as in `written_name`."""
+    """`network` as the text of a BIF file; letters that end a name in BIF are written as in `written_name`."""
     return "".join(_blocks(network))
 
 
 def written_name(name: str) -> str:
-    """Return a name or label as BIF and pgmpy can read it: `a%2Cb` for `a,b`, as in an address of the web."""
+    """A name or label as BIF and pgmpy can read it: `a%2Cb` for `a,b`, as in an address of the web."""
     return RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
 def read_name(name: str) -> str:
-    """Return the name or label that `written_name` has written."""
+    """The name or label that `written_name` has written."""
     return WRITTEN.sub(lambda found: chr(int(found[1], 16)), name)
 
 
@@ -83,7 +82,7 @@ def _joined_numbers(row: list[float]) -> str:
 
 
 def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
-    """Return the network that `text` describes; `origin` names it in messages.
+    """The network that `text` describes; `origin` names it in messages.
 
     Raises `BadInput` naming the line and what is wrong there.
     """
@@ -131,7 +130,7 @@ def _network(
 
 
 def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) -> FloatArray:
-    """Return P(name | parents), [levels of each parent..., levels of `name`]; rows not listed are `default`."""
+    """P(name | parents), [levels of each parent..., levels of `name`]; rows not listed are `default`."""
     shape = tuple(len(one) for one in levels)
     if math.prod(shape) > MOST_NUMBERS:
         raise BadInput(f"{place}: probabilities of {shown(name)}: a table of {math.prod(shape)} numbers is too large")
@@ -154,7 +153,7 @@ def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) 
 
 
 def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tuple[str, ...]]) -> list[int]:
-    """Return the number of each row's configuration of the parents, the last parent counting fastest."""
+    """The number of each row's configuration of the parents, the last parent counting fastest."""
     codes = [{label: code for code, label in enumerate(one)} for one in levels]
     found: list[int] = []
     for row in rows:
@@ -186,7 +185,7 @@ def _parsed_numbers(place: str, name: str, text: str, count: int) -> FloatArray:
 
 
 def _checked(place: str, name: str, table: FloatArray) -> FloatArray:
-    """Return `table` if it is complete and every row sums to 1."""
+    """`table` if it is complete and every row sums to 1."""
     if np.isnan(table).any():
         raise BadInput(f"{place}: probabilities of {shown(name)}: a configuration of its parents is missing")
     total = table.sum(axis=-1)

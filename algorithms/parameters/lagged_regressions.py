@@ -50,7 +50,7 @@ class Forecasts:
 
 
 def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Server:
-    """Return the server's state before the exchange, for `dag` `[d, d]` and the lagged edges of `structure`."""
+    """The server's state before the exchange, for `dag` `[d, d]` and the lagged edges of `structure`."""
     lagged = padded_lagged_weights(structure, structure.lags)
     names = unrolled_names(schema.variables, structure.lags)
     rows = sum(schema.windows(structure.lags).values())
@@ -58,7 +58,7 @@ def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Serve
 
 
 def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the one exchange; it starts from the state that `start` gives."""
+    """The one exchange; it starts from the state that `start` gives."""
     plain = regressions.build(Regressions(settings.center, settings.masked))
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -80,7 +80,7 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
 
 
 def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
-    """Return the pairs whose products are asked for, `[n_pairs, 2]`, of the unrolled `dag`.
+    """The pairs whose products are asked for, `[n_pairs, 2]`, of the unrolled `dag`.
 
     They are those that share a family, those of which the forecast of one variable is made (the lagged parents of its
     ancestors within one time, and itself), and each variable with itself one step before, for the other forecast.
@@ -96,7 +96,7 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
 
 
 def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
-    """Return the network of the server's final state, least squares about the means of all windows, and its errors.
+    """The network of the server's final state, least squares about the means of all windows, and its errors.
 
     With `center` the moments are about each silo's own means, and so are the errors: each silo forecasts from its own
     level.
@@ -121,7 +121,7 @@ def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussia
 
 
 def _mean_squares(covariance: FloatArray, lagged: FloatArray) -> FloatArray:
-    """Return the variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from those of (x_t, y_t)."""
+    """The variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from those of (x_t, y_t)."""
     d = lagged.shape[1]
     gap = np.concatenate([np.eye(d), -lagged])
     return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, covariance, gap, optimize=True), 0.0))

@@ -28,10 +28,9 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
-from ..statistics.chunks import Table, sum_over_chunks
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.em import about_own_means
-from ..statistics.moments import moment_units, pooled_packing
+from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
 from .tables import smoothed
@@ -59,7 +58,7 @@ class Family:
 
 
 def sums_of(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
-    """Return the log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
+    """The log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
     levels, p = weights.shape
     chances = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
     likelihood = np.log(np.maximum(chances[np.arange(len(codes)), codes], 1e-300)).sum()
@@ -74,12 +73,12 @@ def sums_of(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) 
 
 
 def packed_size(weights: int) -> int:
-    """Return how many numbers a regression of so many weights sends: log-likelihood, gradient, half of its Hessian."""
+    """How many numbers a regression of so many weights sends: log-likelihood, gradient, half of its Hessian."""
     return 1 + weights + weights * (weights + 1) // 2
 
 
 def newton_step(packed: FloatArray, weights: FloatArray, prior: float) -> tuple[float, FloatArray]:
-    """Return the penalised log-likelihood of `weights`, and the step to its greatest value if it were quadratic.
+    """The penalised log-likelihood of `weights`, and the step to its greatest value if it were quadratic.
 
     `packed` are the sums `[packed_size]` of all rows, over their number; `prior` is its precision, over it, too.
     """
@@ -92,7 +91,7 @@ def newton_step(packed: FloatArray, weights: FloatArray, prior: float) -> tuple[
 
 
 def unscaled(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
-    """Return the regression on coded columns as they are, from `weights` on standardised ones."""
+    """The regression on coded columns as they are, from `weights` on standardised ones."""
     slopes = weights[:, 1:] / scales
     intercepts = weights[:, 0] - slopes @ shifts
     return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
@@ -170,14 +169,14 @@ class Server:
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """Return the server's state before the exchanges, for the learned `dag` `[d, d]`."""
+    """The server's state before the exchanges, for the learned `dag` `[d, d]`."""
     weights = np.zeros(sum(levels * columns for levels, columns in sizes(coding_of(schema), dag).values()))
     nothing = np.empty(0)
     return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, done=False)
 
 
 def sizes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
-    """Return which variables of `dag` have logistic regressions, and the shape of their weights.
+    """Which variables of `dag` have logistic regressions, and the shape of their weights.
 
     One row for each level but the first, and one column for the intercept and each coded column of the parents.
     """
@@ -190,14 +189,14 @@ def sizes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
 
 
 def tabular(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
-    """Say whether variable `v` has a table: it and its parents are discrete, and the table is not too large."""
+    """Whether variable `v` has a table: it and its parents are discrete, and the table is not too large."""
     family = [v, *np.flatnonzero(dag[:, v])]
     discrete = all(coding.discrete[u] for u in family)
     return discrete and prod(coding.widths[u] + 1 for u in family) <= MOST_CELLS
 
 
 def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the exchanges; they start from the state that `start` gives."""
+    """The exchanges; they start from the state that `start` gives."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
@@ -219,7 +218,7 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """Return the silo with its rows and their moments: where cells are empty, those expected."""
+    """The silo with its rows and their moments: where cells are empty, those expected."""
     own = about_own_means(table, schema)
     return Silo(table, coding_of(schema), own.mean, own.products, sum(schema.rows.values()))
 
@@ -233,7 +232,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of the sums."""
+    """The silo's part of the sums."""
     coding, n = silo.coding, silo.all_rows
     if not len(asked.scales):
         part = silo.table.shape[0] / n
@@ -253,7 +252,7 @@ def local_solve(silo: Silo, asked: Broadcast) -> Reply:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) -> Server:
-    """Return the state with what the sum says: moments and tables, or the next logistic weights."""
+    """The state with what the sum says: moments and tables, or the next logistic weights."""
     assert replies.total is not None
     coding = coding_of(server.schema)
     if not len(server.moments):
@@ -267,7 +266,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) 
 
 
 def _stepped(server: Server, total: FloatArray, prior: float, coding: Coding) -> Server:
-    """Return the state after one step of Newton's method: forwards, or half of the last one back if that did worse."""
+    """The state after one step of Newton's method: forwards, or half of the last one back if that did worse."""
     likelihood, direction = 0.0, np.zeros_like(server.weights)
     begin, at = 0, 0
     for shape in sizes(coding, server.dag).values():
@@ -284,7 +283,7 @@ def _stepped(server: Server, total: FloatArray, prior: float, coding: Coding) ->
 
 
 def network(server: Server, ess: float) -> MixedNetwork:
-    """Return the network of the server's final state."""
+    """The network of the server's final state."""
     coding, moments = coding_of(server.schema), _moments(server)
     tables, logistic = _tables(coding, server.dag), sizes(coding, server.dag)
     parents = tuple(tuple(map(int, np.flatnonzero(column))) for column in server.dag.T)
@@ -308,7 +307,7 @@ def network(server: Server, ess: float) -> MixedNetwork:
 
 
 def rows_behind(server: Server) -> int:
-    """Return how many rows the silos that answered have."""
+    """How many rows the silos that answered have."""
     return server.rows
 
 
@@ -324,7 +323,7 @@ def _tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
 
 
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
-    """Return the counts of variable `v` with its parents, ascending, before it, of rows without an empty cell there."""
+    """The counts of variable `v` with its parents, ascending, before it, of rows without an empty cell there."""
     family = [*np.flatnonzero(dag[:, v]), v]
     shape = [silo.coding.widths[u] + 1 for u in family]
 

@@ -78,7 +78,7 @@ class MixedNetwork(BayesianNetwork):
         return Structure(self.variables, self.dag.astype(np.float64))
 
     def given_parents(self, v: int, table: FloatArray) -> FloatArray:
-        """Return the means `[n_rows]` of variable v given its parents' values in `table` `[n_rows, d]`.
+        """The means `[n_rows]` of variable v given its parents' values in `table` `[n_rows, d]`.
 
         Of a discrete variable, the probabilities of its levels, `[n_rows, levels]`.
         """
@@ -92,7 +92,7 @@ class MixedNetwork(BayesianNetwork):
         return softmax(local.intercepts + columns @ local.weights.T)
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """Return the log of density times probability `[n_rows]` of each row."""
+        """The log of density times probability `[n_rows]` of each row."""
         total, rows = np.zeros(len(table)), np.arange(len(table))
         for v, local in enumerate(self.local):
             expected = self.given_parents(v, table)
@@ -104,7 +104,7 @@ class MixedNetwork(BayesianNetwork):
         return total
 
     def as_json(self) -> dict[str, Any]:
-        """Return `nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
+        """`nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
 
         Coefficients are numbers by continuous parent, and by level of a discrete one, the first of which has 0.
         """
@@ -139,7 +139,7 @@ class MixedNetwork(BayesianNetwork):
         }
 
     def _coefficients(self, own: tuple[int, ...], weights: FloatArray) -> dict[str, Any]:
-        """Return the weights of coded parents by parent: a number, or by level of a discrete one."""
+        """The weights of coded parents by parent: a number, or by level of a discrete one."""
         found: dict[str, Any] = {}
         begin = 0
         for u in own:
@@ -152,7 +152,7 @@ class MixedNetwork(BayesianNetwork):
     def sample(
         self, rows: int, rng: np.random.Generator, given: Mapping[str, float | str] | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return drawn rows `[rows, d]`, discrete ones as codes, and the weight of each row, `[rows]`.
+        """Drawn rows `[rows, d]`, discrete ones as codes, and the weight of each row, `[rows]`.
 
         `given` values stand as they are, and a row weighs as much as its parents make them likely (likelihood
         weighting; Fung, Chang 1990). Raises `BadInput` for a name or a label that there is not.
@@ -175,7 +175,7 @@ class MixedNetwork(BayesianNetwork):
     def query(
         self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
     ) -> dict[str, float]:
-        """Return the probability of each level of variable `name` `given` others, or its mean and standard deviation.
+        """The probability of each level of variable `name` `given` others, or its mean and standard deviation.
 
         Estimated from `rows` weighted draws. Raises `BadInput` for a name or a label that there is not.
         """
@@ -188,13 +188,13 @@ class MixedNetwork(BayesianNetwork):
         return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
 
     def place(self, name: str) -> int:
-        """Return the number of the variable `name`."""
+        """The number of the variable `name`."""
         if name not in self.variables:
             raise BadInput(f"there is no variable '{name}': there are {', '.join(self.variables)}")
         return self.variables.index(name)
 
     def code(self, name: str, value: float | str) -> float:
-        """Return a value of the variable `name` as it stands in a table: a number, or the code of its label."""
+        """A value of the variable `name` as it stands in a table: a number, or the code of its label."""
         if name not in self.levels:
             return float(value)
         if str(value) not in self.levels[name]:
@@ -203,7 +203,7 @@ class MixedNetwork(BayesianNetwork):
 
 
 def softmax(scores: FloatArray) -> FloatArray:
-    """Return the probabilities `[n, levels]` proportional to exp `scores`."""
+    """The probabilities `[n, levels]` proportional to exp `scores`."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 

@@ -17,7 +17,7 @@ from .networks import DynamicGaussianNetwork, GaussianNetwork
 
 
 def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
-    """Return the Gaussian network that `as_json`, or pgmpy, has written; `origin` names it in messages.
+    """The Gaussian network that `as_json`, or pgmpy, has written; `origin` names it in messages.
 
     Raises `BadInput` if the arcs are not those of the coefficients.
     """
@@ -39,7 +39,7 @@ def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
 
 
 def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork:
-    """Return the Gaussian, dynamic or mixed network that `as_json` has written; `origin` names it in messages.
+    """The Gaussian, dynamic or mixed network that `as_json` has written; `origin` names it in messages.
 
     Raises `BadInput` for a description that is not complete, or does not fit together.
     """
@@ -55,7 +55,7 @@ def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork |
 
 
 def _dynamic(whole: GaussianNetwork, variables: list[str], lags: int) -> DynamicGaussianNetwork:
-    """Return the network over time whose unrolled form is `whole`."""
+    """The network over time whose unrolled form is `whole`."""
     d, weights = len(variables), whole.structure.weights
     lagged = weights[d:, :d].reshape(lags, d, d)
     intercepts, variances = (each.reshape(lags + 1, d) for each in (whole.intercepts, whole.variances))
@@ -84,7 +84,7 @@ def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: s
 
 
 def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
-    """Return the weights of the coded columns of the parents: of a discrete one, those of its levels but the first."""
+    """The weights of the coded columns of the parents: of a discrete one, those of its levels but the first."""
     columns: list[float] = []
     for parent in parents:
         columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]

@@ -71,7 +71,7 @@ class BayesianNetwork:
         return None
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """Return the log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`, natural logarithms.
+        """The log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`, natural logarithms.
 
         Columns are in the order of the network's variables, labels as codes. Raises `ValueError` for a network over
         time, under which rows are not independent.
@@ -79,11 +79,11 @@ class BayesianNetwork:
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
-        """Return the network as JSON, which `network_json.network_from_json` reads; each class has its format."""
+        """The network as JSON, which `network_json.network_from_json` reads; each class has its format."""
         raise NotImplementedError
 
     def divergence_from(self, before: Self) -> FloatArray:
-        """Return the terms of the divergence of this network from an earlier one, `[d]`; see `drift_of`.
+        """The terms of the divergence of this network from an earlier one, `[d]`; see `drift_of`.
 
         Raises `BadInput` that says why the two cannot be compared.
         """
@@ -132,7 +132,7 @@ class DiscreteNetwork(BayesianNetwork):
         return sum(table.size - table.size // table.shape[-1] for table in self.tables.values())
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """Return the log probability `[n_rows]` of each row of codes."""
+        """The log probability `[n_rows]` of each row of codes."""
         codes = table.astype(np.int64)
         place = {name: number for number, name in enumerate(self.variables)}
         total = np.zeros(len(codes))
@@ -143,7 +143,7 @@ class DiscreteNetwork(BayesianNetwork):
         return total
 
     def as_json(self) -> dict[str, Any]:
-        """Return `nodes`, and by variable its `levels`, `parents` and `tables`, as in this class."""
+        """`nodes`, and by variable its `levels`, `parents` and `tables`, as in this class."""
         return {
             "nodes": list(self.variables),
             "levels": {name: list(self.levels[name]) for name in self.variables},
@@ -152,7 +152,7 @@ class DiscreteNetwork(BayesianNetwork):
         }
 
     def divergence_from(self, before: Self) -> FloatArray:
-        """Return the terms `[d]`, means over rows drawn from this network."""
+        """The terms `[d]`, means over rows drawn from this network."""
         self._require_same_variables(before)
         for name in self.variables:
             if set(before.levels[name]) != set(self.levels[name]):
@@ -167,7 +167,7 @@ class DiscreteNetwork(BayesianNetwork):
         return np.array([np.mean(self._logs(name, own) - before._logs(name, codes)) for name in self.variables])
 
     def sample_codes(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return drawn rows as codes of levels, `[rows, n_variables]`."""
+        """Drawn rows as codes of levels, `[rows, n_variables]`."""
         place = {name: number for number, name in enumerate(self.variables)}
         drawn = np.zeros((rows, len(place)), np.int64)
         for v in topological_order(self.structure.adjacency):
@@ -178,7 +178,7 @@ class DiscreteNetwork(BayesianNetwork):
         return drawn
 
     def _logs(self, name: str, codes: dict[str, NDArray[np.int64]]) -> FloatArray:
-        """Return log P(x_v | its parents) of the variable `name` in rows of `codes`, by variable; `[n_rows]`."""
+        """Log P(x_v | its parents) of the variable `name` in rows of `codes`, by variable; `[n_rows]`."""
         at = tuple(codes[one] for one in (*self.parents[name], name))
         return np.asarray(np.log(np.maximum(self.tables[name][at], np.finfo(float).tiny)))
 
@@ -199,12 +199,12 @@ class GaussianNetwork(BayesianNetwork):
         return self.structure.variables
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """Return the log density `[n_rows]` of each row."""
+        """The log density `[n_rows]` of each row."""
         residuals = table - self.intercepts - table @ self.structure.weights
         return np.asarray(normal_log_density(residuals, self.variances).sum(axis=1))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`."""
+        """The network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`."""
         names, weights = self.structure.variables, self.structure.weights
         cpds: dict[str, Any] = {}
         for j, name in enumerate(names):
@@ -219,7 +219,7 @@ class GaussianNetwork(BayesianNetwork):
         return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
 
     def divergence_from(self, before: Self) -> FloatArray:
-        """Return the terms `[d]`, exactly."""
+        """The terms `[d]`, exactly."""
         self._require_same_variables(before)
         names = self.structure.variables
         at = [before.structure.variables.index(name) for name in names]
@@ -284,22 +284,22 @@ class DynamicGaussianNetwork(BayesianNetwork):
         raise ValueError("rows of time series are not independent: a likelihood of single rows is not defined")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON of the Gaussian network over several times (`unrolled`), with `variables` and `lags`."""
+        """The JSON of the Gaussian network over several times (`unrolled`), with `variables` and `lags`."""
         over_time = {"variables": list(self.structure.variables), "lags": self.structure.lags}
         return {**self.unrolled().as_json(), **over_time}
 
     def reduced_form(self) -> tuple[FloatArray, FloatArray]:
-        """Return the intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
+        """The intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
         now = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
         return self.intercepts @ now, self.lagged @ now
 
     def forecast(self, past: FloatArray) -> FloatArray:
-        """Return the mean of the row after `past` `[lags, d]`, whose last row is the latest: `[d]`."""
+        """The mean of the row after `past` `[lags, d]`, whose last row is the latest: `[d]`."""
         intercepts, lagged = self.reduced_form()
         return np.asarray(intercepts + np.einsum("ki,kij->j", past[::-1], lagged))
 
     def unrolled(self) -> GaussianNetwork:
-        """Return the network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.
+        """The network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.
 
         Its variables are those at time t under their own names, then the earlier ones: "x", ..., "x[t-1]", ...,
         "x[t-2]". The earlier ones have no parents; they have the means and variances of the data, and their
@@ -315,13 +315,13 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
 
 def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
-    """Return the log density of each of the `residuals`; a variance of 0 counts as a tiny one."""
+    """The log density of each of the `residuals`; a variance of 0 counts as a tiny one."""
     least = np.maximum(variances, np.finfo(np.float64).tiny)
     return np.asarray(-0.5 * (np.log(2 * np.pi * least) + residuals**2 / least))
 
 
 def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of all edges into time t, `[(lags + 1)·d, (lags + 1)·d]`; no edge leads to an earlier time."""
+    """The weights of all edges into time t, `[(lags + 1)·d, (lags + 1)·d]`; no edge leads to an earlier time."""
     lags, d, _ = lagged.shape
     weights = np.zeros(((lags + 1) * d,) * 2)
     weights[:d, :d], weights[d:, :d] = within, lagged.reshape(lags * d, d)
@@ -344,7 +344,7 @@ class Drift:
 
 
 def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
-    """Return how far the parameters have drifted from `before` to `after`.
+    """How far the parameters have drifted from `before` to `after`.
 
     Raises `BadInput` that says why two networks cannot be compared.
     """

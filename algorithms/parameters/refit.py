@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from ..statistics.chunks import Table
-from ..statistics.moments import products
+from ..statistics.moments import Table, products
 
 EVERYONE = ""
 
@@ -78,7 +77,7 @@ class Server:
 
 
 def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
-    """Return the least-squares weights `[d, d]` of every variable on its parents, from second moments `S`."""
+    """The least-squares weights `[d, d]` of every variable on its parents, from second moments `S`."""
     weights = np.zeros_like(S)
     for j in range(len(S)):
         parents = np.flatnonzero(adjacency[:, j])
@@ -88,17 +87,17 @@ def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
 
 
 def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
-    """Return ‖B̂ − B_true‖²_F / ‖B_true‖²_F (Fassy El Fehri et al., B.2.2)."""
+    """‖B̂ − B_true‖²_F / ‖B_true‖²_F (Fassy El Fehri et al., B.2.2)."""
     return float(((weights - true) ** 2).sum() / (true**2).sum())
 
 
 def refit_start(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
-    """Return the server's state before the exchange: the structure to refit and what is known of the truth."""
+    """The server's state before the exchange: the structure to refit and what is known of the truth."""
     return Server(Broadcast(structure.weights, true_weights), structure.variables, (), (), ())
 
 
 def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the one-exchange refit; it starts from the state `learned` gives."""
+    """The one-exchange refit; it starts from the state `learned` gives."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         S = products(table, center=settings.center) / table.shape[0]

@@ -15,9 +15,8 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
-from ..statistics.chunks import Table
 from ..statistics.em import about_own_means
-from ..statistics.moments import column_units, residual_variances
+from ..statistics.moments import Table, column_units, residual_variances
 from ..statistics.packing import Packing, packing
 from .networks import GaussianNetwork
 from .refit import refit
@@ -67,12 +66,12 @@ class Server:
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """Return the server's state before the exchange, for the learned `dag` `[d, d]`."""
+    """The server's state before the exchange, for the learned `dag` `[d, d]`."""
     return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0))
 
 
 def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the one exchange; it starts from the state that `start` gives."""
+    """The one exchange; it starts from the state that `start` gives."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows, (n, _), own = sum(schema.rows.values()), table.shape, about_own_means(table, schema)
@@ -110,23 +109,23 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
 
 
 def units_of_pairs(units: FloatArray, which: NDArray[np.int32]) -> FloatArray:
-    """Return the units of what a silo sends of columns in `units` `[d]`: its part, means, the products asked for."""
+    """The units of what a silo sends of columns in `units` `[d]`: its part, means, the products asked for."""
     return np.concatenate([np.ones(1), units, units[which[:, 0]] * units[which[:, 1]]])
 
 
 def reply_packing(d: int, n_pairs: int) -> Packing:
-    """Return how a silo's moments are packed: its part of the rows, its means, the products of the pairs asked for."""
+    """How a silo's moments are packed: its part of the rows, its means, the products of the pairs asked for."""
     return packing(part=(), means=d, products=n_pairs)
 
 
 def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the pairs that share a family: those joined in the moral graph, and every variable with itself."""
+    """The pairs that share a family: those joined in the moral graph, and every variable with itself."""
     together = moral_graph(dag) | np.eye(len(dag), dtype=np.bool_)
     return np.argwhere(np.triu(together)).astype(np.int32)
 
 
 def pooled(moments: FloatArray, which: NDArray[np.int32], d: int, *, center: bool) -> tuple[FloatArray, FloatArray]:
-    """Return the means `[d]` over all rows, and the covariance `[d, d]` where `which` asked for it, zero elsewhere."""
+    """The means `[d]` over all rows, and the covariance `[d, d]` where `which` asked for it, zero elsewhere."""
     sums = reply_packing(d, len(which)).unpack(moments / moments[0])
     means, covariance = sums["means"], np.zeros((d, d))
     covariance[which[:, 0], which[:, 1]] = sums["products"]
@@ -136,7 +135,7 @@ def pooled(moments: FloatArray, which: NDArray[np.int32], d: int, *, center: boo
 
 
 def network(server: Server, settings: Regressions) -> GaussianNetwork:
-    """Return the network of the server's final state: least squares about the means of all rows."""
+    """The network of the server's final state: least squares about the means of all rows."""
     means, covariance = pooled(server.moments, pairs(server.dag), len(server.variables), center=settings.center)
     weights = refit(covariance, server.dag)
     variances = residual_variances(covariance, weights)
@@ -144,5 +143,5 @@ def network(server: Server, settings: Regressions) -> GaussianNetwork:
 
 
 def rows_behind(server: Server) -> int:
-    """Return how many rows the silos that answered have."""
+    """How many rows the silos that answered have."""
     return round(float(server.moments[0]) * server.rows)

@@ -71,12 +71,12 @@ class Server:
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """Return the server's state before the exchange, for the learned `dag` `[d, d]`."""
+    """The server's state before the exchange, for the learned `dag` `[d, d]`."""
     return Server(schema.variables, schema.levels, dag, np.empty(0, np.int64))
 
 
 def too_large(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
-    """Return in words why there are no tables of `dag`, if they would be too large; else None."""
+    """In words why there are no tables of `dag`, if they would be too large; else None."""
     levels = [len(schema.levels[name]) for name in schema.variables]
     cells = [prod(levels[v] for v in (child, *np.flatnonzero(dag[:, child]))) for child in range(len(levels))]
     if sum(cells) <= MOST_CELLS:
@@ -89,7 +89,7 @@ def too_large(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
 
 
 def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
-    """Return the one exchange; it starts from the state that `start` gives."""
+    """The one exchange; it starts from the state that `start` gives."""
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
@@ -120,7 +120,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
 
 
 def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Return each variable with its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
+    """Each variable with its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
     together = dag | np.eye(len(dag), dtype=np.bool_)
     sets = np.full((len(dag), int(together.sum(axis=0).max(initial=1))), PAD, np.int16)
     for v in range(len(dag)):
@@ -130,7 +130,7 @@ def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
 
 
 def network(server: Server, ess: float) -> DiscreteNetwork:
-    """Return the network of the server's final state, its parents in the order of the variables."""
+    """The network of the server's final state, its parents in the order of the variables."""
     names = server.variables
     levels = [len(server.levels[name]) for name in names]
     parents, tables, begin = {}, {}, 0
@@ -145,13 +145,13 @@ def network(server: Server, ess: float) -> DiscreteNetwork:
 
 
 def smoothed(counts: NDArray[np.int64], ess: float) -> FloatArray:
-    """Return P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
+    """P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
     alpha = ess / counts.size
     return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha * counts.shape[-1]))
 
 
 def rows_behind(server: Server) -> int:
-    """Return how many rows the silos that answered have counted."""
+    """How many rows the silos that answered have counted."""
     first = families(server.parents)[0]
     size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
     return int(server.counts[:size].sum())
@@ -166,7 +166,7 @@ class Extension:
 
 
 def dag_extension(structure: Structure) -> Extension:
-    """Return the DAG whose parameters are those of `structure`.
+    """The DAG whose parameters are those of `structure`.
 
     For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
     from data may look like a CPDAG without being that of any DAG; then `nearest_dag` is taken.
@@ -193,7 +193,7 @@ def dag_extension(structure: Structure) -> Extension:
 
 
 def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a DAG with the skeleton of `pdag`: by Dor & Tarsi's method, with the best sink where none is valid.
+    """A DAG with the skeleton of `pdag`: by Dor & Tarsi's method, with the best sink where none is valid.
 
     The best turns the fewest arrows and then adds the fewest v-structures; the first among equals.
     """
@@ -211,7 +211,7 @@ def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _as_sink(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
-    """Return how many arrows out of v would be turned, and how many new v-structures there would be, were v a sink."""
+    """How many arrows out of v would be turned, and how many new v-structures there would be, were v a sink."""
     out, undirected = pdag[v] & ~pdag[:, v], pdag[v] & pdag[:, v]
     neighbours = np.flatnonzero(pdag[v] | pdag[:, v])
     joined = pdag | pdag.T

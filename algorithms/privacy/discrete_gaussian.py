@@ -31,7 +31,7 @@ KEY_BYTES = 32
 
 
 def child_key(key: bytes, label: str) -> bytes:
-    """Return the key that `label` (a round, a purpose) has under `key`: HKDF-SHA256, independent from label to label.
+    """The key that `label` (a round, a purpose) has under `key`: HKDF-SHA256, independent from label to label.
 
     Raises `BadInput` if `key` is not of 32 bytes.
     """
@@ -48,24 +48,24 @@ class Bits:
         self._stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` words of 64 random bits."""
+        """`count` words of 64 random bits."""
         return np.frombuffer(self._stream.update(bytes(8 * count)), np.dtype("<u8")).astype(np.uint64)
 
     def signs(self, count: int) -> NDArray[np.int64]:
-        """Return `count` times −1 or 1."""
+        """`count` times −1 or 1."""
         packed = self.words((count + 63) // 64).view(np.uint8)
         return 1 - 2 * np.unpackbits(packed)[:count].astype(np.int64)
 
     def integer(self) -> int:
-        """Return one word of 64 random bits as an integer."""
+        """One word of 64 random bits as an integer."""
         return int.from_bytes(self._stream.update(bytes(8)), "little")
 
     def uniform(self) -> float:
-        """Return a number from [0, 1), uniform on the multiples of 2⁻⁵³."""
+        """A number from [0, 1), uniform on the multiples of 2⁻⁵³."""
         return (self.integer() >> 11) * 2.0**-53
 
     def below(self, bound: int) -> int:
-        """Return an integer from 0 to `bound` − 1, each exactly as likely, however great the bound."""
+        """An integer from 0 to `bound` − 1, each exactly as likely, however great the bound."""
         size = bound.bit_length()
         while True:
             drawn = 0
@@ -76,7 +76,7 @@ class Bits:
                 return drawn
 
     def all_below(self, bound: int, count: int) -> NDArray[np.uint64]:
-        """Return `count` integers from 0 to `bound` − 1 (at most 2⁴⁸), each exactly as likely."""
+        """`count` integers from 0 to `bound` − 1 (at most 2⁴⁸), each exactly as likely."""
         accepted = self.words(count)
         last = np.uint64(2**64 // bound * bound - 1)  # above it, the remainders are not evenly spread
         while (again := np.flatnonzero(accepted > last)).size:
@@ -102,7 +102,7 @@ def exponential_coin(bits: Bits, gamma: Fraction, word: int, doublings: int = 0)
 
 
 def _enclosure(gamma: Fraction, known: int, doublings: int) -> tuple[Fraction, Fraction]:
-    """Return bounds, below and above, of 2^(known + doublings)·e^{−γ}."""
+    """Bounds, below and above, of 2^(known + doublings)·e^{−γ}."""
     if gamma > known + doublings:
         return Fraction(0), Fraction(1)
     digits = known // 3 + 20
@@ -128,7 +128,7 @@ LEVELS = 64
 
 
 def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArray:
-    """Return `size` independent draws from N_Z(0, σ²), σ² the `variance`, `[size]`.
+    """`size` independent draws from N_Z(0, σ²), σ² the `variance`, `[size]`.
 
     Algorithm 3 of Canonne, Kamath, Steinke 2020: a discrete Laplace of scale t = ⌊σ⌋ + 1 is accepted with probability
     exp(−(|y| − σ²/t)²/(2σ²)). Raises `BadInput` unless 2⁻⁸⁰ ≤ σ² ≤ 2⁸⁰.
@@ -153,7 +153,7 @@ def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArr
 
 
 def discrete_laplace(bits: Bits, scale: int, size: int) -> IntArray:
-    """Return `size` independent integers with probabilities ∝ exp(−|y|/`scale`), `[size]`.
+    """`size` independent integers with probabilities ∝ exp(−|y|/`scale`), `[size]`.
 
     Raises `BadInput` for a scale that is not from 1 to 2⁴⁸.
     """
@@ -166,7 +166,7 @@ def discrete_laplace(bits: Bits, scale: int, size: int) -> IntArray:
 
 
 def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
-    """Return independent integers with probabilities ∝ exp(−|y|/t), as many as `attempts` attempts give.
+    """Independent integers with probabilities ∝ exp(−|y|/t), as many as `attempts` attempts give.
 
     |y| = u + t·v: u below t by rejection, v as often as a coin of e^{−1} falls heads; a negative zero is rejected.
     """
@@ -185,7 +185,7 @@ def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
 def _coins(
     bits: Bits, numbers: IntArray, gamma: FloatArray, error: FloatArray, exact: Callable[[int], Fraction]
 ) -> NDArray[np.bool_]:
-    """Return for each number, whose γ is known up to `error`, whether a coin of probability e^{−γ} falls heads.
+    """For each number, whose γ is known up to `error`, whether a coin of probability e^{−γ} falls heads.
 
     `exact` gives the true γ of a number; it is asked only where the error bound leaves the outcome open.
     """
@@ -199,7 +199,7 @@ def _coins(
 
 
 def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
-    """Return an index, each with probability ∝ exp(score/scale) exactly: Gumbel-max of that scale, without Gumbels.
+    """An index, each with probability ∝ exp(score/scale) exactly: Gumbel-max of that scale, without Gumbels.
 
     A score of −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋ (or one
     less): an index is proposed with these powers of two, which are exact, and accepted with probability 2^k·e^{−γ}, at
@@ -249,7 +249,7 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
 
 
 def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:
-    """Return the grid's step g, a power of two, and the noise's variance in squared steps, for `release_on_grid`.
+    """The grid's step g, a power of two, and the noise's variance in squared steps, for `release_on_grid`.
 
     g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding costs a thousandth of the noise at most. The noise of a coordinate has
     the standard deviation g·√variance.

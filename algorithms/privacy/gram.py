@@ -48,27 +48,27 @@ LARGEST = 1e150
 
 
 def units(scales: FloatArray) -> FloatArray:
-    """Return the unit t_i = √s_i that each variable of scale s_i is measured in, `[d]`."""
+    """The unit t_i = √s_i that each variable of scale s_i is measured in, `[d]`."""
     return np.sqrt(scales)
 
 
 def radius(scales: FloatArray, clip: float) -> float:
-    """Return R, the norm to which rows in these units are clipped: R² = clip·Σ s_i."""
+    """R, the norm to which rows in these units are clipped: R² = clip·Σ s_i."""
     return math.sqrt(clip * float(scales.sum()))
 
 
 def correlation_units(scales: FloatArray, clip: float) -> tuple[FloatArray, float]:
-    """Return units and norm that spread the noise alike over all correlations: t_i = s_i, and R² = c·d."""
+    """Units and norm that spread the noise alike over all correlations: t_i = s_i, and R² = c·d."""
     return scales, radius(np.ones_like(scales), clip)
 
 
 def bits_for(rows: int) -> int:
-    """Return how many bits a coordinate may have for the sum over `rows` rows to be exact."""
+    """How many bits a coordinate may have for the sum over `rows` rows to be exact."""
     return min(MOST_BITS, (EXACT_BITS - math.ceil(math.log2(max(rows, 2)))) // 2)
 
 
 def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatArray:
-    """Return the rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits.
+    """The rows of `table` `[n_rows, d]` as whole numbers (held as floats), each of norm at most 2^bits.
 
     That holds for any floats: what is infinite in its unit is clipped as well, what is not a number is 0.
     """
@@ -80,37 +80,37 @@ def clipped(table: FloatArray, unit: FloatArray, R: float, bits: int) -> FloatAr
 
 
 def integer_gram(table: FloatArray, unit: FloatArray, R: float, bits: int) -> NDArray[np.int64]:
-    """Return the upper triangle of Σ_k q_k q_kᵀ over the rows, `[d(d+1)/2]`, exactly."""
+    """The upper triangle of Σ_k q_k q_kᵀ over the rows, `[d(d+1)/2]`, exactly."""
     q = clipped(table, unit, R, bits)
     return triangle(products(q).astype(np.int64))
 
 
 def gram_sensitivity(bits: int) -> float:
-    """Return the ℓ₂ sensitivity of the triangle with its off-diagonal entries counted twice: √2·2^(2·bits)."""
+    """The ℓ₂ sensitivity of the triangle with its off-diagonal entries counted twice: √2·2^(2·bits)."""
     return math.sqrt(2) * 2.0 ** (2 * bits)
 
 
 def noise_variances(variables: int, variance: Fraction) -> list[tuple[NDArray[np.bool_], Fraction]]:
-    """Return which entries of the triangle get which noise: σ² on the diagonal, σ²/2 elsewhere."""
+    """Which entries of the triangle get which noise: σ² on the diagonal, σ²/2 elsewhere."""
     i, j = np.triu_indices(variables)
     return [(i == j, variance), (i != j, variance / 2)]
 
 
 def covariance(entries: NDArray[np.int64], unit: FloatArray, R: float, bits: int, rows: int) -> FloatArray:
-    """Return the second moments `[d, d]` in the variables' own units that the (noisy) integer `entries` stand for."""
+    """The second moments `[d, d]` in the variables' own units that the (noisy) integer `entries` stand for."""
     S = from_triangle(entries * (R / 2.0**bits) ** 2 / rows)
     return np.asarray(S * np.outer(unit, unit))
 
 
 def positive_definite(S: FloatArray, scales: FloatArray, least: float) -> FloatArray:
-    """Return `S` with the eigenvalues it has in units of `scales` raised to `least`: noise makes some negative."""
+    """`S` with the eigenvalues it has in units of `scales` raised to `least`: noise makes some negative."""
     values, vectors = np.linalg.eigh(S / np.outer(scales, scales))
     lifted = (vectors * np.maximum(values, least)) @ vectors.T
     return np.asarray(lifted * np.outer(scales, scales))
 
 
 def reconstruct_from_first_reply(B: FloatArray, rho2: float) -> FloatArray:
-    """Return the second moments S `[d, d]` of the silo that replied `B` in round 1: ρ₂((I − B)⁻¹ − I).
+    """The second moments S `[d, d]` of the silo that replied `B` in round 1: ρ₂((I − B)⁻¹ − I).
 
     Source: Fassy El Fehri et al., A.1.
     """
@@ -119,7 +119,7 @@ def reconstruct_from_first_reply(B: FloatArray, rho2: float) -> FloatArray:
 
 
 def relative_error(guess: FloatArray, S: FloatArray) -> float:
-    """Return ‖guess − S‖_F / ‖S‖_F: 0 means that the silo's second moments are known exactly."""
+    """‖guess − S‖_F / ‖S‖_F: 0 means that the silo's second moments are known exactly."""
     return float(np.linalg.norm(guess - S) / np.linalg.norm(S))
 
 
@@ -141,13 +141,13 @@ def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
 
 
 def counts_sensitivity(variables: int) -> float:
-    """Return the ℓ₂ sensitivity of the counts of d variables: √(2d)."""
+    """The ℓ₂ sensitivity of the counts of d variables: √(2d)."""
     return float(np.sqrt(2 * variables))
 
 
 @cache
 def profiles() -> FloatArray:
-    """Return the share of a normal variable's values in each bucket, by candidate scale, `[n_scales, n_buckets]`."""
+    """The share of a normal variable's values in each bucket, by candidate scale, `[n_scales, n_buckets]`."""
     below = erf(EDGES[None, :] / (np.sqrt(2) * CANDIDATES[:, None]))
     return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
@@ -162,7 +162,7 @@ def require_signal(rows: int, deviation: float) -> None:
 
 
 def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:
-    """Return each variable's scale `[d]`, the root mean square of a normal one, from `counts` `[d, n_buckets]`.
+    """Each variable's scale `[d]`, the root mean square of a normal one, from `counts` `[d, n_buckets]`.
 
     The counts may be noisy. Raises `BadInput` naming a variable that lies at an end of the grid.
     """

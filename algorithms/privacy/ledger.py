@@ -6,16 +6,25 @@ promised, or beyond the budget of the data set over all runs, is refused before 
 key from which the round's noise is drawn: who repeats the round, after a crash, draws the same noise again, which
 releases nothing new and so costs nothing new. The same round for another broadcast, with other settings or from other
 rows would be a second release under the same noise, whose difference from the first has none: it is refused.
+
+The private part of an algorithm, and a silo's solve with it: reserve, draw, reply, in this order and no other.
+
+The settings of a privacy promise, their checks, and the promise they make: the same for every private algorithm.
 """
 
+import hashlib
 import math
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, Self
 
-from ..core.promise import Charge, Cost, Promise, Release, ReplaceOne, no_cost
-from ..errors import BadInput, require_number
-from .zcdp import epsilon, rho_for
+from ..core import wire
+from ..core.promise import NO_SEED, SEEDED, Charge, Cost, Promise, Release, ReplaceOne, no_cost
+from ..core.protocol import FederatedAlgorithm
+from ..core.schema import Schema
+from ..errors import BadInput, require, require_number
+from .zcdp import Accounting, budget, delta_for, epsilon, rho_for
 
 # Costs are added up in floating point; a plan that fills its budget exactly must not fail by the last bit.
 ROUNDING = 1e-9
@@ -39,11 +48,11 @@ class Budget:
         require_number(self.epsilon > 0, "epsilon of the budget", self.epsilon, "above 0")
 
     def delta_of(self, rows: int) -> float:
-        """Return the budget's δ at a silo of so many rows."""
+        """The budget's δ at a silo of so many rows."""
         return self.delta or 1.0 / rows**2
 
     def cost(self, rows: int) -> Cost[ReplaceOne]:
-        """Return the most that may be spent at a silo of so many rows, rounded down."""
+        """The most that may be spent at a silo of so many rows, rounded down."""
         if math.isinf(self.epsilon):
             return Cost(math.inf, ReplaceOne)
         return Cost(rho_for(self.epsilon, self.delta_of(rows)), ReplaceOne)
@@ -92,7 +101,7 @@ class Ledger(Protocol):
         ...
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """Return the charges of `run`, or all."""
+        """The charges of `run`, or all."""
         ...
 
     def finish(self, run: str) -> None:
@@ -115,7 +124,7 @@ class MemoryLedger:
         return decided.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """Return the charges of `run`, or all."""
+        """The charges of `run`, or all."""
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
     def require(self, charged: set[tuple[str, int]]) -> None:
@@ -129,7 +138,7 @@ class MemoryLedger:
 def decide(
     charges: tuple[Charge, ...], request: ChargeRequest, key: bytes, elsewhere: tuple[Charge, ...] = ()
 ) -> Charge:
-    """Return the charge for `request`: the one made before, or a new one that uses `key`.
+    """The charge for `request`: the one made before, or a new one that uses `key`.
 
     `elsewhere` are charges on the same rows in other ledgers. Raises `Overspent` if the run or all runs together would
     spend too much, if its δ is above that of a budget, or if the round was charged for anything else or is over.
@@ -142,8 +151,8 @@ def decide(
     others = [charge for charge in charges if charge.run != request.run]
     spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *elsewhere))
     # The run is held to the budget with all it may yet spend: better refused in its first round than in its last.
-    for budget in request.budgets:
-        _refuse_over_budget(spent_before + max(run, request.promise.cost), request, budget)
+    for limit in request.budgets:
+        _refuse_over_budget(spent_before + max(run, request.promise.cost), request, limit)
     what = "; ".join(release.what for release in request.releases)
     promise = request.promise
     return Charge(
@@ -152,17 +161,17 @@ def decide(
 
 
 def total(costs: Iterable[Cost[ReplaceOne]]) -> Cost[ReplaceOne]:
-    """Return the cost of all releases together."""
+    """The cost of all releases together."""
     return sum(costs, no_cost(ReplaceOne))
 
 
 def spent(charges: Iterable[Charge], delta: float) -> float:
-    """Return the ε at `delta` of all `charges` together: 0 for none."""
+    """The ε at `delta` of all `charges` together: 0 for none."""
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
 def _charged_before(charge: Charge, request: ChargeRequest) -> Charge:
-    """Return the charge of this round if it was made for just this request."""
+    """The charge of this round if it was made for just this request."""
     if charge.binding != request.binding:
         raise Overspent(
             f"round {request.number} of run {request.run} was charged for another broadcast, other settings or other "
@@ -197,3 +206,101 @@ def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest, budget: 
             f"ε = {epsilon(cost, delta):.4g} at the budget's δ = {delta:.3g}, above the budget of {budget.epsilon:g}: "
             "refused before any noise was drawn"
         )
+
+
+@dataclass(frozen=True)
+class Spender:
+    """Who answers in a round, and the ledger and budgets it answers with.
+
+    `binding` stands for all that the answer depends on: broadcast, settings, schema and rows (see `bound`).
+    """
+
+    run: str
+    silo: str
+    ledger: Ledger
+    binding: str
+    budgets: tuple[Budget, ...] = ()
+
+
+def binding_digest(*parts: object) -> str:
+    """Return what stands for all `parts` together, which `wire` can encode: 64 hexadecimal digits."""
+    return hashlib.sha256(wire.encode(parts)).hexdigest()
+
+
+def private_solve(
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any],
+    schema: Schema,
+    state: Any,
+    broadcast: Any,
+    number: int,
+    spender: Spender,
+) -> tuple[Any, Any]:
+    """Return what `algorithm.local_solve` returns, its noise paid for first.
+
+    Raises `Overspent` before any noise is drawn.
+    """
+    private = algorithm.private
+    if private is None:
+        return algorithm.local_solve(state, broadcast)
+    releases = private.releases(state, broadcast)
+    if not releases:
+        return algorithm.local_solve(state, broadcast)
+    request = ChargeRequest(
+        run=spender.run,
+        number=number,
+        binding=spender.binding,
+        releases=releases,
+        promise=private.promise(schema),
+        rows=schema.rows[spender.silo],
+        usual_delta=delta_for(0.0, schema),
+        budgets=spender.budgets,
+    )
+    key = spender.ledger.reserve(request, _fresh_key(private.insecure_seed, spender.silo, number))
+    return algorithm.local_solve(private.keyed(state, key), broadcast)
+
+
+def _fresh_key(insecure_seed: int, silo: str, number: int) -> bytes:
+    if insecure_seed == NO_SEED:
+        return secrets.token_bytes(32)
+    return hashlib.sha256(f"insecure noise {insecure_seed} {silo} {number}".encode()).digest()
+
+
+@dataclass(frozen=True)
+class PrivateSettings:
+    """What an algorithm that can be private is asked to promise."""
+
+    epsilon: float = 0.0
+    """ε of the whole run; 0: replies are exact and nothing is promised"""
+    delta: float = 0.0
+    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
+    insecure_seed: int = NO_SEED
+    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
+        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
+        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
+
+    def promising(self, epsilon: float | None, delta: float | None) -> Self:
+        """The settings with this ε and δ; None leaves one as it is. Raises `BadInput` as the settings do."""
+        return replace(
+            self, epsilon=self.epsilon if epsilon is None else epsilon, delta=self.delta if delta is None else delta
+        )
+
+    def promise(
+        self, schema: Schema, protects: str, accounting: Accounting = "zcdp", broken: tuple[str, ...] = ()
+    ) -> Promise:
+        """The promise to every record; `protects` says from whom, `broken` why it is none, besides a known seed.
+
+        Raises `BadInput` for a silo of one row.
+        """
+        delta = delta_for(self.delta, schema)
+        reasons = (*((SEEDED,) if self.insecure_seed != NO_SEED else ()), *broken)
+        cost = budget(self.epsilon, delta, ReplaceOne, accounting)
+        return Promise(self.epsilon, delta, cost, protects, "; ".join(reasons))
+
+
+def require_private(settings: PrivateSettings) -> None:
+    """Raise `BadInput` unless an ε above 0 is given: for algorithms that are private or nothing."""
+    require(settings.epsilon > 0, "epsilon", settings.epsilon, "above 0")

@@ -77,7 +77,7 @@ class Composition:
 
 
 def tight_delta(target: float, composition: Composition) -> float:
-    """Return a δ, at or just above the least one, such that the composition is (ε, δ)-DP for ε = `target`."""
+    """A δ, at or just above the least one, such that the composition is (ε, δ)-DP for ε = `target`."""
     y, V = _worst_of_selections(composition.selections, composition.bounded_range)
     at, mu = target - composition.lattice, composition.gaussian
     at = min(at - ARGUMENT_ROUNDING * (1 + abs(at)), MOST_EXPONENT)
@@ -86,7 +86,7 @@ def tight_delta(target: float, composition: Composition) -> float:
 
 
 def tight_epsilon(delta: float, composition: Composition) -> float:
-    """Return an ε, at or just above the least one, such that the composition is (ε, δ)-DP: at most that of zCDP.
+    """An ε, at or just above the least one, such that the composition is (ε, δ)-DP: at most that of zCDP.
 
     Raises `BadInput` for a δ not between 0 and 1.
     """
@@ -102,12 +102,12 @@ def tight_epsilon(delta: float, composition: Composition) -> float:
 
 
 def _chord(y: FloatArray, V: FloatArray, at: float) -> float:
-    """Return V(at) for V the chords in e^y between its values on the grid and 1 at y = −∞."""
+    """V(at) for V the chords in e^y between its values on the grid and 1 at y = −∞."""
     return float(np.interp(math.exp(at), np.exp(np.concatenate([[-np.inf], y])), np.concatenate([[1.0], V])))
 
 
 def _average(y: FloatArray, V: FloatArray, at: float, mu: float) -> float:
-    """Return E V(at − Z), Z ~ N(μ²/2, μ²), for V the same chords.
+    """E V(at − Z), Z ~ N(μ²/2, μ²), for V the same chords.
 
     A chord is a mean of its ends with weights linear in e^y, and E e^{−Z} over an interval is its probability for
     Z ~ N(−μ²/2, μ²): so every weight is in closed form.
@@ -124,7 +124,7 @@ def _average(y: FloatArray, V: FloatArray, at: float, mu: float) -> float:
 
 
 def _normal_mass(edges: FloatArray) -> FloatArray:
-    """Return the standard normal probability between consecutive `edges`, accurate in both tails."""
+    """The standard normal probability between consecutive `edges`, accurate in both tails."""
     tails = np.where(edges > 0, ndtr(-edges), ndtr(edges))
     same_side = (edges[1:] > 0) == (edges[:-1] > 0)
     return np.where(same_side, np.abs(np.diff(tails)), 1 - tails[1:] - tails[:-1])
@@ -132,7 +132,7 @@ def _normal_mass(edges: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _worst_of_selections(selections: int, bounded_range: float) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of y, symmetric about 0, and V_k on it or just above."""
+    """A grid of y, symmetric about 0, and V_k on it or just above."""
     if selections == 0 or bounded_range == 0:
         return np.array([-1.0, 0.0, 1.0]), np.array([-math.expm1(-1.0), 0.0, 0.0])
     cells = max(16, 2 * (512 // selections))
@@ -157,7 +157,7 @@ def _worst_of_selections(selections: int, bounded_range: float) -> tuple[FloatAr
 
 @njit(cache=True)
 def _one_selection(V, p, rest, bend, slope):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the step of the recursion; `V` has as many more values than the result on either side as η has cells.
+    """The step of the recursion; `V` has as many more values than the result on either side as η has cells.
 
     Within a cell of t, with s = e^{−t}, the objective is linear in s but for −c/s, c ≥ 0 in proportion to how much the
     intercepts of the two chords differ. Between its values f, g at the cell's ends it is thus at most a parabola of

@@ -44,7 +44,7 @@ Accounting = Literal["zcdp", "papers"]
 def distributed_gaussian_cost(
     sensitivity: float, variance: float | Fraction, shares: int, dimension: int, adjacency: type[A]
 ) -> Cost[A]:
-    """Return the cost of a vector of integers under the sum of independent discrete Gaussians, one from each silo.
+    """The cost of a vector of integers under the sum of independent discrete Gaussians, one from each silo.
 
     Such a sum is not a discrete Gaussian, but close: with s² the `variance` of each of m `shares`, Δ the ℓ₂
     sensitivity and d the `dimension`, ρ = min(½(Δ/(√m·s) + τ√d)², Δ²/(2ms²) + τd) for τ = 10·Σ_{k=1}^{m−1}
@@ -63,7 +63,7 @@ def distributed_gaussian_cost(
 
 
 def epsilon(cost: Cost[A], delta: float) -> float:
-    """Return an ε such that ρ-zCDP implies (ε, δ)-DP (Canonne, Kamath, Steinke 2020, Proposition 12).
+    """An ε such that ρ-zCDP implies (ε, δ)-DP (Canonne, Kamath, Steinke 2020, Proposition 12).
 
     ε = inf_{a>1} aρ + (ln(1/δ) − ln a)/(a − 1) + ln(1 − 1/a), at least 0. It holds for every a, so what the search
     misses makes ε greater, never smaller; the rounding error of the sum is added on top.
@@ -92,7 +92,7 @@ def _epsilon(rho: float, delta: float) -> float:
 
 
 def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
-    """Return ε of the conversion at a = 1 + u, plus a bound on the rounding error of computing it."""
+    """Ε of the conversion at a = 1 + u, plus a bound on the rounding error of computing it."""
     u = math.exp(log_u)
     terms = ((1 + u) * rho, -math.log(delta) / u, -math.log1p(u) / u, -math.log1p(1 / u))
     return math.fsum(terms) + 8 * ULP * math.fsum(abs(term) for term in terms)
@@ -100,7 +100,7 @@ def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
 
 @cache
 def rho_for(target: float, delta: float) -> float:
-    """Return the greatest ρ, rounded down, of which `epsilon` at `delta` makes at most the `target` ε.
+    """The greatest ρ, rounded down, of which `epsilon` at `delta` makes at most the `target` ε.
 
     Raises `BadInput` for an ε that is not above 0 and finite, or a δ not between 0 and 1.
     """
@@ -116,13 +116,13 @@ def rho_for(target: float, delta: float) -> float:
 
 
 def budget(target: float, delta: float, adjacency: type[A], accounting: Accounting = "zcdp") -> Cost[A]:
-    """Return the whole cost that (ε, δ) allows, by `rho_for`, or by the papers' `closed_form_rho`."""
+    """The whole cost that (ε, δ) allows, by `rho_for`, or by the papers' `closed_form_rho`."""
     rho = rho_for(target, delta) if accounting == "zcdp" else closed_form_rho(target, delta)
     return Cost(rho, adjacency)
 
 
 def closed_form_rho(target: float, delta: float) -> float:
-    """Return (√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion: valid, and always smaller.
+    """(√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion: valid, and always smaller.
 
     Source: Fassy El Fehri et al., Theorem A.2.
     """
@@ -132,7 +132,7 @@ def closed_form_rho(target: float, delta: float) -> float:
 
 
 def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
-    """Return σ of the Gaussian mechanism that alone is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
+    """Σ of the Gaussian mechanism that alone is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
 
     For a single release this needs less noise than ρ does. Raises `BadInput` as `rho_for` does, and for an ε below
     0.001, where the library's own rounding errors are no longer covered by what is added here.
@@ -195,7 +195,7 @@ class Shares:
 
 
 def delta_for(delta: float, schema: Schema) -> float:
-    """Return `delta`, or 1/n² for the smallest silo's n where it is 0. Raises `BadInput` for a silo of one row."""
+    """`delta`, or 1/n² for the smallest silo's n where it is 0. Raises `BadInput` for a silo of one row."""
     least, silo = min((rows, silo) for silo, rows in schema.rows.items())
     if least < 2:
         raise BadInput(f"silo {silo} has {least} row: a private run takes 2 or more in every silo")
@@ -203,7 +203,7 @@ def delta_for(delta: float, schema: Schema) -> float:
 
 
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
-    """Return how many shares are certain to be in a secure sum and unknown, and against whom that protects.
+    """How many shares are certain to be in a secure sum and unknown, and against whom that protects.
 
     Raises `BadInput` if the `colluders` leave none.
     """
@@ -228,7 +228,7 @@ def _among(colluders: int) -> str:
 def noise_shares(
     schema: Schema, promise: Promise, counting: float, sure: int, group: int = 1, measured: int | None = None
 ) -> Shares:
-    """Return the noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
+    """The noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
 
     `counting` is the share of the promised budget for the bucket counts. What is promised to is a `group` of so many
     rows of one silo, all of which may be replaced: sums then move by up to as many times what one row moves them. Of
@@ -255,7 +255,7 @@ def noise_shares(
 
 
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
-    """Return the variance, a multiple of 1/`parts`, of one of `silos` noise shares that cost at most `cost`."""
+    """The variance, a multiple of 1/`parts`, of one of `silos` noise shares that cost at most `cost`."""
     if cost.rho == 0:
         return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)

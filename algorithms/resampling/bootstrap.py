@@ -50,18 +50,18 @@ class HowDrawn:
     lags: int = 0
 
     def count(self, n: int) -> int:
-        """Return the number of rows or blocks drawn from n."""
+        """The number of rows or blocks drawn from n."""
         return n if self.replacement else n - n // 2
 
     def of(self, n: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return the positions of the rows or blocks drawn from n."""
+        """The positions of the rows or blocks drawn from n."""
         if self.replacement:
             return generator.integers(n, size=n)
         return generator.permutation(n)[: self.count(n)]
 
 
 def resampled_schema(schema: Schema, draw: HowDrawn) -> Schema:
-    """Return the public schema of drawn rows, with empty cells in proportion.
+    """The public schema of drawn rows, with empty cells in proportion.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
@@ -83,7 +83,7 @@ def resampled_schema(schema: Schema, draw: HowDrawn) -> Schema:
 def resample(
     table: NDArray[Any], schema: Schema, silo: str, draw: HowDrawn, generator: np.random.Generator
 ) -> NDArray[Any]:
-    """Return rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
+    """Rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
     if schema.kind != "time-series":
         return np.asarray(table[draw.of(len(table), generator)])
     size = block_size(schema, silo, draw)
@@ -93,7 +93,7 @@ def resample(
 
 
 def block_size(schema: Schema, silo: str, draw: HowDrawn) -> int:
-    """Return the number of windows in a block of `silo`, at most that of the shortest stretch with two or more."""
+    """The number of windows in a block of `silo`, at most that of the shortest stretch with two or more."""
     windows = _windows(schema, silo, draw)
     enough = windows[windows >= LEAST]
     if not len(enough):
@@ -105,12 +105,12 @@ def block_size(schema: Schema, silo: str, draw: HowDrawn) -> int:
 
 
 def _windows(schema: Schema, silo: str, draw: HowDrawn) -> NDArray[np.int64]:
-    """Return the number of windows in each stretch of `silo`, `[n_stretches]`."""
+    """The number of windows in each stretch of `silo`, `[n_stretches]`."""
     return np.maximum(np.array(schema.stretches[silo], np.int64) - draw.lags, 0)
 
 
 def _starts(schema: Schema, silo: str, draw: HowDrawn, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the first row of each block; the windows left over in a stretch are random."""
+    """The first row of each block; the windows left over in a stretch are random."""
     first = np.concatenate([[0], np.cumsum(schema.stretches[silo])[:-1]])
     own = _windows(schema, silo, draw)
     left = generator.integers(own % size + 1)
@@ -119,19 +119,19 @@ def _starts(schema: Schema, silo: str, draw: HowDrawn, size: int, generator: np.
 
 
 def joined(summands: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the lengths of the `summands`, then all of them, one after another."""
+    """The lengths of the `summands`, then all of them, one after another."""
     lengths = np.array([len(one) for one in summands], summands[0].dtype)
     return np.concatenate([lengths, *summands])
 
 
 def taken_apart(total: NDArray[Any], count: int, silos: int) -> list[NDArray[Any]]:
-    """Return the sums of `count` summands of which `total` is the sum over so many `silos`."""
+    """The sums of `count` summands of which `total` is the sum over so many `silos`."""
     lengths = np.rint(total[:count] / silos).astype(np.int64)
     return np.split(total[count:], np.cumsum(lengths)[:-1])
 
 
 def joined_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
-    """Return where joined summands may differ from zero, None if one of them is dense."""
+    """Where joined summands may differ from zero, None if one of them is dense."""
     known = [one for one in each if one is not None]
     if len(known) < len(each):
         return None
@@ -154,7 +154,7 @@ class Opened:
 
 
 def begun(open_one: Callable[[int], Any], seeds: Sequence[int], *, again: bool) -> Opened:
-    """Return the resamples of these `seeds`; if they are needed `again`, as many of them opened as fit in `ROOM`."""
+    """The resamples of these `seeds`; if they are needed `again`, as many of them opened as fit in `ROOM`."""
     states: list[Any] = []
     room = ROOM if again else 0
     for seed in seeds:
@@ -166,14 +166,14 @@ def begun(open_one: Callable[[int], Any], seeds: Sequence[int], *, again: bool) 
 
 
 def state_of(opened: Opened, which: int) -> Any:
-    """Return the state of resample `which` as it was opened."""
+    """The state of resample `which` as it was opened."""
     if which < len(opened.states):
         return opened.states[which]
     return opened.open_one(opened.seeds[which])
 
 
 def size_of(state: Any) -> int:
-    """Return the number of bytes of the arrays in `state`."""
+    """The number of bytes of the arrays in `state`."""
     if isinstance(state, np.ndarray):
         return state.nbytes
     if is_dataclass(state):
@@ -246,7 +246,7 @@ class Reply:
 
 
 def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the bootstrap of `learner`; its structure is the averaged network (`graphs/strengths.py`).
+    """The bootstrap of `learner`; its structure is the averaged network (`graphs/strengths.py`).
 
     Raises `BadInput` for a private learner.
     """
@@ -280,7 +280,7 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
 def open_silo(
     learner: Learner, settings: Bootstrap, table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator
 ) -> Silo:
-    """Return the silo with the seeds of its resamples: each determines its rows and the learner's randomness."""
+    """The silo with the seeds of its resamples: each determines its rows and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)
     drawn = resampled_schema(schema, settings.draw)
 
@@ -292,24 +292,24 @@ def open_silo(
 
 
 def open_server(learner: Learner, settings: Bootstrap, schema: Schema) -> Server:
-    """Return the initial servers of all resamples: all equal, as the public schema is the same."""
+    """The initial servers of all resamples: all equal, as the public schema is the same."""
     state = wire.encode(learner.open_server(resampled_schema(schema, settings.draw)))
     return Server((state,) * settings.resamples, tuple(range(settings.resamples)))
 
 
 def broadcast(learner: Learner, server: Server) -> Broadcast:
-    """Return the broadcasts of the resamples that are still running."""
+    """The broadcasts of the resamples that are still running."""
     messages = (wire.encode(learner.broadcast(state)) for state in _states(learner, server, server.running))
     return Broadcast(server.running, tuple(messages))
 
 
 def sparse(learner: Learner, server: Server) -> Sparse | None:
-    """Return where the joined summands may differ from zero, if every resample's server knows that."""
+    """Where the joined summands may differ from zero, if every resample's server knows that."""
     return joined_sparse([learner.sparse(state) for state in _states(learner, server, server.running)])
 
 
 def local_solve(learner: Learner, silo: Silo, asked: Broadcast) -> tuple[Silo, Reply]:
-    """Return the silo after the local solves of the resamples that are still running, and their replies."""
+    """The silo after the local solves of the resamples that are still running, and their replies."""
     kept, replies = list(silo.kept), []
     for which, message in zip(asked.running, asked.messages, strict=True):
         state = state_of(silo.opened, which)
@@ -322,13 +322,13 @@ def local_solve(learner: Learner, silo: Silo, asked: Broadcast) -> tuple[Silo, R
 
 
 def summand(learner: Learner, reply: Reply) -> NDArray[Any]:
-    """Return the summands of all replies as one."""
+    """The summands of all replies as one."""
     assert learner.summand is not None
     return joined([learner.summand(wire.decode(learner.reply_type, message)) for message in reply.messages])
 
 
 def entry_units(learner: Learner, schema: Schema, asked: Broadcast) -> FloatArray:
-    """Return the units of the joined summands; lengths, and entries without units, have unit 1."""
+    """The units of the joined summands; lengths, and entries without units, have unit 1."""
     assert learner.entry_units is not None
     messages = (wire.decode(learner.broadcast_type, message) for message in asked.messages)
     each = [learner.entry_units(schema, message) for message in messages]
@@ -338,7 +338,7 @@ def entry_units(learner: Learner, schema: Schema, asked: Broadcast) -> FloatArra
 
 
 def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Server:
-    """Return the servers after a round; those that have converged no longer change."""
+    """The servers after a round; those that have converged no longer change."""
     states, running = list(server.states), []
     shares = _by_resample(learner, replies, len(server.running))
     for which, state, share in zip(server.running, _states(learner, server, server.running), shares, strict=True):
@@ -350,7 +350,7 @@ def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Serv
 
 
 def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[Replies[Any]]:
-    """Return the replies to each of `count` resamples: its part of the sum, or its silos' replies."""
+    """The replies to each of `count` resamples: its part of the sum, or its silos' replies."""
     if replies.total is not None:
         parts = taken_apart(replies.total, count, len(replies.silos))
         return [Replies(replies.silos, total=part) for part in parts]
@@ -362,12 +362,12 @@ def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[
 
 
 def structures(learner: Learner, server: Server) -> list[Structure]:
-    """Return the structure that `learner` learned from each resample."""
+    """The structure that `learner` learned from each resample."""
     return [learner.structure(state) for state in _states(learner, server, range(len(server.states)))]
 
 
 def cost(learner: Learner, message: Broadcast | Reply) -> int:
-    """Return the cost of the messages of all resamples by the papers' formula."""
+    """The cost of the messages of all resamples by the papers' formula."""
     kind = learner.broadcast_type if isinstance(message, Broadcast) else learner.reply_type
     return sum(learner.cost(wire.decode(kind, one)) for one in message.messages)
 

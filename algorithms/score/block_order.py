@@ -24,7 +24,7 @@ NONE = -1
 
 
 def block_boss(blocks: Blocks, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
-    """Return the DAG of the best order found.
+    """The DAG of the best order found.
 
     `price` is what each pair of a column of the child and one of a parent costs in twice the log-likelihood. The score
     is that of the likelihood, less half the prices, up to a constant of the data.
@@ -41,7 +41,7 @@ def block_boss(blocks: Blocks, price: float, settings: OrderSettings, prior: Pri
 
 
 def _trees(d: int) -> tuple[FloatArray, ...]:
-    """Return empty trees of d variables.
+    """Empty trees of d variables.
 
     By variable its root; by node its place above, the variable added there, where its list begins and ends, its cost
     (NaN as long as it has not been shrunk) and the parents that are left; by entry the variable, and the node it leads
@@ -60,7 +60,7 @@ def _trees(d: int) -> tuple[FloatArray, ...]:
 
 @njit(cache=True)
 def _swept(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return `order` after moving each variable to its best place, until none moves or `sweeps` are over."""
+    """`order` after moving each variable to its best place, until none moves or `sweeps` are over."""
     for _ in range(sweeps):
         moved = False
         for x in order.copy():
@@ -76,7 +76,7 @@ def _swept(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the place of x in the order at which the total is least: its own unless another one is better.
+    """The place of x in the order at which the total is least: its own unless another one is better.
 
     The total with x at place i is that of the variables before it without x, of x, and of those after it with x. Many
     places are equal but for rounding, which must not decide: sums over silos round otherwise than pooled rows.
@@ -104,7 +104,7 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def _graph(order, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the DAG of `order`, and its total: −2 times its score, per row."""
+    """The DAG of `order`, and its total: −2 times its score, per row."""
     d = len(order)
     dag, before, total = np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
     for j in order:
@@ -145,7 +145,7 @@ def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return a new node of j's tree: the parents of the node `above` and the one `added`, with its list of others."""
+    """A new node of j's tree: the parents of the node `above` and the one `added`, with its list of others."""
     R, first, price, possible, required = model
     _, nodes, costs, kept, entries, used = trees
     d, node = len(first) - 1, used[0]
@@ -173,7 +173,7 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def _helps(R, first, price, j, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return by how much each variable would lower the cost of j beyond the parents `chosen`, `[d]`; 0 for those."""
+    """By how much each variable would lower the cost of j beyond the parents `chosen`, `[d]`; 0 for those."""
     Q = _factor(R, first, chosen)
     d, wide = len(first) - 1, first[j + 1] - first[j]
     helps = np.zeros(d)
@@ -187,7 +187,7 @@ def _helps(R, first, price, j, chosen, possible):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return Q `[columns of the chosen, K]` such that R − QᵀQ are the covariances that the chosen variables leave."""
+    """Q `[columns of the chosen, K]` such that R − QᵀQ are the covariances that the chosen variables leave."""
     m = 0
     for p in range(len(chosen)):
         if chosen[p]:
@@ -210,7 +210,7 @@ def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _log_left_with(R, Q, first, added, j):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the log determinant of what the variables of `Q`, and `added` unless it is NONE, leave of j."""
+    """The log determinant of what the variables of `Q`, and `added` unless it is NONE, leave of j."""
     given = 0 if added == NONE else first[added + 1] - first[added]
     k = given + first[j + 1] - first[j]
     L, product = np.empty((k, k)), 1.0

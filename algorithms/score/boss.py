@@ -56,7 +56,7 @@ class BossSearch:
 
 
 def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearch:
-    """Return the start of a search that places the variables in `order`, with trees of its own.
+    """The start of a search that places the variables in `order`, with trees of its own.
 
     What is known beforehand, `prior`, must be in the scores (`known.priced`).
     """
@@ -97,12 +97,12 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
 
 
 def graph_of(order: NDArray[np.int64], trees: Trees, families: Families) -> NDArray[np.bool_]:
-    """Return the CPDAG of the graph of `order`, in which a search over `trees` must have ended."""
+    """The CPDAG of the graph of `order`, in which a search over `trees` must have ended."""
     return class_of(order_graph(order, trees.arrays, families.tables)[0])
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
-    """Return the search with its backward phase begun, or done if the score has not risen since the last one.
+    """The search with its backward phase begun, or done if the score has not risen since the last one.
 
     The end is the order of the greatest score: the backward phase can lead to an order whose sweeps end lower.
     """
@@ -115,7 +115,7 @@ def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
 
 
 def _reordered(boss: BossSearch, families: Families) -> BossSearch:
-    """Return the search at the start of a sweep over an order of the graph that the backward phase found."""
+    """The search at the start of a sweep over an order of the graph that the backward phase found."""
     dag = agreeing_member(boss.backward.graph, boss.backward.prior)
     if dag is None:
         dag = member_of(boss.backward.graph)
@@ -129,7 +129,7 @@ def _reordered(boss: BossSearch, families: Families) -> BossSearch:
 
 @njit(cache=True)
 def rounding(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the greatest difference between scores near `total` that is still rounding.
+    """The greatest difference between scores near `total` that is still rounding.
 
     A total is a sum over many variables and rows: on many rows its last digits exceed any fixed bound, and a search
     that took them for gains would never end.
@@ -139,7 +139,7 @@ def rounding(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 @njit(cache=True)
 def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the order with x at its best place, and whether missing scores or missing room prevented that.
+    """The order with x at its best place, and whether missing scores or missing room prevented that.
 
     `order` holds some or all of the `n_variables` variables; x may be new to it.
 
@@ -183,7 +183,7 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the DAG of the grow-shrink parents in `order` and its score; all of its walks must be known."""
+    """The DAG of the grow-shrink parents in `order` and its score; all of its walks must be known."""
     d = len(order)
     dag = np.zeros((d, d), np.bool_)
     family = np.empty(d + 1, np.int64)
@@ -204,7 +204,7 @@ _LEAST = 1e-9
 
 @njit(cache=True)
 def ask_all(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Say whether all families of `d` variables with up to `most_parents` parents are scored; else they are now wanted.
+    """Whether all families of `d` variables with up to `most_parents` parents are scored; else they are now wanted.
 
     They are asked for set by set, the largest sets first: the table of a set serves its families and its subsets.
     """
@@ -220,7 +220,7 @@ def ask_all(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool_], float]:
-    """Return the DAG `[d, d]` of the greatest score among those with up to `most_parents` parents each, and its score.
+    """The DAG `[d, d]` of the greatest score among those with up to `most_parents` parents each, and its score.
 
     The scores of all their families must be known.
     """
@@ -235,7 +235,7 @@ def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool
 
 @njit(cache=True)
 def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the sink of the best DAG over each set of variables, the best parents by child and set, the best score.
+    """The sink of the best DAG over each set of variables, the best parents by child and set, the best score.
 
     A set is a number whose bits are its members.
     """
@@ -254,7 +254,7 @@ def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the best score of each child with parents within each set, and these parents, both `[d, 2^d]`."""
+    """The best score of each child with parents within each set, and these parents, both `[d, 2^d]`."""
     scores, parents = np.full((d, 1 << d), -np.inf), np.zeros((d, 1 << d), np.int64)
     family = np.empty(d, np.int64)
     for child in range(d):
@@ -275,7 +275,7 @@ def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # n
 
 @njit(cache=True)
 def _number(child, parents, d, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the number of a family as `find` does; `family` `[d]` is scratch."""
+    """The number of a family as `find` does; `family` `[d]` is scratch."""
     family[0] = child
     size = np.int64(1)
     for v in range(d):
@@ -331,7 +331,7 @@ class Starts:
 
 
 def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
-    """Return the beginning of a search from `starts` random orders of the variables of which `prior` is known.
+    """The beginning of a search from `starts` random orders of the variables of which `prior` is known.
 
     With `most_parents`, it ends with an exact search over all families of up to so many parents.
     """
@@ -351,12 +351,12 @@ def advance_starts(starts: Starts, families: Families, ahead: int = 0) -> Starts
 
 
 def copied(starts: Starts) -> Starts:
-    """Return the same state with grow-shrink trees in arrays of their own, for `advance_starts` to write to."""
+    """The same state with grow-shrink trees in arrays of their own, for `advance_starts` to write to."""
     return replace(starts, trees=starts.trees.copy())
 
 
 def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
-    """Return the CPDAG of the best order found, or of the best DAG if that is better; the search must be done."""
+    """The CPDAG of the best order found, or of the best DAG if that is better; the search must be done."""
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SAME * abs(starts.total):
@@ -365,14 +365,14 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
 
 
 def _begun(starts: Starts) -> Starts:
-    """Return the search with as many further starts begun as are needed in any case."""
+    """The search with as many further starts begun as are needed in any case."""
     begun = min(len(starts.orders), starts.begun + AGREEING - starts.agreeing)
     running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
     return replace(starts, begun=begun, running=running)
 
 
 def _advanced(starts: Starts, families: Families, ahead: int) -> Starts:
-    """Return the state with each of its searches advanced; they grow the same trees."""
+    """The state with each of its searches advanced; they grow the same trees."""
     running, trees = [], starts.trees
     for before in starts.running:
         boss = advance_boss(replace(before, trees=trees), families, ahead)
@@ -382,7 +382,7 @@ def _advanced(starts: Starts, families: Families, ahead: int) -> Starts:
 
 
 def _compared(starts: Starts) -> Starts:
-    """Return the search with the ends of its starts compared with the best one, and the next starts begun."""
+    """The search with the ends of its starts compared with the best one, and the next starts begun."""
     for boss in starts.running:
         same = _SAME * abs(boss.total)
         if boss.total > starts.total + same:

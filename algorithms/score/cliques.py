@@ -42,7 +42,7 @@ class Space(NamedTuple):
 
 @njit(cache=True)
 def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return scratch lists for d variables."""
+    """Scratch lists for d variables."""
     return Space(
         np.empty(d, np.int64),
         np.empty(d, np.int64),
@@ -113,7 +113,7 @@ def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[
 
 @njit(cache=True)
 def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Say whether v is adjacent to every other member of `clique`."""
+    """Whether v is adjacent to every other member of `clique`."""
     for u in clique:  # noqa: SIM110 (compiled)
         if u == v or not (graph[v, u] or graph[u, v]):
             return False
@@ -122,7 +122,7 @@ def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def among(v, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Say whether v is one of `variables`."""
+    """Whether v is one of `variables`."""
     for u in variables:  # noqa: SIM110 (compiled)
         if u == v:
             return True
@@ -138,7 +138,7 @@ def keep(variables, into):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 @njit(cache=True)
 def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Say whether a path y ⋯→ x along arrows and undirected edges avoids both lists; the edge itself if `direct`."""
+    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; the edge itself if `direct`."""
     d = len(graph)
     seen = np.zeros(d, np.bool_)
     for v in blocked:

@@ -47,7 +47,7 @@ class Criterion(NamedTuple):
 
 
 def criterion(settings: ScoreSettings, d: int, n: int, worth: int = 0, *, filled: bool = True) -> Criterion:
-    """Return the criterion for `n` rows of `d` variables.
+    """The criterion for `n` rows of `d` variables.
 
     Rows with empty cells are worth no more than `worth` complete ones (0: all are complete), and what was `filled` in
     is no evidence. They are scored by BIC with n·ln(worth)/(2 worth) for a parameter: by the counts of all n filled
@@ -74,7 +74,7 @@ def score_rows(
     settings: ScoreSettings,
     most_cells: float = math.inf,
 ) -> FloatArray:
-    """Return the score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
+    """The score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
     by = criterion(settings, len(arities), columns.shape[1])
     scores = np.full(len(batch), TOO_WIDE)
     narrow, widths = _score_narrow(columns, arities, batch.first, batch.members, by, min(most_cells, DENSE), scores)
@@ -106,7 +106,7 @@ def _score_narrow(columns, arities, first, members, by, most, scores):  # type: 
 
 @njit(cache=True)
 def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return how many joint states `variables` have, as a float: there may be more than an integer holds."""
+    """How many joint states `variables` have, as a float: there may be more than an integer holds."""
     states = 1.0
     for v in variables:
         states *= arities[v]
@@ -115,7 +115,7 @@ def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(cache=True)
 def score_cells(cells, r, q, by, state, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the score, without the prior, of a child with r levels from all q·r counts, the child's level last.
+    """The score, without the prior, of a child with r levels from all q·r counts, the child's level last.
 
     `state` and `count`, as long as `cells` or longer, are scratch.
     """
@@ -129,7 +129,7 @@ def score_cells(cells, r, q, by, state, count):  # type: ignore[no-untyped-def] 
 
 @njit(cache=True)
 def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the score from the counts above zero, in ascending order of the parents' `state`, whose number is q."""
+    """The score from the counts above zero, in ascending order of the parents' `state`, whose number is q."""
     total = 0.0
     at = 0
     while at < len(state):
@@ -150,7 +150,7 @@ def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # 
 
 @njit(cache=True)
 def score_available(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return n times the mutual information in all q·r counts, those of complete families, less BIC's price of it."""
+    """N times the mutual information in all q·r counts, those of complete families, less BIC's price of it."""
     parents, child, n = np.zeros(len(cells) // r), np.zeros(r), 0.0
     for cell in range(len(cells)):
         parents[cell // r] += cells[cell]
@@ -166,7 +166,7 @@ def score_available(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return ln Γ(a + n) − ln Γ(a): for small n as the product a(a + 1)…(a + n − 1)."""
+    """Ln Γ(a + n) − ln Γ(a): for small n as the product a(a + 1)…(a + n − 1)."""
     if n > 12:
         return math.lgamma(a + n) - math.lgamma(a)
     product = a
@@ -180,7 +180,7 @@ MISSING = 1e12
 
 
 def considered(batch: Batch, prior: Prior) -> Batch:
-    """Return `batch` with the child alone in place of each family that has an impossible parent."""
+    """`batch` with the child alone in place of each family that has an impossible parent."""
     if not prior.anything:
         return batch
     excluded = _excluded(batch, prior)
@@ -191,7 +191,7 @@ def considered(batch: Batch, prior: Prior) -> Batch:
 
 
 def priced(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
-    """Return the `scores` of `batch`, or of the first of it, as what is known beforehand changes them."""
+    """The `scores` of `batch`, or of the first of it, as what is known beforehand changes them."""
     if not prior.anything:
         return scores
     lacking = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
@@ -200,7 +200,7 @@ def priced(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
 
 
 def agreeing_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
-    """Return a DAG of the class `cpdag` that agrees with what is known, or None if there is none."""
+    """A DAG of the class `cpdag` that agrees with what is known, or None if there is none."""
     if not prior.anything:
         return member_of(cpdag)
     dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
@@ -214,7 +214,7 @@ def _children(batch: Batch) -> NDArray[np.int64]:
 
 
 def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many of `arcs` `[d, d]` each family of `batch` has, `[n_families]`."""
+    """How many of `arcs` `[d, d]` each family of `batch` has, `[n_families]`."""
     if not len(batch):
         return np.zeros(0, np.int64)
     children = np.repeat(_children(batch), np.diff(batch.first))
@@ -222,7 +222,7 @@ def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _excluded(batch: Batch, prior: Prior) -> NDArray[np.bool_]:
-    """Return which families of `batch` have an impossible parent; a child is none of its own."""
+    """Which families of `batch` have an impossible parent; a child is none of its own."""
     return _per_family(batch, ~(prior.possible | np.eye(len(prior.possible), dtype=np.bool_))) > 0
 
 
@@ -237,7 +237,7 @@ class Sets:
 
 
 def affordable(wanted: Batch, cardinalities: NDArray[np.int64], most_cells: float, cells: float) -> Batch:
-    """Return the first of the families `wanted`, as many as have `cells` cells in all, leaving out what is too wide."""
+    """The first of the families `wanted`, as many as have `cells` cells in all, leaving out what is too wide."""
     widths = _widths(wanted.first, wanted.members, cardinalities)
     widths[widths > most_cells] = 0
     n = max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right")))
@@ -245,12 +245,12 @@ def affordable(wanted: Batch, cardinalities: NDArray[np.int64], most_cells: floa
 
 
 def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> bool:
-    """Say whether no family of `batch` has a table narrow enough to be counted."""
+    """Whether no family of `batch` has a table narrow enough to be counted."""
     return bool((_widths(batch.first, batch.members, cardinalities) > most_cells).all())
 
 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
-    """Return the sets to count for `batch`: a set that is part of another one is left out."""
+    """The sets to count for `batch`: a set that is part of another one is left out."""
     widths = _widths(batch.first, batch.members, cardinalities)
     keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
     within: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -273,7 +273,7 @@ def score_tables(
     by: Criterion,
     settings: SearchSettings,
 ) -> FloatArray:
-    """Return the scores of `batch` from `counts`, the tables of its sets one after another."""
+    """The scores of `batch` from `counts`, the tables of its sets one after another."""
     chosen = sets_of(batch, cardinalities, settings.most_cells)
     begins = offsets(chosen.sets, cardinalities)
     whole = np.rint(counts).astype(np.int64)
@@ -287,7 +287,7 @@ def _variables(batch: Batch, m: int) -> tuple[int, ...]:
 
 
 def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
-    """Return how many cells the table of each family has."""
+    """How many cells the table of each family has."""
     return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
 
 
@@ -312,7 +312,7 @@ def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  
 
 @njit(cache=True)
 def _family_cells(table, variables, child, parents, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the counts of a family, the parents' state before the child's level, summed from a table that holds it."""
+    """The counts of a family, the parents' state before the child's level, summed from a table that holds it."""
     size = 0
     while size < len(variables) and variables[size] >= 0:
         size += 1

@@ -19,14 +19,14 @@ _UNSET, _REVERSIBLE, _COMPELLED = 0, 1, 2
 
 
 def class_of(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the CPDAG of `dag`; raises ValueError if it has a directed cycle."""
+    """The CPDAG of `dag`; raises ValueError if it has a directed cycle."""
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no CPDAG")
     return np.asarray(cpdag_of(dag))
 
 
 def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a DAG of the class `cpdag`; raises ValueError if there is none."""
+    """A DAG of the class `cpdag`; raises ValueError if there is none."""
     dag, complete = extension(cpdag)
     if not complete:
         raise ValueError("the partially directed graph has no consistent extension")
@@ -35,7 +35,7 @@ def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @njit(cache=True)
 def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return a DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
+    """A DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
 
     Sinks are looked for from the last variable to the first, and only neighbours of one just taken are looked at again.
     """
@@ -80,7 +80,7 @@ def _can_be_sink(pdag, sink):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 @njit(cache=True)
 def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the CPDAG of an acyclic `dag` by ordering and labelling its edges (Chickering 1995, Figures 5 and 6)."""
+    """The CPDAG of an acyclic `dag` by ordering and labelling its edges (Chickering 1995, Figures 5 and 6)."""
     d = len(dag)
     order, parents, n_parents = _ordered(dag)
     label = np.zeros((d, d), np.int8)
@@ -98,7 +98,7 @@ def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 @njit(cache=True)
 def _ordered(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return a topological order, and each variable's parents, latest in that order first, with their numbers."""
+    """A topological order, and each variable's parents, latest in that order first, with their numbers."""
     d = len(dag)
     order, placed = np.empty(d, np.int64), 0
     n_parents = np.zeros(d, np.int64)
@@ -161,17 +161,17 @@ class Arcs:
 
 
 def arcs_of(dag: NDArray[np.bool_]) -> Arcs:
-    """Return the arcs of `dag` `[n_variables, n_variables]` in ascending order."""
+    """The arcs of `dag` `[n_variables, n_variables]` in ascending order."""
     return Arcs(np.argwhere(dag).astype(np.uint16))
 
 
 def dag_of(message: Arcs, d: int) -> NDArray[np.bool_]:
-    """Return the adjacency `[d, d]` of what was sent."""
+    """The adjacency `[d, d]` of what was sent."""
     dag = np.zeros((d, d), np.bool_)
     dag[message.arcs[:, 0], message.arcs[:, 1]] = True
     return dag
 
 
 def members(messages: Sequence[Arcs], d: int) -> NDArray[np.bool_]:
-    """Return the adjacencies of several, `[k, d, d]`."""
+    """The adjacencies of several, `[k, d, d]`."""
     return np.stack([dag_of(message, d) for message in messages])

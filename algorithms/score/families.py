@@ -56,7 +56,7 @@ class Families:
         return Batch(first - first[0], self.members[first[0] : first[-1]])
 
     def copy(self) -> "Families":
-        """Return the same families in arrays of their own."""
+        """The same families in arrays of their own."""
         return Families(self.slots.copy(), self.first.copy(), self.members.copy(), self.score.copy(), self.used.copy())
 
     def with_scores(self, scores: FloatArray) -> "Families":
@@ -67,7 +67,7 @@ class Families:
         return self
 
     def grown(self) -> "Families":
-        """Return the same families in tables of twice the size."""
+        """The same families in tables of twice the size."""
         families = int(self.used[0])
         slots = np.full(2 * len(self.slots), -1, np.int32)
         _fill_slots(slots, self.first, self.members, families)
@@ -89,16 +89,16 @@ class Batch:
     members: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """Return how many families there are."""
+        """How many families there are."""
         return len(self.first) - 1
 
     def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
-        """Return the child and the parents of family m."""
+        """The child and the parents of family m."""
         return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
 
 
 def no_families(room: int = 1024) -> Families:
-    """Return the table in which nothing is known yet, with room for `room` families (a power of two)."""
+    """The table in which nothing is known yet, with room for `room` families (a power of two)."""
     return Families(
         slots=np.full(2 * room, -1, np.int32),
         first=np.zeros(room + 1, np.int64),
@@ -119,7 +119,7 @@ def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the number of family `key[:size]` if its score is known, else UNKNOWN: it is then wanted from now on."""
+    """The number of family `key[:size]` if its score is known, else UNKNOWN: it is then wanted from now on."""
     slots, first, members, score, used = tables
     at = _slot(key, size, slots)
     while slots[at] >= 0:
@@ -194,7 +194,7 @@ class OrderSettings:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def agreeing_of(self, d: int) -> int:
-        """Return how many starts must agree in a search over `d` variables: where d is great, they nearly always do."""
+        """How many starts must agree in a search over `d` variables: where d is great, they nearly always do."""
         return max(1, min(3, 300 // d)) if self.agreeing == "auto" else self.agreeing
 
 
@@ -229,15 +229,15 @@ class SearchSettings(ScoreSettings):
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def in_tables(self, kind: str) -> bool:
-        """Return whether scores of that `kind` of data come from tables that are asked for as the search goes on."""
+        """Whether scores of that `kind` of data come from tables that are asked for as the search goes on."""
         return kind == "discrete" or (kind == "mixed" and self.mixed_score == "conditional-gaussian")
 
     def starts_of(self, d: int) -> int:
-        """Return how many orders of `d` variables to start from: a start takes about as long as d³ scores."""
+        """How many orders of `d` variables to start from: a start takes about as long as d³ scores."""
         return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
     def exact_parents_of(self, d: int) -> int:
-        """Return the most parents in the exact search over `d` variables; 0: there is none."""
+        """The most parents in the exact search over `d` variables; 0: there is none."""
         return self.exact_parents if d <= self.exact else 0
 
 

@@ -91,7 +91,7 @@ class Server:
 
 
 def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
-    """Return FedGES."""
+    """FedGES."""
     plan = WARY if settings.insertion == "wary" else CHICKERING
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -141,7 +141,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
 
 
 def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Server:
-    """Return the state with the silos' graphs fused, and whether any of them is new."""
+    """The state with the silos' graphs fused, and whether any of them is new."""
     own = members(replies.each, len(server.variables))
     digests = [blake2b(np.packbits(dag).tobytes(), digest_size=16).hexdigest() for dag in own]
     back = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
@@ -156,7 +156,7 @@ def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Serve
 
 
 def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
-    """Return the DAG `fused` or, if it is too far from the silos' DAGs `own` `[k, d, d]`, the most central of these."""
+    """The DAG `fused` or, if it is too far from the silos' DAGs `own` `[k, d, d]`, the most central of these."""
     morals = [moral_graph(dag) for dag in own]
     if mean_distance(fused, morals) <= drift * own.sum() / len(own):
         return fused
@@ -165,12 +165,12 @@ def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> ND
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Return how many arcs the fusion has, and how far it is from the silos' graphs (mean SMHD)."""
+    """How many arcs the fusion has, and how far it is from the silos' graphs (mean SMHD)."""
     apart = mean_distance(server.fused, [moral_graph(dag) for dag in server.own])
     return {"edges": float(server.fused.sum()), "distance_to_silos": apart}
 
 
 def mean_distance(dag: NDArray[np.bool_], morals: list[NDArray[np.bool_]]) -> float:
-    """Return the mean Hamming distance between the moral graph of `dag` and `morals`."""
+    """The mean Hamming distance between the moral graph of `dag` and `morals`."""
     own = moral_graph(dag)
     return float(np.mean([(own ^ moral).sum() / 2 for moral in morals]))

@@ -15,7 +15,7 @@ from .cliques import NOBODY
 
 
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
+    """The consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
 
     quota 0 is the UNION, .25 and .5 are C25 and C50 (Torrijos et al. 2024, §4.1). Ties in the order go by the names in
     `variables`.
@@ -28,7 +28,7 @@ def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDA
 
 @njit(cache=True)
 def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the order σ of `dags` `[k, d, d]` found by the greedy heuristic GHO, ancestors first.
+    """The order σ of `dags` `[k, d, d]` found by the greedy heuristic GHO, ancestors first.
 
     Again and again the variable whose arcs are cheapest to reverse, summed over all DAGs, is made a sink in each of
     them and taken out. The cost in one DAG is its children less one, plus the arcs to be added; the least of `names`
@@ -64,7 +64,7 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the children of v less one, plus the arcs that covering its arcs adds, as they stand now."""
+    """The children of v less one, plus the arcs that covering its arcs adds, as they stand now."""
     d = len(dag)
     cost = -1
     married = np.zeros(d, np.bool_)
@@ -107,7 +107,7 @@ def _take_out(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: 
 
 @njit(cache=True)
 def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the children of v so that none leads to one before it; of those that may come next the first by name."""
+    """The children of v so that none leads to one before it; of those that may come next the first by name."""
     d = len(dag)
     children, n = np.empty(d, np.int64), 0
     for u in by_name:
@@ -147,7 +147,7 @@ def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the minimal directed independence map of `dag` for `order`.
+    """The minimal directed independence map of `dag` for `order`.
 
     It is unique. Reversing covered arcs one by one leads to a DAG of that order which holds all its arcs, and now and
     then more. The parents of v are the variables w before v that are not d-separated from v by the others before
@@ -195,7 +195,7 @@ def _add_ancestors(dag, v, ancestor, waiting):  # type: ignore[no-untyped-def]  
 
 @njit(cache=True)
 def _married(dag, ancestor, u, w):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether u and w are joined in the moral graph of the `ancestor`s."""
+    """Whether u and w are joined in the moral graph of the `ancestor`s."""
     if dag[u, w] or dag[w, u]:
         return True
     for child in range(len(dag)):  # noqa: SIM110 (compiled)

@@ -39,13 +39,13 @@ _FLAT = 1e-12
 
 
 def score_moments(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
-    """Return the score of every family of `batch` on the rows that the (summed) `moments` are of."""
+    """The score of every family of `batch` on the rows that the (summed) `moments` are of."""
     n, S = covariance(moments, d)
     return score_covariance(n, S, batch)
 
 
 def score_covariance(n: int, S: FloatArray, batch: Batch) -> FloatArray:
-    """Return the score of every family of `batch` on n rows with the covariance `S` `[d, d]`."""
+    """The score of every family of `batch` on n rows with the covariance `S` `[d, d]`."""
     return np.asarray(_gaussian_score(n, S, batch.first, batch.members))
 
 
@@ -61,7 +61,7 @@ def _gaussian_score(n, S, first, members):  # type: ignore[no-untyped-def]  # no
 
 @njit(cache=True)
 def _residual_variance(S, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the variance of `child` given `parents`, by a Cholesky factor of their covariance, row by row.
+    """The variance of `child` given `parents`, by a Cholesky factor of their covariance, row by row.
 
     A parent that the others determine adds nothing.
     """
@@ -97,7 +97,7 @@ def score_configurations(
     rows: int,
     most_cells: float,
 ) -> FloatArray:
-    """Return the scores of `batch` from summed `numbers`, the moments by configuration of its sets one after another.
+    """The scores of `batch` from summed `numbers`, the moments by configuration of its sets one after another.
 
     A family of more than `most_cells` configurations is excluded: its score is −∞.
     """
@@ -128,7 +128,7 @@ def _conditional_gaussian_score(numbers, begins, sets, table_of, first, members,
 
 @njit(cache=True)
 def _likelihood(table, members, inside, model):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return L of the members that are `inside`, from the moments of all `members`."""
+    """L of the members that are `inside`, from the moments of all `members`."""
     n = model[2]
     moments, c = _margin(table, members, inside, model)
     q = len(moments)
@@ -153,7 +153,7 @@ def _likelihood(table, members, inside, model):  # type: ignore[no-untyped-def] 
 
 @njit(cache=True)
 def _margin(table, members, inside, model):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the moments of the members that are `inside` by their configurations, and how many are continuous."""
+    """The moments of the members that are `inside` by their configurations, and how many are continuous."""
     levels, discrete, _ = model
     q, among, c, places_of = 1, 0, 0, np.empty(len(members), np.int64)
     for v in members:
@@ -188,7 +188,7 @@ def _margin(table, members, inside, model):  # type: ignore[no-untyped-def]  # n
 
 @njit(cache=True)
 def _scatter(moments, c, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the sums of products about the means `[c, c]` of a configuration, whose sums are parts of means of n."""
+    """The sums of products about the means `[c, c]` of a configuration, whose sums are parts of means of n."""
     scatter, entry = np.empty((c, c)), 1 + c
     for a in range(c):
         for b in range(a, c):
@@ -208,7 +208,7 @@ def price_of(rows: int) -> float:
 
 
 def score_blocks(blocks: Blocks, batch: Batch) -> FloatArray:
-    """Return the score of every family of `batch`."""
+    """The score of every family of `batch`."""
     return np.asarray(
         _degenerate_gaussian_score(
             blocks.rows, blocks.R, blocks.first, batch.first, batch.members, price_of(blocks.rows)

@@ -24,7 +24,7 @@ COLLINEAR = 1e-9
 
 
 def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
-    """Return the DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
+    """The DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
 
     `price` is what a parent costs in twice the log-likelihood: ln n for the BIC. The score is that of the likelihood,
     less half the prices, up to a constant of S.
@@ -44,7 +44,7 @@ def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSetting
 
 @njit(cache=True)
 def _swept(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return `order` after moving each variable to its best place, until none moves or `sweeps` are over."""
+    """`order` after moving each variable to its best place, until none moves or `sweeps` are over."""
     d = len(R)
     Q = np.empty((d, d))
     for _ in range(sweeps):
@@ -62,7 +62,7 @@ def _swept(R, order, price, possible, required, sweeps):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the place of x in the order at which the total is least: its own unless another one is better.
+    """The place of x in the order at which the total is least: its own unless another one is better.
 
     The total with x at place i is that of the variables before it without x, of x, and of those after it with x.
     """
@@ -89,7 +89,7 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
 
 @njit(cache=True)
 def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the DAG of `order`, and its total: −2 times its score, per row."""
+    """The DAG of `order`, and its total: −2 times its score, per row."""
     d = len(R)
     Q, dag, before, total = np.empty((d, d)), np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
     for j in order:
@@ -191,7 +191,7 @@ def _shrink(R, j, candidates, chosen, forced, left, least, Q):  # type: ignore[n
 
 @njit(cache=True)
 def _inverse_moments(Q, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the inverse of the chosen parents' moments UᵀU, where U[a, c] = Q[a, chosen[c]] is upper triangular."""
+    """The inverse of the chosen parents' moments UᵀU, where U[a, c] = Q[a, chosen[c]] is upper triangular."""
     m = len(chosen)
     inverse = np.zeros((m, m))
     for c in range(m):

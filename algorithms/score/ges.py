@@ -68,7 +68,7 @@ class EquivalenceSearch:
 def search_from(
     dag: NDArray[np.bool_], plan: tuple[int, ...], limit: int = -1, prior: Prior | None = None
 ) -> EquivalenceSearch:
-    """Return the start of a search from the class of `dag` that may insert `limit` edges (-1: any number).
+    """The start of a search from the class of `dag` that may insert `limit` edges (-1: any number).
 
     `dag` must agree with what `prior` says is known.
     """
@@ -111,7 +111,7 @@ def _refresh(
 
 
 def _best_agreeing(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
-    """Return the best move to a class of which some member agrees with what is known.
+    """The best move to a class of which some member agrees with what is known.
 
     Writes to `gain`: a pair whose best operator leads elsewhere gains nothing until it is stale.
     """
@@ -126,7 +126,7 @@ def _best_agreeing(search: EquivalenceSearch, kind: int, gain: FloatArray, famil
 
 
 def _applied(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
-    """Return the search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
+    """The search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
     x, y, _, clique = move
     graph = moved(kind, search.graph, x, y, clique)
     make_stale(kind, search.graph, graph, search.stale)
@@ -135,7 +135,7 @@ def _applied(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSea
 
 
 def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
-    """Return the search at the start of its next phase; a plan with turns begins again if anything has moved."""
+    """The search at the start of its next phase; a plan with turns begins again if anything has moved."""
     phase = search.phase + 1
     if phase == len(search.plan) and TURN in search.plan and search.moves > search.moves_before:
         return replace(search, phase=0, moves_before=search.moves)
@@ -159,7 +159,7 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> No
 
 
 def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
-    """Return the CPDAG the search ends in, with `scores` to score families, and all families known by then."""
+    """The CPDAG the search ends in, with `scores` to score families, and all families known by then."""
     while True:
         search = advance(search, families)
         if search.done:
@@ -168,14 +168,14 @@ def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tup
 
 
 def answered(families: Families, scores: Scores) -> Families:
-    """Return `families` with all that is wanted scored, and room for more where there was none."""
+    """`families` with all that is wanted scored, and room for more where there was none."""
     families = families.with_scores(scores(families.wanted))
     return families.grown() if families.full else families
 
 
 @njit(cache=True)
 def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return x, y, gain and clique of the best valid operator; its gain is NONE if there is none.
+    """X, y, gain and clique of the best valid operator; its gain is NONE if there is none.
 
     `gain` ignores the condition on paths, so it is an upper bound: the pair with the greatest bound is checked, and its
     bound replaced, until the greatest bound belongs to a pair that has been checked.

@@ -43,11 +43,11 @@ class Trees:
         return self.begins, self.size, self.shrunk, self.added, self.leads_to, self.used
 
     def has_room(self, d: int) -> bool:
-        """Say whether another node of `d` variables can be grown."""
+        """Whether another node of `d` variables can be grown."""
         return bool(self.used[0] + d <= len(self.added))
 
     def copy(self) -> "Trees":
-        """Return the same trees in arrays of their own."""
+        """The same trees in arrays of their own."""
         return Trees(
             self.begins.copy(),
             self.size.copy(),
@@ -58,7 +58,7 @@ class Trees:
         )
 
     def roomy(self, families: Families, d: int) -> "Trees":
-        """Return the same trees with room for all of `families`, and for the branches of a good many more nodes."""
+        """The same trees with room for all of `families`, and for the branches of a good many more nodes."""
         more = len(families.score) - len(self.size)
         branches = int(self.used[0]) + 64 * d - len(self.added)
         trees = self
@@ -80,14 +80,14 @@ class Trees:
 
 
 def no_trees() -> Trees:
-    """Return trees without a node."""
+    """Trees without a node."""
     none = np.empty(0, np.int32)
     return Trees(np.empty(0, np.int64), none, none, np.empty(0, np.uint16), none, np.zeros(1, np.int64))
 
 
 @njit(cache=True)
 def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the number of y's family with the parents that grow-shrink chooses among `allowed`, or what prevents it.
+    """The number of y's family with the parents that grow-shrink chooses among `allowed`, or what prevents it.
 
     UNKNOWN: scores are missing, and wanted now; FULL: no room. `family` `[d + 1]` is scratch.
     """
@@ -147,7 +147,7 @@ def _grow(node, d, tree, tables, family):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the family that `node` shrinks to, or UNKNOWN."""
+    """The family that `node` shrinks to, or UNKNOWN."""
     if shrunk[node] >= 0:
         return shrunk[node]
     first, members, score = tables[1], tables[2], tables[3]

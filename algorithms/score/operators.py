@@ -47,7 +47,7 @@ from .equivalence import cpdag_of, extension
 
 @njit(cache=True)
 def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the most that turning the edge into x → y gains, NaN if a score is unknown, and the size of C.
+    """The most that turning the edge into x → y gains, NaN if a score is unknown, and the size of C.
 
     C is left in `space.best`. Without `check`, the condition on paths is left aside.
     """
@@ -98,7 +98,7 @@ def _adjacent_to(graph, x, variables):  # type: ignore[no-untyped-def]  # noqa: 
 
 @njit(cache=True)
 def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Say whether C has a member outside N, and C ∩ N separates C ∖ N from N ∖ C within `near`, Ne(y)."""
+    """Whether C has a member outside N, and C ∩ N separates C ∖ N from N ∖ C within `near`, Ne(y)."""
     d = len(graph)
     seen = np.zeros(d, np.bool_)
     waiting = np.empty(d, np.int64)
@@ -125,7 +125,7 @@ def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 @njit(cache=True)
 def turned(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the DAG that the valid turn of the edge into x → y with clique C leads to."""
+    """The DAG that the valid turn of the edge into x → y with clique C leads to."""
     pdag = graph.copy()
     directed = not graph[x, y]
     for v in range(len(graph)):
@@ -181,7 +181,7 @@ def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
+    """The best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
 
     With `check`, only operators that pass the condition on paths count.
     """
@@ -221,7 +221,7 @@ def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-unt
 
 @njit(cache=True)
 def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
+    """The CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
     if kind == TURN:
         return cpdag_of(turned(graph, x, y, clique))
     pdag = graph.copy()

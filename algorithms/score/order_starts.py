@@ -46,7 +46,7 @@ class Moves:
 
 
 def best_of_starts(d: int, moves: Moves, settings: OrderSettings) -> Found:
-    """Return the DAG of the best order found; as its score, the total.
+    """The DAG of the best order found; as its score, the total.
 
     After `settings.agreeing` starts with the same best score no other is tried, and at most `settings.starts` in all.
     """
@@ -62,7 +62,7 @@ def best_of_starts(d: int, moves: Moves, settings: OrderSettings) -> Found:
 
 
 def _search(moves: Moves, order: Order, settings: OrderSettings, rng: np.random.Generator) -> tuple[Bools, float]:
-    """Return the DAG that sweeps from `order`, and then from other orders of its class, end in, and its total."""
+    """The DAG that sweeps from `order`, and then from other orders of its class, end in, and its total."""
     best, lowest, failed = np.zeros((len(order), len(order)), np.bool_), math.inf, 0
     while failed < settings.patience:
         order = moves.swept(order)
@@ -75,7 +75,7 @@ def _search(moves: Moves, order: Order, settings: OrderSettings, rng: np.random.
 
 
 def _other_order(dag: Bools, rng: np.random.Generator) -> Order:
-    """Return an order of some member of the class of `dag`, drawn at random (not uniformly)."""
+    """An order of some member of the class of `dag`, drawn at random (not uniformly)."""
     names = rng.permutation(len(dag))
     member = member_of(class_of(np.ascontiguousarray(dag[np.ix_(names, names)])))
     return np.asarray(names[_topological(member)])
@@ -83,7 +83,7 @@ def _other_order(dag: Bools, rng: np.random.Generator) -> Order:
 
 @njit(cache=True)
 def _topological(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return an order of `dag`, of several variables that may come next the first."""
+    """An order of `dag`, of several variables that may come next the first."""
     d = len(dag)
     order, waits = np.empty(d, np.int64), np.zeros(d, np.int64)
     for j in range(d):

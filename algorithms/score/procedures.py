@@ -15,10 +15,9 @@ from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
-from ..statistics.chunks import Table
 from ..statistics.coding import Blocks
 from ..statistics.count_tables import CodePasses
-from ..statistics.moments import covariance
+from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
 from .boss import Starts, advance_starts, best_graph, copied, starts_from
@@ -53,12 +52,12 @@ class ScoreSearch(Generic[State]):
 
 
 def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
-    """Return the CPDAG of the best order by BIC, with 2 ln d more a parent: there are d to choose from (EBIC)."""
+    """The CPDAG of the best order by BIC, with 2 ln d more a parent: there are d to choose from (EBIC)."""
     return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), starting(settings), prior).dag)
 
 
 def boss_of_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
-    """Return the CPDAG of the best order by the degenerate Gaussian score.
+    """The CPDAG of the best order by the degenerate Gaussian score.
 
     All starts are made, whether they agree or not: they share what they have computed, and cost little.
     """
@@ -67,7 +66,7 @@ def boss_of_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> ND
 
 
 def starting(settings: SearchSettings) -> OrderSettings:
-    """Return how often a search over orders of numbers starts."""
+    """How often a search over orders of numbers starts."""
     starts = OrderSettings.starts if settings.starts == "auto" else settings.starts
     return OrderSettings(starts=starts, seed=settings.seed)
 
@@ -106,25 +105,25 @@ class Shuffled:
     variables: NDArray[np.int64]
 
     def families(self, batch: Batch) -> Batch:
-        """Return the families that the search asks for, in the numbers of the variables; parents in any order."""
+        """The families that the search asks for, in the numbers of the variables; parents in any order."""
         return Batch(batch.first, self.variables[batch.members].astype(np.uint16))
 
     def graph(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the graph that the search found, over the variables in their own order."""
+        """The graph that the search found, over the variables in their own order."""
         graph = np.zeros_like(found)
         graph[np.ix_(self.variables, self.variables)] = found
         return graph
 
 
 def shuffled(d: int, settings: SearchSettings) -> Shuffled:
-    """Return the order of `d` variables that the seed of `settings` draws; not that of any start of BOSS."""
+    """The order of `d` variables that the seed of `settings` draws; not that of any start of BOSS."""
     return Shuffled(np.random.default_rng((settings.seed, 1)).permutation(d))
 
 
 def search(
     procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """Return the graph that `procedure` finds, with `scores` to score families.
+    """The graph that `procedure` finds, with `scores` to score families.
 
     It is a CPDAG, with the directions that follow from what `prior` says is known.
     """
@@ -146,7 +145,7 @@ def search(
 def search_moments(
     procedure: ScoreSearch[Any], moments: FloatArray, d: int, settings: SearchSettings, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """Return the graph that `procedure` finds for the rows of continuous columns that (summed) `moments` are of."""
+    """The graph that `procedure` finds for the rows of continuous columns that (summed) `moments` are of."""
     rows, S = covariance(moments, d)
     if procedure.of_covariance is not None:
         known = prior or no_prior(d)
@@ -158,7 +157,7 @@ def search_moments(
 def search_blocks(
     procedure: ScoreSearch[Any], blocks: Blocks, settings: SearchSettings, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """Return the graph that `procedure` finds for the rows of mixed columns whose coded correlations are `blocks`."""
+    """The graph that `procedure` finds for the rows of mixed columns whose coded correlations are `blocks`."""
     d = len(blocks.first) - 1
     if procedure.of_blocks is not None:
         known = prior or no_prior(d)
@@ -177,7 +176,7 @@ def refuse_wide(schema: Schema, most_cells: int) -> None:
 
 
 def opened(table: Table, schema: Schema, silo: str, settings: SearchSettings, rng: np.random.Generator) -> Rows:
-    """Return the rows as a search with these `settings` needs them.
+    """The rows as a search with these `settings` needs them.
 
     Raises `BadInput` for a code outside the levels of its variable, for time series, and as `refuse_gaps` does.
     """

@@ -83,7 +83,7 @@ class Server:
 
 
 def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgement]:
-    """Return RFCD."""
+    """RFCD."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
@@ -119,7 +119,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
 
 def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
-    """Return the state after the change with the smallest maximal regret, or done if none reduces it."""
+    """The state after the change with the smallest maximal regret, or done if none reduces it."""
     changes, graphs = within(server.knowledge.prior(server.variables), *neighbours(server.dag))
     regrets = np.array([one.regret for one in replies.each])
     server = replace(server, worst=float(regrets.max()))
@@ -134,7 +134,7 @@ def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
 
 
 def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the acyclic graphs one edge away from `dag`, and which entries of it each changes, `[n, d * d]`.
+    """The acyclic graphs one edge away from `dag`, and which entries of it each changes, `[n, d * d]`.
 
     One entry changes where an edge is put in or taken out, two where it is turned.
     """
@@ -158,13 +158,13 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
 def within(
     prior: Prior, changes: NDArray[np.bool_], graphs: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return those of the `graphs` `[n, d, d]` that agree with what is known, and their `changes`."""
+    """Those of the `graphs` `[n, d, d]` that agree with what is known, and their `changes`."""
     agree = ~((graphs & ~prior.possible) | (prior.required & ~graphs)).any(axis=(1, 2))
     return changes[agree], graphs[agree]
 
 
 def _toggled(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
-    """Return the score of each j with i among its parents if it is not, else without, `[d, d]`, and as it is, `[d]`."""
+    """The score of each j with i among its parents if it is not, else without, `[d, d]`, and as it is, `[d]`."""
     d = len(dag)
     toggled = np.repeat(dag[:, :, None], d, axis=2)  # [parent, child, which parent is toggled]
     v = np.arange(d)

@@ -118,12 +118,12 @@ class BossServer(Server[Starts]):
 
 
 def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
-    """Return GES over summed counts."""
+    """GES over summed counts."""
     return _secure(settings, GES, GesServer)
 
 
 def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
-    """Return BOSS over summed counts."""
+    """BOSS over summed counts."""
     return _secure(settings, BOSS, BossServer)
 
 
@@ -154,7 +154,7 @@ def _secure(
 def _begun(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
-    """Return the state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
+    """The state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
     cardinalities = cardinalities_of(schema)
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         cardinalities = configurations_of(schema)
@@ -182,7 +182,7 @@ def _begun(
 def _learned(
     server: Server[Any], replies: Replies[Numbers], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """Return the state with the scores that the summed answers give, and the search advanced as far as they allow."""
+    """The state with the scores that the summed answers give, and the search advanced as far as they allow."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
@@ -206,7 +206,7 @@ def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch
 
 
 def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
-    """Return the families that this exchange is to score."""
+    """The families that this exchange is to score."""
     wanted = shuffled(len(server.variables), settings).families(server.families.wanted)
     put = considered(wanted, server.prior) if procedure.orders else wanted
     first = len(affordable(put, server.cardinalities, settings.most_cells, settings.cells))
@@ -214,14 +214,14 @@ def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[An
 
 
 def units_of(schema: Schema, query: Query) -> FloatArray:
-    """Return about how large the numbers are that a `query` asks for."""
+    """About how large the numbers are that a `query` asks for."""
     if query.what == "configurations":
         return configuration_units(schema, query.sets)
     return entry_units(schema, query)
 
 
 def scored(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
-    """Return the scores of `batch` that the summed tables give."""
+    """The scores of `batch` that the summed tables give."""
     if server.kind == "discrete":
         by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
         return score_tables(total, batch, server.cardinalities, by, settings)
@@ -230,20 +230,20 @@ def scored(server: Server[Any], total: NDArray[Any], batch: Batch, settings: Sea
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
-    """Return the silo's part of the sum."""
+    """The silo's part of the sum."""
     if isinstance(rows, MixedRows):
         return Numbers(configuration_moments(rows, query.sets))
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
 
 
 def measures(server: Server[Any]) -> dict[str, float]:
-    """Return how many families are scored and how many edges the graph has."""
+    """How many families are scored and how many edges the graph has."""
     edges = server.state.graph if isinstance(server.state, EquivalenceSearch) else server.found
     return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 
 def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
-    """Return the state with the search advanced until it needs scores or is done."""
+    """The state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
     within = shuffled(len(server.variables), settings)
     while not state.done:
@@ -265,7 +265,7 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
 def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """Return the final state: the moments give every score."""
+    """The final state: the moments give every score."""
     if server.kind == "mixed":
         found = search_blocks(procedure, blocks_of(moments, server.coding), settings, server.prior)
     else:

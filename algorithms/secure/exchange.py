@@ -35,7 +35,7 @@ class UnmaskedSum:
 
 
 def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
-    """Return the exact sum of the vectors of the silos that answered phase 3.
+    """The exact sum of the vectors of the silos that answered phase 3.
 
     Raises `Aborted`, with one line that says why, if in any phase fewer than the threshold answer, and if an answer
     is not what it should be; nothing of the vectors is known then. Silos that refuse may raise `Refused` through the
@@ -60,7 +60,7 @@ def answer(
     entropy: bytes = b"",
     vector: Callable[[], Ring] | None = None,
 ) -> tuple[Participant, bytes]:
-    """Return the silo's next state and its answer to `message`.
+    """The silo's next state and its answer to `message`.
 
     `entropy`, 32 bytes fresh from the operating system, is needed in phase `advertise`, which begins a session whatever
     the state was; `vector`, what the silo puts into the sum, in phase `mask`. The caller decides whether to take part

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, Traffic
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..statistics.chunks import Table
-from ..statistics.moments import column_summaries
+from ..statistics.moments import Table, column_summaries
 from . import masks
 from .exchange import Transport, secure_sum
 from .masks import Ring, SecureSession, default_threshold
@@ -23,7 +22,7 @@ GREATEST_MEAN_SQUARE = 2.0**24
 
 
 def is_masked(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
-    """Say whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
+    """Whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
 
     Raises `BadInput` if they must but cannot: with one silo, or for an algorithm that needs each single reply.
     """
@@ -69,22 +68,22 @@ def _check_means(means: FloatArray, schema: Schema, silo: str) -> None:
 
 
 def new_attempt() -> int:
-    """Return a number for an attempt at a sum that no coordinator has used before: 62 bits, all of the same length."""
+    """A number for an attempt at a sum that no coordinator has used before: 62 bits, all of the same length."""
     return secrets.randbits(61) | 1 << 61
 
 
 def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSession:
-    """Return the terms of the secure sum of round `number`; each attempt at it has keys of its own."""
+    """The terms of the secure sum of round `number`; each attempt at it has keys of its own."""
     return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
 def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
-    """Say whether the summands of `algorithm` travel in units of the columns."""
+    """Whether the summands of `algorithm` travel in units of the columns."""
     return bool(schema.units) and algorithm.entry_units is not None
 
 
 def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
-    """Return the public units in which the entries of this round's summands travel; None where they have none."""
+    """The public units in which the entries of this round's summands travel; None where they have none."""
     if not travels_in_units(algorithm, schema):
         return None
     assert algorithm.entry_units is not None
@@ -94,7 +93,7 @@ def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray
 def to_ring(
     algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int, units: FloatArray | None = None
 ) -> Ring:
-    """Return a silo's reply as the ring vector it adds to the sum: all of its summand, or the public positions."""
+    """A silo's reply as the ring vector it adds to the sum: all of its summand, or the public positions."""
     assert algorithm.summand is not None
     vector = algorithm.summand(reply)
     if units is not None:
@@ -109,7 +108,7 @@ def to_ring(
 def from_ring(
     algorithm: Algorithm, total: Ring, sparse: Sparse | None, units: FloatArray | None = None
 ) -> NDArray[Any]:
-    """Return the sum of the summands, in its full length."""
+    """The sum of the summands, in its full length."""
     values: NDArray[Any] = masks.decode_integers(total) if algorithm.whole_numbers else masks.decode_fixed(total)
     full = values if sparse is None else masks.scatter(values, sparse.positions, sparse.length)
     return full if units is None else full * units
@@ -124,7 +123,7 @@ def masked_round(
     sparse: Sparse | None,
     units: FloatArray | None = None,
 ) -> tuple[Replies[Any], Traffic]:
-    """Return the sum that the silos behind `transport` gave, in `units` on its way, and what all messages took.
+    """The sum that the silos behind `transport` gave, in `units` on its way, and what all messages took.
 
     `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answered.
     """

@@ -84,12 +84,12 @@ class SecureSession:
         return hashlib.sha256(wire.encode(self)).digest()
 
     def point(self, silo: str) -> int:
-        """Return where the sharing polynomials are evaluated for `silo`: 1 to n."""
+        """Where the sharing polynomials are evaluated for `silo`: 1 to n."""
         return self.silos.index(silo) + 1
 
 
 def default_threshold(silos: int) -> int:
-    """Return the threshold for a number of silos: more than two thirds of them, and at least 2."""
+    """The threshold for a number of silos: more than two thirds of them, and at least 2."""
     return min(silos, max(2, 2 * silos // 3 + 1))
 
 
@@ -101,7 +101,7 @@ MOST_DERIVED = 255 * 32
 
 
 def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, length: int = 32) -> bytes:
-    """Return `length` bytes that look random to anyone who does not know `secret`.
+    """`length` bytes that look random to anyone who does not know `secret`.
 
     HKDF gives 8160 at most; more are derived piece by piece, each for its own number.
     """
@@ -114,7 +114,7 @@ def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, len
 
 
 def agree(private: X25519PrivateKey, public: bytes, session: SecureSession, purpose: str, *silos: str) -> bytes:
-    """Return the 32-byte key for `purpose` between the owners of `private` and `public`.
+    """The 32-byte key for `purpose` between the owners of `private` and `public`.
 
     Both sides must name `silos` in the same order. Raises `ValueError` if `public` is no usable key.
     """
@@ -124,7 +124,7 @@ def agree(private: X25519PrivateKey, public: bytes, session: SecureSession, purp
 def seal(
     private: X25519PrivateKey, public: bytes, session: SecureSession, sender: str, receiver: str, content: bytes
 ) -> bytes:
-    """Return `content` sealed by `sender`, owner of `private`, for `receiver`, owner of `public`."""
+    """`content` sealed by `sender`, owner of `private`, for `receiver`, owner of `public`."""
     key = agree(private, public, session, "seal", sender, receiver)
     return AESGCM(key).encrypt(NONCE, content, _bound_to(session, sender, receiver))
 
@@ -151,7 +151,7 @@ Ring = NDArray[np.uint64]
 
 
 def keystream(key: bytes, length: int) -> Ring:
-    """Return the mask of 32-byte `key`: `length` elements of the ring."""
+    """The mask of 32-byte `key`: `length` elements of the ring."""
     zeros = bytes(8 * length)
     return np.frombuffer(Cipher(AES256(key), CTR(bytes(16))).encryptor().update(zeros), "<u8")
 
@@ -167,17 +167,17 @@ def subtract(vector: Ring, key: bytes) -> None:
 
 
 def self_key(seed: bytes, session: SecureSession, silo: str) -> bytes:
-    """Return the key of the self-mask of `silo`, whose shared secret is `seed`."""
+    """The key of the self-mask of `silo`, whose shared secret is `seed`."""
     return derive(seed, session, "self mask", silo)
 
 
 def commitment(seed: bytes, session: SecureSession, silo: str) -> bytes:
-    """Return a hash of its self-mask's seed, which `silo` advertises: it identifies the seed but does not reveal it."""
+    """A hash of its self-mask's seed, which `silo` advertises: it identifies the seed but does not reveal it."""
     return derive(seed, session, "self mask commitment", silo)
 
 
 def pairwise_key(private: X25519PrivateKey, public: bytes, session: SecureSession, silo: str, peer: str) -> bytes:
-    """Return the key of the mask between `silo` and `peer`: `private` of one, `public` of the other, either way round.
+    """The key of the mask between `silo` and `peer`: `private` of one, `public` of the other, either way round.
 
     Raises `ValueError` if `public` is no usable key.
     """
@@ -197,7 +197,7 @@ Labels = Sequence[str] | None
 
 
 def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> Ring:
-    """Return integers `[n]` as ring elements, to be summed over at most `summands` silos.
+    """Integers `[n]` as ring elements, to be summed over at most `summands` silos.
 
     Raises `BadInput` that names the place of an entry of size 2⁶³/summands or more, `TypeError` for numbers of another
     type.
@@ -211,7 +211,7 @@ def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> 
 
 
 def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION_BITS, labels: Labels = None) -> Ring:
-    """Return floats `[n]` as ring elements with `fraction_bits` bits after the point, for at most `summands` silos.
+    """Floats `[n]` as ring elements with `fraction_bits` bits after the point, for at most `summands` silos.
 
     Raises `BadInput` that names the place of an entry that is not finite, or of size 2^(63 − fraction_bits)/summands or
     more.
@@ -229,17 +229,17 @@ def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION
 
 
 def decode_integers(total: Ring) -> NDArray[np.int64]:
-    """Return the sum of the integers whose encodings sum to `total`."""
+    """The sum of the integers whose encodings sum to `total`."""
     return total.view(np.int64)
 
 
 def decode_fixed(total: Ring, fraction_bits: int = FRACTION_BITS) -> FloatArray:
-    """Return the sum of the floats whose encodings, with `fraction_bits`, sum to `total`."""
+    """The sum of the floats whose encodings, with `fraction_bits`, sum to `total`."""
     return np.ldexp(total.view(np.int64).astype(np.float64), -fraction_bits)
 
 
 def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels = None) -> NDArray[Number]:
-    """Return the entries of `dense` `[length]` at public `positions`: the vector must be 0 everywhere else.
+    """The entries of `dense` `[length]` at public `positions`: the vector must be 0 everywhere else.
 
     The positions must be fixed by the coordinator: positions chosen by a silo would reveal the support of its vector.
     Raises `BadInput` that names the first entry elsewhere that is not 0, and for positions as `scatter` does.
@@ -253,7 +253,7 @@ def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels 
 
 
 def scatter(entries: NDArray[Number], positions: NDArray[np.int64], length: int) -> NDArray[Number]:
-    """Return the vector `[length]` with `entries` at `positions` and 0 elsewhere: the inverse of `gather`.
+    """The vector `[length]` with `entries` at `positions` and 0 elsewhere: the inverse of `gather`.
 
     Raises `BadInput` if the positions do not rise, are not within the length, or not as many as the entries.
     """

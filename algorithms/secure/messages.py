@@ -24,7 +24,7 @@ class PublicKeys:
     commitment: bytes
 
     def pack(self) -> bytes:
-        """Return the 96 bytes that travel."""
+        """The 96 bytes that travel."""
         return self.cipher + self.mask + self.commitment
 
 
@@ -44,7 +44,7 @@ def public_keys(packed: bytes, silo: str) -> PublicKeys:
 
 
 def read(kind: type[T], packed: bytes, sender: str) -> T:
-    """Return the message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it holds none."""
+    """The message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it holds none."""
     try:
         value = wire.decode(kind, packed)
     except (ValueError, TypeError, KeyError) as error:
@@ -55,7 +55,7 @@ def read(kind: type[T], packed: bytes, sender: str) -> T:
 
 
 def read_by_silo(packed: bytes, sender: str) -> dict[str, bytes]:
-    """Return the bytes by silo in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The bytes by silo in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
     table: object = read(dict, packed, sender)
     if not _is_by_silo(table):
         raise Aborted(f"{sender} sent no bytes by silo")
@@ -63,7 +63,7 @@ def read_by_silo(packed: bytes, sender: str) -> dict[str, bytes]:
 
 
 def read_revealed(packed: bytes, sender: str) -> Revealed:
-    """Return the shares revealed in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The shares revealed in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
     revealed = read(Revealed, packed, sender)
     if not _is_by_silo(revealed.self_masks) or not _is_by_silo(revealed.mask_keys):
         raise Aborted(f"{sender} sent no shares by silo")
@@ -71,7 +71,7 @@ def read_revealed(packed: bytes, sender: str) -> Revealed:
 
 
 def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
-    """Return the silos named in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The silos named in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
     names: tuple[object, ...] = read(tuple, packed, sender)
     if not all(isinstance(silo, str) for silo in names):
         raise Aborted(f"{sender} sent no names of silos")
@@ -79,7 +79,7 @@ def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
 
 
 def read_vector(packed: bytes, sender: str) -> Ring:
-    """Return the masked vector in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The masked vector in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
     vector = read(np.ndarray, packed, sender)
     if vector.dtype != np.uint64 or vector.ndim != 1:
         raise Aborted(f"{sender} sent an array of {vector.dtype} {vector.shape}: it must be a vector of uint64")

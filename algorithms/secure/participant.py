@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from ..core import wire
-from ..core.names import pluralize
+from ..core.schema import pluralize
 from ..errors import BadInput
 from . import masks
 from .masks import Aborted, Phase, Refused, Ring, SecureSession, derive, seal, unseal
@@ -35,12 +35,12 @@ COEFFICIENT_BYTES = 64
 
 
 def random_bytes(threshold: int) -> int:
-    """Return how many random bytes `split` takes."""
+    """How many random bytes `split` takes."""
     return COEFFICIENT_BYTES * (threshold - 1)
 
 
 def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[bytes, ...]:
-    """Return the shares of `secret` at the points 1 to `silos`; any `threshold` of them determine it.
+    """The shares of `secret` at the points 1 to `silos`; any `threshold` of them determine it.
 
     `random` are `random_bytes(threshold)` secret, uniform bytes. Raises `ValueError` for a secret or randomness of
     another length.
@@ -54,7 +54,7 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
-    """Return the secret whose shares are given by their points, exactly as many as the threshold.
+    """The secret whose shares are given by their points, exactly as many as the threshold.
 
     Raises `ValueError` if they are no shares of one 32-byte secret; most wrong shares only give a wrong secret.
     """
@@ -78,7 +78,7 @@ def _value(falling: list[int], point: int) -> int:
 
 @lru_cache(maxsize=256)
 def _weights(points: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the weights of Lagrange interpolation at 0."""
+    """The weights of Lagrange interpolation at 0."""
     weights = []
     for point in points:
         above, below = 1, 1
@@ -208,7 +208,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
 
 def reveal(shares: Mapping[str, bytes], survivors: tuple[str, ...]) -> Revealed:
-    """Return the seeds' shares of the survivors and the mask keys' shares of the others, out of both of all."""
+    """The seeds' shares of the survivors and the mask keys' shares of the others, out of both of all."""
     size = SHARE_BYTES
     return Revealed(
         self_masks={peer: shares[peer][:size] for peer in sorted(shares) if peer in survivors},
@@ -273,7 +273,7 @@ def recover(
     masked: Mapping[str, bytes],
     revealed: Mapping[str, bytes],
 ) -> Ring:
-    """Return the exact sum, modulo 2⁶⁴, of the vectors of the silos in `masked`.
+    """The exact sum, modulo 2⁶⁴, of the vectors of the silos in `masked`.
 
     `keys` are the answers of phase 1, `shared` the silos that answered phase 2, `masked` and `revealed` the answers of
     phases 3 and 4. Raises `Aborted` if fewer than the threshold revealed, naming a silo whose vector has another
@@ -313,7 +313,7 @@ def _add_up(masked: Mapping[str, bytes]) -> Ring:
 def _answers(
     session: SecureSession, survivors: tuple[str, ...], dropped: tuple[str, ...], revealed: Mapping[str, bytes]
 ) -> dict[str, Revealed]:
-    """Return as many answers of phase 4 as the threshold asks for, each checked for whose shares it holds."""
+    """As many answers of phase 4 as the threshold asks for, each checked for whose shares it holds."""
     if len(revealed) < session.threshold:
         raise Aborted(f"{pluralize(len(revealed), 'silo')} revealed shares: the threshold is {session.threshold}")
     answers = {silo: read_revealed(packed, silo) for silo, packed in sorted(revealed.items())}

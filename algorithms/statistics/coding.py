@@ -22,8 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from .chunks import Chunked, Table
-from .moments import ROUNDING, column_units, pooled_packing
+from .moments import ROUNDING, Chunked, Table, column_units, pooled_packing
 
 
 @dataclass(frozen=True)
@@ -47,21 +46,21 @@ class Coding:
 
     @cached_property
     def blocks(self) -> tuple[NDArray[np.int64], ...]:
-        """Return the coded columns of each variable."""
+        """The coded columns of each variable."""
         ends = np.cumsum(self.widths)
         return tuple(np.arange(end - width, end) for end, width in zip(ends, self.widths, strict=True))
 
     def of(self, variables: Sequence[int]) -> "Coding":
-        """Return how these `variables` alone, by their numbers, are coded."""
+        """How these `variables` alone, by their numbers, are coded."""
         chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
         return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
     def coded(self, table: Table) -> Table:
-        """Return the coded `table` `[n_rows, D]`: read in passes, if `table` `[n_rows, d]` is."""
+        """The coded `table` `[n_rows, D]`: read in passes, if `table` `[n_rows, d]` is."""
         return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
 
     def rows(self, rows: NDArray[np.float64]) -> FloatArray:
-        """Return the coded `rows` `[n, D]` of `[n, d]`: an empty cell (NaN, or the code −1) leaves its block empty."""
+        """The coded `rows` `[n, D]` of `[n, d]`: an empty cell (NaN, or the code −1) leaves its block empty."""
         if not any(self.discrete):
             return rows
         out = np.empty((len(rows), self.size))
@@ -92,14 +91,14 @@ class CodedPasses:
 
 
 def coding_of(schema: Schema) -> Coding:
-    """Return how the variables of `schema` are coded; of continuous data each is a column by itself."""
+    """How the variables of `schema` are coded; of continuous data each is a column by itself."""
     discrete = tuple(name in schema.levels for name in schema.variables)
     widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
     return Coding(schema.variables, widths, discrete)
 
 
 def coded_names(schema: Schema) -> tuple[str, ...]:
-    """Return a name for each coded column, `[D]`: that of a continuous variable, or with the level it indicates."""
+    """A name for each coded column, `[D]`: that of a continuous variable, or with the level it indicates."""
     return tuple(
         f"{name}={level}" if level else name
         for name in schema.variables
@@ -108,7 +107,7 @@ def coded_names(schema: Schema) -> tuple[str, ...]:
 
 
 def coded_units(schema: Schema) -> FloatArray:
-    """Return the units of the coded columns, `[D]`: indicators are 0 and 1, whatever the unit of a column of codes."""
+    """The units of the coded columns, `[D]`: indicators are 0 and 1, whatever the unit of a column of codes."""
     coding, units = coding_of(schema), column_units(schema)
     return np.where(np.array(coding.discrete), 1.0, units)[coding.owners] if len(units) else units
 
@@ -132,7 +131,7 @@ class Blocks:
 
 
 def blocks_of(moments: FloatArray, coding: Coding) -> Blocks:
-    """Return the correlations that the (summed) pooled `moments` of the coded columns give, without rare levels."""
+    """The correlations that the (summed) pooled `moments` of the coded columns give, without rare levels."""
     one = pooled_packing(coding.size).unpack(moments)
     rows = int(one["rows"])
     mean_square = np.diag(one["products"]) / rows
@@ -143,7 +142,7 @@ def blocks_of(moments: FloatArray, coding: Coding) -> Blocks:
 def blocks_of_covariance(
     S: FloatArray, rows: int, coding: Coding, varies: NDArray[np.bool_] | None = None, few: float = FEW
 ) -> Blocks:
-    """Return the correlations of the coded columns of covariance `S` `[D, D]` that vary, without rare levels."""
+    """The correlations of the coded columns of covariance `S` `[D, D]` that vary, without rare levels."""
     keep = np.diag(S) > 0 if varies is None else varies & (np.diag(S) > 0)
     for j, block in enumerate(coding.blocks):
         if coding.discrete[j]:
@@ -156,7 +155,7 @@ def blocks_of_covariance(
 
 
 def _kept(scatter: FloatArray, few: float) -> NDArray[np.bool_]:
-    """Return which indicators of one variable stay, `[width]`, by the sum of their products about the means.
+    """Which indicators of one variable stay, `[width]`, by the sum of their products about the means.
 
     Without the indicator of a rare level, the level belongs to the first one, which has none. If the first is rare
     itself, it joins the commonest level, which is of all levels the one whose indicator varies most.
@@ -170,7 +169,7 @@ def _kept(scatter: FloatArray, few: float) -> NDArray[np.bool_]:
 
 @njit(cache=True)
 def log_left(R, first, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return ln|R_XX·Z|: X the columns of variable `child`, Z those of all `parents`; 0 if X has no column.
+    """Ln|R_XX·Z|: X the columns of variable `child`, Z those of all `parents`; 0 if X has no column.
 
     By a Cholesky factor of the parents' correlations with the child's below, row by row. A parent's column that the
     others determine adds nothing.

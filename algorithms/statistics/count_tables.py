@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from .chunks import Chunked
+from .moments import Chunked
 
 PAD = -1
 """fills up a set of variables to the size of the largest"""
@@ -52,7 +52,7 @@ class Tables:
 
 
 def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
-    """Return the tables over the variables of each of `tests` `[n_tests, size]` on `d` variables.
+    """The tables over the variables of each of `tests` `[n_tests, size]` on `d` variables.
 
     They stand in lexicographic order, each set once.
     """
@@ -69,13 +69,13 @@ def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
 
 
 def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each table begins, and at the end how many cells there are in all, `[n_sets + 1]`."""
+    """Where each table begins, and at the end how many cells there are in all, `[n_sets + 1]`."""
     sizes = np.where(sets == PAD, 1, cardinalities[sets]).prod(axis=1)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int16]) -> NDArray[np.unsignedinteger]:
-    """Return the tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
+    """The tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
     A row is left out of the tables of those sets of which a cell is empty, -1.
     The numbers are of the smallest type that holds the number of rows, which is public.
@@ -107,7 +107,7 @@ class ReadTables:
         self.begins = offsets(tables.sets, cardinalities)
 
     def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """Return the table that test `number` asked for, `[n_strata, levels of each of the ends]`."""
+        """The table that test `number` asked for, `[n_strata, levels of each of the ends]`."""
         s = self.tables.table_of[number]
         variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
         table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
@@ -174,7 +174,7 @@ def count_cells(columns, arities, parents, child, cells, codes):  # type: ignore
 def count_occurring(
     columns: NDArray[np.int16], arities: Ints, parents: NDArray[np.uint16], child: int
 ) -> tuple[Ints, Ints]:
-    """Return the number (a rank) of the parents' state and the count of each joint state that occurs, ascending.
+    """The number (a rank) of the parents' state and the count of each joint state that occurs, ascending.
 
     Codes that might overflow are replaced by their ranks, which keeps the order.
     """
@@ -195,7 +195,7 @@ Pair = tuple[int, int]
 
 
 def one_to_one(table: NDArray[np.integer]) -> bool:
-    """Say whether two discrete columns determine each other, from their counts `[levels of A, levels of B]`.
+    """Whether two discrete columns determine each other, from their counts `[levels of A, levels of B]`.
 
     Each level that occurs must occur with one level of the other column. A column with a single level is left out: it
     is constant, and determined by anything.
@@ -206,13 +206,13 @@ def one_to_one(table: NDArray[np.integer]) -> bool:
 
 
 def proportional(correlations: FloatArray, tolerance: float = 1e-6) -> tuple[Pair, ...]:
-    """Return the pairs i < j of continuous columns with |correlation| above 1 − `tolerance`; of NaN none."""
+    """The pairs i < j of continuous columns with |correlation| above 1 − `tolerance`; of NaN none."""
     near = np.triu(np.abs(correlations) > 1 - tolerance, 1)
     return tuple((int(i), int(j)) for i, j in np.argwhere(near))
 
 
 def top_down(covariance: FloatArray, precedes: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], FloatArray]:
-    """Return each variable's place, `[d]`, and its variance given all before it, `[d]`, least variance first.
+    """Each variable's place, `[d]`, and its variance given all before it, `[d]`, least variance first.
 
     None comes before one that `precedes` it, `[d, d]`. The variances are Schur complements, which one elimination keeps
     up to date: O(d³) in all.

@@ -41,9 +41,8 @@ from ..core.schema import FloatArray, ImputationModel, Schema
 from ..errors import BadInput, require
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, no_edges
-from .chunks import Table, chunks
 from .coding import Coding, coded_units, coding_of
-from .moments import about_means, centred_moments, column_summaries, pooled_packing, product_units
+from .moments import Table, about_means, centred_moments, chunks, column_summaries, pooled_packing, product_units
 from .packing import from_triangle, triangle
 
 MEMORY = 4
@@ -67,7 +66,7 @@ class Iteration:
 
 
 def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
-    """Return the iteration after the `image` of its point `[D, D]`, positive definite."""
+    """The iteration after the `image` of its point `[D, D]`, positive definite."""
     before = np.linalg.inv(np.linalg.cholesky(iteration.point))
     change = float(np.abs(np.linalg.eigvalsh(before @ image @ before.T) - 1).max())
     if change > RESTART_CHANGE:
@@ -80,7 +79,7 @@ def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
 
 
 def _mixed(points: FloatArray, images: FloatArray) -> FloatArray:
-    """Return the mixture of `images` whose residuals cancel best, or the last image if that is too far from it."""
+    """The mixture of `images` whose residuals cancel best, or the last image if that is too far from it."""
     last = images[-1]
     units = np.linalg.inv(np.linalg.cholesky(last))
     residuals = (units @ (images - points) @ units.T).reshape(len(points), -1)
@@ -112,7 +111,7 @@ class Patterns:
 
 
 def patterns(coded: FloatArray) -> Patterns:
-    """Return the rows of `coded` `[n_rows, D]`, grouped by their empty cells."""
+    """The rows of `coded` `[n_rows, D]`, grouped by their empty cells."""
     known = ~np.isnan(coded)
     packed = np.packbits(known, axis=1)
     order = np.lexsort(packed.T)
@@ -123,7 +122,7 @@ def patterns(coded: FloatArray) -> Patterns:
 
 
 def about_own_means(table: Table, schema: Schema) -> Expected:
-    """Return the means of the coded `table` `[n_rows, d]` and its second moments about them.
+    """The means of the coded `table` `[n_rows, d]` and its second moments about them.
 
     With empty cells these are expected ones, which need the `schema.imputation_model` of an EM run.
     """
@@ -134,7 +133,7 @@ def about_own_means(table: Table, schema: Schema) -> Expected:
 
 
 def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
-    """Return `centred_moments` of the coded `table` `[n_rows, d]`, or those expected where cells are empty.
+    """`centred_moments` of the coded `table` `[n_rows, d]`, or those expected where cells are empty.
 
     Rows then count as the effective rows of `schema.imputation_model`.
     """
@@ -151,7 +150,7 @@ def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
 
 
 def expected(table: Table, coding: Coding, S: FloatArray) -> Expected:
-    """Return the expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
+    """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
     Raises `ValueError` if S is unknown: a mistake of the program, not of the user.
     """
@@ -175,7 +174,7 @@ def expected(table: Table, coding: Coding, S: FloatArray) -> Expected:
 
 @njit(cache=True)
 def _precision(R, known):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the inverse of the rows and columns `known` of R."""
+    """The inverse of the rows and columns `known` of R."""
     k = len(known)
     own = np.empty((k, k))
     for a in range(k):
@@ -292,7 +291,7 @@ class Server:
 
 
 def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Return the exchanges."""
+    """The exchanges."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: Silo(table, coding_of(schema), sum(schema.rows.values())),
         open_server=lambda schema: Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, settings.tolerance),
@@ -315,7 +314,7 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
 
 
 def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """Return the silo's part of the pairs and their products, or of its expected second moments."""
+    """The silo's part of the pairs and their products, or of its expected second moments."""
     if len(asked.S):
         return Reply(triangle(expected(silo.table, silo.coding, asked.S).products) / silo.all_rows)
     products, pairs = pairwise_complete(silo.table, silo.coding)
@@ -323,7 +322,7 @@ def local_solve(silo: Silo, asked: Broadcast) -> Reply:
 
 
 def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
-    """Return the products and the number of the rows of `table` in which both cells of a pair are known, `[D, D]`.
+    """The products and the number of the rows of `table` in which both cells of a pair are known, `[D, D]`.
 
     Products are about the means of the known cells.
     """
@@ -339,7 +338,7 @@ def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatAr
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """Return the state with the covariance that the sum gives. Raises `BadInput` for a column without variance."""
+    """The state with the covariance that the sum gives. Raises `BadInput` for a column without variance."""
     assert replies.total is not None
     rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
     total = replies.total * all_rows
@@ -357,7 +356,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 
 
 def _positive(S: FloatArray) -> FloatArray:
-    """Return a covariance with the variances of `S` and about its correlations, slightly shrunk."""
+    """A covariance with the variances of `S` and about its correlations, slightly shrunk."""
     scale = np.sqrt(np.diag(S))
     values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
     R = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
@@ -370,7 +369,7 @@ def _with_floor(S: FloatArray) -> FloatArray:
 
 
 def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
-    """Return the mean number of rows over the pairs of variables, or, of one variable, its own."""
+    """The mean number of rows over the pairs of variables, or, of one variable, its own."""
     first = np.array([block[0] for block in coding.blocks])
     of_variables = pairs[np.ix_(first, first)]
     apart = of_variables[np.triu_indices(len(first), 1)]
@@ -393,7 +392,7 @@ SWEEPS = 5
 def gibbs_imputed(
     columns: NDArray[np.int16], cardinalities: NDArray[np.int64], filling: ImputationModel, rng: np.random.Generator
 ) -> NDArray[np.int16]:
-    """Return `columns` `[d, n_rows]` with drawn codes in place of the empty cells, -1."""
+    """`columns` `[d, n_rows]` with drawn codes in place of the empty cells, -1."""
     empty = columns < 0
     order = np.array(topological_order(filling.dag), np.int64)
     cells = np.argwhere(empty[order].T)  # by row, and within a row parents first
@@ -409,7 +408,7 @@ def gibbs_imputed(
 
 
 def _lists(dag: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the parents of all variables one after another, ascending, and where those of each begin."""
+    """The parents of all variables one after another, ascending, and where those of each begin."""
     first = np.concatenate([[0], np.cumsum(dag.sum(axis=0))]).astype(np.int64)
     return first, np.argwhere(dag.T)[:, 1].astype(np.int64)
 
@@ -438,7 +437,7 @@ def _draw(out, cells, uniforms, sizes, first, parents, first_child, children, be
 
 @njit(cache=True)
 def _place(out, row, v, level, sizes, first, parents, begins):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return where the tables have P(v = level | its parents as they are in this row)."""
+    """Where the tables have P(v = level | its parents as they are in this row)."""
     state = 0
     for k in range(first[v], first[v + 1]):
         state = state * sizes[parents[k]] + out[parents[k], row]
@@ -447,7 +446,7 @@ def _place(out, row, v, level, sizes, first, parents, begins):  # type: ignore[n
 
 @njit(cache=True)
 def _drawn(weights, n, uniform):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the level at which the running sum of `weights` passes the share `uniform` of all."""
+    """The level at which the running sum of `weights` passes the share `uniform` of all."""
     total = 0.0
     for level in range(n):
         total += weights[level]

@@ -13,7 +13,7 @@ WANDER = 40
 
 
 def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
-    """Return windows `[n_windows, (lags + 1)·d]` of `table` `[n_rows, d]`: each row with the `lags` rows before it.
+    """Windows `[n_windows, (lags + 1)·d]` of `table` `[n_rows, d]`: each row with the `lags` rows before it.
 
     The rows of `table` are unbroken stretches of the lengths `stretches`, one after another; no window crosses from
     one to the next. A stretch of at most `lags` rows has none. X and Y of Chen, Ma & Yue (2025, §2) are its first d
@@ -27,13 +27,13 @@ def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArra
 
 
 def silo_windows(table: FloatArray, schema: Schema, silo: str, lags: int, *, center: bool) -> FloatArray:
-    """Return the windows `[n_windows, (lags + 1)·d]` of the rows of `silo`, `table`; with `center` without levels."""
+    """The windows `[n_windows, (lags + 1)·d]` of the rows of `silo`, `table`; with `center` without levels."""
     rows = windows(table, schema.stretches[silo], lags)
     return without_levels(rows, table.shape[1]) if center else rows
 
 
 def without_levels(rows: FloatArray, d: int) -> FloatArray:
-    """Return windows `[n_windows, (lags + 1)·d]` with the means subtracted of those variables that have a level.
+    """Windows `[n_windows, (lags + 1)·d]` with the means subtracted of those variables that have a level.
 
     A level is a mean of more than `LEVEL` standard errors, as those of sites and of instruments are. A mean that is
     none stays: to subtract it from a short series biases the effects of its past by about −1/n (Nickell 1981).
@@ -44,12 +44,12 @@ def without_levels(rows: FloatArray, d: int) -> FloatArray:
 
 
 def windowed(schema: Schema, lags: int) -> Schema:
-    """Return the public schema of windows: (lags + 1)·d columns, and each silo's number of windows as its rows."""
+    """The public schema of windows: (lags + 1)·d columns, and each silo's number of windows as its rows."""
     return Schema(unrolled_names(schema.variables, lags), schema.windows(lags))
 
 
 def given_the_past(S: FloatArray, d: int) -> FloatArray:
-    """Return the second moments `[d, d]` of what is left of the d variables, given all lagged ones of `S` `[m, m]`.
+    """The second moments `[d, d]` of what is left of the d variables, given all lagged ones of `S` `[m, m]`.
 
     What is left of x_t = x_t W + ... + u is (I − Wᵀ)⁻¹u: any learner finds W in it as in rows that are no time series.
     """

@@ -8,9 +8,15 @@ Sums of products and covariances (`products`, `pooled_moments`, `covariance`), a
 euros fit them in no common unit, and users should not have to choose one. So each silo adds log2 of the standard
 deviation of each of its columns to a masked sum; the rounded mean is the exponent of the column's unit. All units are
 powers of two, so dividing by them and multiplying again changes no digit.
+
+Tables that are read in passes: a silo's rows may be more than its memory holds.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +24,53 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServer, sum_once
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import no_edges
-from .chunks import Table, chunks, sum_over_chunks
 from .packing import Block, Packing, triangle
+
+
+@runtime_checkable
+class Chunked(Protocol):
+    """Rows that are read anew each time they are iterated over, some at a time: arrays `[n, n_variables]`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Read the rows once more, in the same order and in the same parts."""
+        ...
+
+
+Table = NDArray[Any] | Chunked
+"""a silo's rows `[n_rows, n_variables]`, in memory or read in passes"""
+
+
+def chunks(table: Table) -> Iterator[NDArray[Any]]:
+    """Yield the rows of `table`: all at once if they are in memory."""
+    if isinstance(table, np.ndarray):
+        yield table
+    else:
+        yield from table
+
+
+def sum_over_chunks(table: Table, of: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """The sum of what `of` makes of the rows of `table`, part after part."""
+    return reduce(add, map(of, chunks(table)))
+
+
+def thin_rows(table: Table, most: int) -> NDArray[Any]:
+    """Rows `[n, n_variables]` for what cannot be summed, such as medians: all of a table that is in memory.
+
+    Of one that is read in passes they are every k-th row, the least k with which there are no more than `most`.
+    """
+    if isinstance(table, np.ndarray):
+        return table
+    step, begin, kept = -(-table.shape[0] // most), 0, []
+    for rows in chunks(table):
+        kept.append(rows[-begin % step :: step].copy())
+        begin += len(rows)
+    return np.concatenate(kept)
+
 
 ROUNDING = 1e-12
 """share of the mean square below which a variance is zero up to rounding"""
@@ -34,12 +85,12 @@ class SecondMoments:
 
 
 def products(table: Table, *, center: bool = False) -> FloatArray:
-    """Return XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center`: `[d, d]`."""
+    """XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center`: `[d, d]`."""
     return about_means(table)[1] if center else sum_over_chunks(table, lambda X: np.asarray(X.T @ X))
 
 
 def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
-    """Return the columns' means `[d]`, and the sums of products about them `[d, d]`, of `table` `[n_rows, d]`.
+    """The columns' means `[d]`, and the sums of products about them `[d, d]`, of `table` `[n_rows, d]`.
 
     One pass: each part's products are about its own means, and parts are joined by Chan, Golub, LeVeque 1983
     ("Algorithms for computing the sample variance", Eq. 2.1). Means are subtracted before squaring, so nothing
@@ -61,18 +112,18 @@ def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
 
 
 def pooled_packing(d: int) -> Packing:
-    """Return the packing of the moments of `d` columns: the number of rows, the sums, and the sums of products."""
+    """The packing of the moments of `d` columns: the number of rows, the sums, and the sums of products."""
     return Packing((Block("rows", ()), Block("sums", (d,)), Block("products", (d, d), symmetric=True)))
 
 
 def pooled_moments(table: FloatArray) -> FloatArray:
-    """Return rows, sums and sums of products of `table` `[n_rows, d]` as one vector `[1 + d + d(d + 1)/2]`."""
+    """Rows, sums and sums of products of `table` `[n_rows, d]` as one vector `[1 + d + d(d + 1)/2]`."""
     d = table.shape[1]
     return pooled_packing(d).pack(rows=float(len(table)), sums=table.sum(axis=0), products=products(table))
 
 
 def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
-    """Return the pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
+    """The pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
 
     The rows of one silo are a stretch; so is a table that is read in passes. Site offsets carry no information about
     structure, and no mean leaves the silo: the sums are zero. The means cost a degree of freedom a stretch, so rows
@@ -89,7 +140,7 @@ def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
 
 
 def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
-    """Return pooled moments with all but the number of rows divided by `all_rows`.
+    """Pooled moments with all but the number of rows divided by `all_rows`.
 
     The numbers sent then do not grow with the rows, and fit the fixed-point numbers of a secure sum.
     """
@@ -97,19 +148,19 @@ def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
 
 
 def of_all_rows(sent: FloatArray, all_rows: int) -> FloatArray:
-    """Return the pooled moments from a sum of `per_row` moments."""
+    """The pooled moments from a sum of `per_row` moments."""
     return np.concatenate([sent[:1], sent[1:] * all_rows])
 
 
 def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
-    """Return the number of rows and the covariance about the mean `[d, d]` from (summed) pooled moments."""
+    """The number of rows and the covariance about the mean `[d, d]` from (summed) pooled moments."""
     one = pooled_packing(d).unpack(moments)
     n = one["rows"]
     return int(n), one["products"] / n - np.outer(one["sums"], one["sums"]) / n**2
 
 
 def correlation(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
-    """Return the number of rows and the correlations `[d, d]` from (summed) pooled moments.
+    """The number of rows and the correlations `[d, d]` from (summed) pooled moments.
 
     A column without variance has correlation 0 with all others.
     """
@@ -124,13 +175,13 @@ def correlation(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
 
 
 def in_own_units(S: FloatArray) -> FloatArray:
-    """Return second moments `S` `[d, d]` in units of their root mean squares."""
+    """Second moments `S` `[d, d]` in units of their root mean squares."""
     scale = np.sqrt(np.diag(S))
     return np.asarray(S / np.outer(scale, scale))
 
 
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return each variable's mean squared residual under `weights`, `[d]`, from second moments `S`: above 0.
+    """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`: above 0.
 
     `weights` are `[m, d]` and `S` `[m, m]`: d rows for the variables, then those of lagged ones.
     """
@@ -159,7 +210,7 @@ class Columns:
 
 
 def column_summaries(table: Table) -> Columns:
-    """Return the summary of each column of `table` `[n_rows, n_variables]`.
+    """The summary of each column of `table` `[n_rows, n_variables]`.
 
     One pass, whose parts are joined as in Chan, Golub, LeVeque 1983 ("Algorithms for computing the sample variance").
     """
@@ -197,12 +248,12 @@ def _joined(one: Columns, other: Columns) -> Columns:
 
 
 def to_multiples(values: FloatArray, bits: int) -> FloatArray:
-    """Return `values` rounded to multiples of 2^-`bits`."""
+    """`values` rounded to multiples of 2^-`bits`."""
     return np.asarray(np.rint(np.ldexp(values, bits)) * 2.0**-bits)
 
 
 def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
-    """Return the spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: below 1 it is stable, from 1 on it explodes.
+    """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: below 1 it is stable, from 1 on it explodes.
 
     W is `weights` `[d, d]`, A `lagged` `[lags, d, d]`. It is that of the companion matrix of A_i (I − W)⁻¹ (Lütkepohl
     2005, §2.1), infinite if I − W cannot be inverted, which a W without cycles always can.
@@ -247,15 +298,15 @@ def units_of(server: SumServer) -> FloatArray:
 
 
 def column_units(schema: Schema, lags: int = 0) -> FloatArray:
-    """Return the units of the columns, `[d·(lags + 1)]`: repeated for each lag."""
+    """The units of the columns, `[d·(lags + 1)]`: repeated for each lag."""
     return np.tile(np.array(schema.units, np.float64), lags + 1)
 
 
 def moment_units(units: FloatArray) -> FloatArray:
-    """Return the units of `pooled_moments` of columns in `units` `[d]`: rows, sums, sums of products."""
+    """The units of `pooled_moments` of columns in `units` `[d]`: rows, sums, sums of products."""
     return np.concatenate([np.ones(1), units, product_units(units)])
 
 
 def product_units(units: FloatArray) -> FloatArray:
-    """Return the units of the upper triangle of second moments of columns in `units` `[d]`: `[d(d + 1)/2]`."""
+    """The units of the upper triangle of second moments of columns in `units` `[d]`: `[d(d + 1)/2]`."""
     return triangle(np.outer(units, units))

@@ -20,12 +20,12 @@ Number = TypeVar("Number", np.float64, np.int64)
 
 
 def triangle(S: NDArray[Number]) -> NDArray[Number]:
-    """Return the upper triangle of `S` `[d, d]` with its diagonal, `[d(d + 1)/2]`."""
+    """The upper triangle of `S` `[d, d]` with its diagonal, `[d(d + 1)/2]`."""
     return S[np.triu_indices(len(S))]
 
 
 def from_triangle(entries: FloatArray) -> FloatArray:
-    """Return the symmetric matrix with this upper triangle `[d(d + 1)/2]`."""
+    """The symmetric matrix with this upper triangle `[d(d + 1)/2]`."""
     d = int(np.sqrt(2 * len(entries)))
     S = np.zeros((d, d))
     S[np.triu_indices(d)] = entries
@@ -58,7 +58,7 @@ class Packing:
         return sum(block.size for block in self.blocks)
 
     def pack(self, **arrays: Any) -> NDArray[Any]:
-        """Return the arrays as one vector `[length]`; one that is not given is zero.
+        """The arrays as one vector `[length]`; one that is not given is zero.
 
         Raises `ValueError` for an array of another name or shape: a mistake of the program.
         """
@@ -68,7 +68,7 @@ class Packing:
         return np.concatenate([_flat(block, arrays.get(block.name)) for block in self.blocks])
 
     def unpack(self, vector: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `vector` `[length]`, or a sum of such vectors, holds."""
+        """The arrays that `vector` `[length]`, or a sum of such vectors, holds."""
         if len(vector) != self.length:
             raise ValueError(f"a vector of {len(vector)} numbers, not of {self.length}")
         ends = np.cumsum([block.size for block in self.blocks])
@@ -79,7 +79,7 @@ class Packing:
         }
 
     def sparse(self, **free: NDArray[np.bool_] | bool) -> Sparse:
-        """Return where the vector may differ from zero: in blocks given as True, or at their entries that are True."""
+        """Where the vector may differ from zero: in blocks given as True, or at their entries that are True."""
         where = {name: np.asarray(entries) for name, entries in free.items()}
         packed = [
             np.broadcast_to(where.get(block.name, np.False_), block.shape).ravel()
@@ -91,7 +91,7 @@ class Packing:
 
 
 def packing(**shapes: int | tuple[int, ...]) -> Packing:
-    """Return the packing of arrays of these names and shapes; a whole number is the shape of a vector."""
+    """The packing of arrays of these names and shapes; a whole number is the shape of a vector."""
     return Packing(tuple(Block(name, (shape,) if isinstance(shape, int) else shape) for name, shape in shapes.items()))
 
 

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
-from .chunks import Table, chunks
 from .coding import coded_units
 from .count_tables import PAD, CodePasses, Codes, count
 from .em import gibbs_imputed, own_moments
-from .moments import column_units, moment_units, per_row
+from .moments import Table, chunks, column_units, moment_units, per_row
 
 NOTHING: FloatArray = np.empty(0)
 EMPTY = -1
@@ -65,7 +64,7 @@ class Numbers:
 
 
 def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
-    """Return the rows of `table` `[n_rows, n_variables]` as searches need them.
+    """The rows of `table` `[n_rows, n_variables]` as searches need them.
 
     Where all silos have found out how to reckon with empty cells, moments are those expected, and codes are drawn from
     `rng`; else empty cells stay as they are. Raises `BadInput` for a code outside the levels of its variable, and for
@@ -81,7 +80,7 @@ def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def _codes(table: Table, schema: Schema, rng: np.random.Generator) -> Codes:
-    """Return the codes of discrete rows, their empty cells filled if all silos have found out how."""
+    """The codes of discrete rows, their empty cells filled if all silos have found out how."""
     if not len(schema.imputation_model.dag):
         return np.ascontiguousarray(table.T, np.int16) if isinstance(table, np.ndarray) else CodePasses(table)
     sizes = cardinalities_of(schema)
@@ -106,7 +105,7 @@ def require_codes(table: NDArray[Any], schema: Schema, silo: str) -> None:
 
 
 def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
-    """Return how many levels each variable has, `[d]`: ones where nothing is counted, in continuous and mixed data.
+    """How many levels each variable has, `[d]`: ones where nothing is counted, in continuous and mixed data.
 
     Raises `BadInput` for time series.
     """
@@ -118,27 +117,27 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
 
 
 def counts_of(rows: Rows, query: Query) -> Numbers:
-    """Return the rows' count tables over the sets asked for."""
+    """The rows' count tables over the sets asked for."""
     return Numbers(count(rows.columns, rows.cardinalities, query.sets))
 
 
 def moments_of(rows: Rows) -> Numbers:
-    """Return the rows' moments, as parts of the means over all rows."""
+    """The rows' moments, as parts of the means over all rows."""
     return Numbers(per_row(rows.moments, rows.all_rows))
 
 
 def summand(sent: Numbers) -> FloatArray:
-    """Return the numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
+    """The numbers of one silo. Sums of counts are exact: floats hold all whole numbers up to 2⁵³."""
     return sent.numbers.astype(np.float64)
 
 
 def entry_units(schema: Schema, query: Query) -> FloatArray:
-    """Return about how large the numbers are that a `query` asks for: counts are themselves."""
+    """About how large the numbers are that a `query` asks for: counts are themselves."""
     return moment_units(coded_units(schema)) if query.what == "moments" else np.ones(1)
 
 
 def bytes_of(message: Query | Numbers) -> int:
-    """Return the bytes of the message's numbers."""
+    """The bytes of the message's numbers."""
     arrays = (message.numbers,) if isinstance(message, Numbers) else (message.sets, message.margins)
     return sum(array.nbytes for array in arrays)
 
@@ -153,7 +152,7 @@ class MixedRows(Rows):
 
 
 def open_mixed_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> MixedRows:
-    """Return the rows of `table` `[n_rows, d]`. Raises `BadInput` for a code outside the levels of its variable."""
+    """The rows of `table` `[n_rows, d]`. Raises `BadInput` for a code outside the levels of its variable."""
     rows, discrete = vars(open_rows(table, schema, silo, rng)), schema.discrete
     values = np.where(discrete, 0.0, table)
     for part in np.split(values, np.cumsum(schema.stretches.get(silo, (len(table),)))[:-1]):
@@ -164,14 +163,14 @@ def open_mixed_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.rand
 
 
 def configurations_of(schema: Schema) -> NDArray[np.int64]:
-    """Return by how many each variable multiplies the configurations of a set, `[d]`: its levels, or 1 for a number."""
+    """By how many each variable multiplies the configurations of a set, `[d]`: its levels, or 1 for a number."""
     return np.array([len(schema.levels.get(name, ("",))) for name in schema.variables], np.int64)
 
 
 def configuration_offsets(
     sets: NDArray[np.int16], levels: NDArray[np.int64], discrete: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return where the numbers of each of the `sets` begin, and behind them where the last ones end, `[n_sets + 1]`."""
+    """Where the numbers of each of the `sets` begin, and behind them where the last ones end, `[n_sets + 1]`."""
     there = sets != PAD
     configurations = np.where(there, levels[sets], 1).prod(axis=1, dtype=np.int64)
     numbers = (there & ~discrete[sets]).sum(axis=1)
@@ -180,13 +179,13 @@ def configuration_offsets(
 
 
 def configuration_moments(rows: MixedRows, sets: NDArray[np.int16]) -> FloatArray:
-    """Return the moments over the `sets`, one after another; sums and products are parts of means over all rows."""
+    """The moments over the `sets`, one after another; sums and products are parts of means over all rows."""
     begins = configuration_offsets(sets, rows.cardinalities, rows.discrete)
     return np.asarray(_added(rows.columns, rows.values, rows.cardinalities, rows.discrete, sets, begins, rows.all_rows))
 
 
 def configuration_units(schema: Schema, sets: NDArray[np.int16]) -> FloatArray:
-    """Return about how large the numbers of `by_configuration` are, in the order in which they stand."""
+    """About how large the numbers of `by_configuration` are, in the order in which they stand."""
     levels, discrete, units = configurations_of(schema), schema.discrete, column_units(schema)
     of_sets = []
     for members in sets:

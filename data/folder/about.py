@@ -93,7 +93,7 @@ def _check_form(path: Path, about: Mapping[str, Any]) -> None:
 
 
 def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, tuple[str, ...]]:
-    """Return the levels that `about` declares, by variable. Raises `BadInput` for what cannot be levels."""
+    """The levels that `about` declares, by variable. Raises `BadInput` for what cannot be levels."""
     levels: dict[str, Any] = about.get("levels") or {}
     for name, labels in levels.items():
         if not isinstance(labels, list | tuple):
@@ -109,7 +109,7 @@ def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path
 
 
 def checksums_of(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the sha256 of each silo file under its file name, in hexadecimal; of a folder, that of its parts'."""
+    """The sha256 of each silo file under its file name, in hexadecimal; of a folder, that of its parts'."""
     return {path.name: _checksum(path) for path in files.values()}
 
 
@@ -167,7 +167,7 @@ class Reading:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
 
     def leaves_out(self, name: str) -> str | None:
-        """Return why a column is left out, None if it is not."""
+        """Why a column is left out, None if it is not."""
         if name in self.ignore:
             return IGNORED
         return NOT_SELECTED if self.only and name not in self.only else None
@@ -190,7 +190,7 @@ class Declared:
     """the variables of which a row must have all, if rows with an empty cell are left out or refused"""
 
     def kind_of(self, name: str) -> ColumnKind | None:
-        """Return the kind that is declared for a column, None if nothing is."""
+        """The kind that is declared for a column, None if nothing is."""
         if name in self.levels:
             return "discrete"
         if name in self.columns:
@@ -198,7 +198,7 @@ class Declared:
         return self.kind if self.kind in ("continuous", "discrete") else None
 
     def keeps(self, name: str) -> bool:
-        """Say whether a column is read."""
+        """Whether a column is read."""
         return self.reading.leaves_out(name) is None
 
     @property
@@ -207,7 +207,7 @@ class Declared:
         return self.kind is None and not self.levels and not self.columns
 
     def of_complete(self, kinds: Mapping[str, ColumnKind]) -> "Declared":
-        """Return the same for rows that have all variables, whose `kinds` are known by now."""
+        """The same for rows that have all variables, whose `kinds` are known by now."""
         return replace(self, complete=tuple(kinds), columns=kinds)
 
 

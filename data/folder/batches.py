@@ -24,13 +24,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import check_same_columns
 from .columns import EMPTY, HEADER
-from .levels import DECIMAL_COMMA, is_empty, number_of
-from .scan import LOOKED_AT, Form, Text, first_rows, read_header, text_of
+from .scan import DECIMAL_COMMA, LOOKED_AT, Form, Text, first_rows, is_empty, number_of, read_header, text_of
 
 MAX_BATCH_ROWS, LEAST_ROWS, CELLS = 1 << 17, 1 << 10, 1 << 23
 """rows read at once: at most, at least, and else as many as have so many cells"""
@@ -70,7 +69,7 @@ class Source(Protocol):
 
 
 def rows_at_once(columns: int) -> int:
-    """Return how many rows of so many columns are read at once."""
+    """How many rows of so many columns are read at once."""
     return max(LEAST_ROWS, min(MAX_BATCH_ROWS, CELLS // max(columns, 1)))
 
 
@@ -113,7 +112,7 @@ class Parts:
 
     @staticmethod
     def _columns(file: Path) -> dict[str, str]:
-        """Return the columns of `file` by their names without the spaces around them."""
+        """The columns of `file` by their names without the spaces around them."""
         with _opened(file) as opened:
             there = opened.schema_arrow.names
         check_names(str(file), [name.strip() for name in there])
@@ -134,7 +133,7 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def cells_of(file: Path) -> int:
-    """Return how many cells a Parquet file states that it has; 0 for one that cannot be read."""
+    """How many cells a Parquet file states that it has; 0 for one that cannot be read."""
     try:
         with _opened(file) as opened:
             return int(opened.metadata.num_rows * opened.metadata.num_columns)
@@ -233,7 +232,7 @@ class QuerySource:
 
 
 def _batch(names: Sequence[str], rows: Sequence[Any]) -> Any:
-    """Return rows of Python values as a batch; a column of values of several types is text."""
+    """Rows of Python values as a batch; a column of values of several types is text."""
     import pyarrow
 
     columns = []

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.names import name_fault
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import LEAST_ROWS
@@ -104,7 +103,7 @@ def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArra
 
 
 def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
-    """Return declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
+    """Declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
     text = []
     for label in labels:
         if not isinstance(label, str | int) or isinstance(label, bool):
@@ -152,7 +151,7 @@ KNOWLEDGE = "knowledge.csv"
 
 
 def is_ignored(path: Path) -> bool:
-    """Say whether the entry at `path` is known not to be the rows of a silo."""
+    """Whether the entry at `path` is known not to be the rows of a silo."""
     name = path.name.lower()
     if name.startswith(IGNORED_PREFIXES):
         return True
@@ -164,12 +163,12 @@ def is_ignored(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Say whether `path` is a database, which a query beside it may read."""
+    """Whether `path` is a database, which a query beside it may read."""
     return path.name.lower().endswith(DATABASES)
 
 
 def is_knowledge(path: Path) -> bool:
-    """Say whether `path` holds background knowledge."""
+    """Whether `path` holds background knowledge."""
     if path.name != KNOWLEDGE:
         return False
     try:

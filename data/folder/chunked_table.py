@@ -16,8 +16,8 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .about import Declared
 from .batches import Parts, QuerySource, Source, TextFile, cells_of
-from .levels import MOST_LEVELS, Cells, cell_fault, codes_of, level_faults, parse_cells
 from .profile import Profile, StreamingProfile
+from .scan import MOST_LEVELS, Cells, cell_fault, codes_of, level_faults, parse_cells
 from .table import Table, read_table
 
 CELLS, LEAST_ROWS = 1 << 19, 1 << 8
@@ -60,7 +60,7 @@ class ChunkedRows:
             raise BadInput(f"{self.source.path}: it has {told} rows, {self.rows} when the run began")
 
     def _rows(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return rows [n, n_variables] with these columns; of complete rows alone, if the schema says so."""
+        """Rows [n, n_variables] with these columns; of complete rows alone, if the schema says so."""
         discrete = self.schema.kind == "discrete"
         table = np.empty((len(columns), len(columns[0])), np.int16 if discrete else np.float64)
         for j, column in enumerate(columns):
@@ -94,7 +94,7 @@ class ChunkedRows:
 
 
 def numbers_in(column: Any) -> FloatArray | None:
-    """Return the numbers in an arrow `column` `[n_rows]`, NaN where there is none; None if it does not hold numbers."""
+    """The numbers in an arrow `column` `[n_rows]`, NaN where there is none; None if it does not hold numbers."""
     import pyarrow
 
     kind = column.type
@@ -106,7 +106,7 @@ def numbers_in(column: Any) -> FloatArray | None:
 
 
 def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct cells in an arrow `column` as text, and which of them each row holds, `[n_rows]`.
+    """The distinct cells in an arrow `column` as text, and which of them each row holds, `[n_rows]`.
 
     A missing one is an empty cell, which comes last.
     """
@@ -131,7 +131,7 @@ IN_MEMORY_BYTES = 1 << 28
 
 
 def source_of(path: Path, declared: Declared) -> Source | None:
-    """Return the rows at `path` if they are to be read in passes, None if they fit into memory.
+    """The rows at `path` if they are to be read in passes, None if they fit into memory.
 
     Read in passes is a folder of Parquet parts, a query, a Parquet file of more than `HELD` / 8 cells, and a text file
     of more than `HELD` bytes.
@@ -146,13 +146,13 @@ def source_of(path: Path, declared: Declared) -> Source | None:
 
 
 def open_table(path: Path, declared: Declared) -> "AnyTable":
-    """Return the table at `path`: in memory, or, if it is too large for that, to be read in passes."""
+    """The table at `path`: in memory, or, if it is too large for that, to be read in passes."""
     source = source_of(path, declared)
     return read_table(path, declared) if source is None else LargeTable(source, declared)
 
 
 def holds_parts(path: Path) -> bool:
-    """Say whether `path` is a folder of Parquet parts: one with nothing but Parquet files."""
+    """Whether `path` is a folder of Parquet parts: one with nothing but Parquet files."""
     if not path.is_dir():
         return False
     names = [one.name for one in path.iterdir() if not one.name.startswith((".", "_"))]
@@ -191,7 +191,7 @@ class LargeTable:
         return Profile(rows, {name: tally.profile(place, name) for name, tally in tallies.items()}, notes)
 
     def passes(self, schema: Schema, silo: str) -> ChunkedRows:
-        """Return the table that a federation of this `schema` learns from."""
+        """The table that a federation of this `schema` learns from."""
         return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks)
 
     def _tally(self, name: str) -> StreamingProfile:
@@ -203,7 +203,7 @@ class LargeTable:
         return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
 
     def _read(self, name: str, column: Any) -> tuple[Cells | None, NDArray[Any]]:
-        """Return the distinct cells of a column and which of them each row holds, or None and its numbers."""
+        """The distinct cells of a column and which of them each row holds, or None and its numbers."""
         values = None if self._as_text(name) else numbers_in(column)
         if values is not None:
             self._check_finite(name, values)
@@ -214,7 +214,7 @@ class LargeTable:
     def _kept(
         self, read: dict[str, tuple[Cells | None, NDArray[Any]]], rows: int, told: int
     ) -> NDArray[np.bool_] | None:
-        """Return which rows count: all (None), or those that are complete; refuse empty cells if that is asked for."""
+        """Which rows count: all (None), or those that are complete; refuse empty cells if that is asked for."""
         reading, complete = self.declared.reading, self.declared.complete
         refused = tuple(read) if reading.private else complete if reading.missing == "refuse" else ()
         wanted = complete if reading.missing == "complete-rows" else ()
@@ -257,7 +257,7 @@ AnyTable = Table | LargeTable
 
 
 def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | ChunkedRows:
-    """Return the rows of `table` that a federation of this `schema` learns from."""
+    """The rows of `table` that a federation of this `schema` learns from."""
     return table.rows(schema) if isinstance(table, Table) else table.passes(schema, silo)
 
 

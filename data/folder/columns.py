@@ -14,15 +14,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .levels import DECIMAL_COMMA, MISSING, is_empty, number_of
-from .scan import LOOKED_AT, NO_FORM, Form, Text, find_fault, first_rows, read_header, read_text
+from .scan import (
+    DECIMAL_COMMA,
+    LOOKED_AT,
+    MISSING,
+    NO_FORM,
+    Form,
+    Text,
+    find_fault,
+    first_rows,
+    is_empty,
+    number_of,
+    read_header,
+    read_text,
+)
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the frame in `path` and its column names without the spaces around them.
+    """The frame in `path` and its column names without the spaces around them.
 
     Raises `BadInput` for a file that is empty or not parquet, and for columns without or with the same name.
     """
@@ -38,7 +50,7 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def read_parquet_names(path: Path) -> list[str]:
-    """Return the column names in `path` without the spaces around them; raises `BadInput` as `read_frame` does."""
+    """The column names in `path` without the spaces around them; raises `BadInput` as `read_frame` does."""
     import pyarrow.parquet
 
     try:
@@ -67,7 +79,7 @@ class Column:
     cells: list[str]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
+        """The number of rows."""
         return len(self.codes)
 
 
@@ -79,7 +91,7 @@ class NumberColumn:
     values: NDArray[np.float64]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
+        """The number of rows."""
         return len(self.values)
 
 
@@ -125,7 +137,7 @@ def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[st
 
 
 def read_names(path: Path, form: Form = NO_FORM) -> list[str]:
-    """Return the names of the columns of `path`; raises `BadInput` as `read_columns` does."""
+    """The names of the columns of `path`; raises `BadInput` as `read_columns` does."""
     if path.suffix.lower() == ".parquet":
         return read_parquet_names(path)
     return read_header(path, read_text(path, form))
@@ -143,7 +155,7 @@ def check_cells(
 def first_fault(
     path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
 ) -> str | None:
-    """Return where the first cell stands that is among the `faults` of its column, and what is wrong; None if none."""
+    """Where the first cell stands that is among the `faults` of its column, and what is wrong; None if none."""
     if not any(faults.values()):
         return None
     if path.suffix.lower() != ".parquet":
@@ -185,7 +197,7 @@ def _text_columns(
 
 
 def _numeric(text: Text, header: Sequence[str], kept: Sequence[str], as_numbers: AsNumbers) -> set[str]:
-    """Return the columns to read as numbers: those that are said to be, and those that have fractions and no words."""
+    """The columns to read as numbers: those that are said to be, and those that have fractions and no words."""
     asked = {name: as_numbers(name) for name in kept}
     numeric = {name for name, yes in asked.items() if yes}
     if None not in asked.values():
@@ -239,7 +251,7 @@ def _arrow_columns(
 
 
 def _in_point(text: Text, column: Column) -> Column:
-    """Return `column` with a point before decimals."""
+    """`column` with a point before decimals."""
     if text.decimal == ".":
         return column
     return Column(column.name, column.codes, [_pointed(cell, text.decimal) for cell in column.cells])
@@ -273,7 +285,7 @@ def _finite(path: Path, name: str, values: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _factorized(name: str, values: Any) -> Column:
-    """Return a column of values in memory; one that is missing counts as an empty cell."""
+    """A column of values in memory; one that is missing counts as an empty cell."""
     codes, distinct = pd.factorize(values)
     cells = [_text(value) for value in distinct]
     return Column(name, np.where(codes < 0, len(cells), codes), [*cells, ""] if (codes < 0).any() else cells)
@@ -284,6 +296,6 @@ def _text(value: Any) -> str:
 
 
 def _first(column: Column, faults: Mapping[str, str]) -> int:
-    """Return the first row with a fault; the number of rows if there is none."""
+    """The first row with a fault; the number of rows if there is none."""
     wrong = np.array([cell in faults for cell in column.cells], dtype=np.bool_)[column.codes]
     return int(np.argmax(wrong)) if wrong.any() else len(wrong)

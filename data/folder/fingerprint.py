@@ -26,7 +26,7 @@ COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
 
 
 def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool = False) -> Fingerprint:
-    """Return the fingerprint of the rows at `source`: `before` itself where its stamps show that nothing has changed.
+    """The fingerprint of the rows at `source`: `before` itself where its stamps show that nothing has changed.
 
     The content is read if a `digest` is wanted or was taken `before`, and where stamps do not settle the matter. Raises
     `BadInput` for what cannot be read.
@@ -61,14 +61,14 @@ def _of_status(name: str, status: os.stat_result) -> tuple[str | int, ...]:
 
 
 def _settled(status: os.stat_result) -> bool:
-    """Say whether the last change lies so far back that a further one would have another time."""
+    """Whether the last change lies so far back that a further one would have another time."""
     changed = max(status.st_ctime_ns, status.st_mtime_ns)
     clock = FINE_CLOCK_SECONDS if status.st_ctime_ns % SECOND else COARSE_CLOCK_SECONDS
     return time.time() - changed / SECOND > clock
 
 
 def rows_digest(source: Path) -> bytes:
-    """Return a BLAKE2b digest `[32]` of the content at `source`: it must not leave the silo, as guesses can be tested.
+    """A BLAKE2b digest `[32]` of the content at `source`: it must not leave the silo, as guesses can be tested.
 
     It is that of a file's bytes; of a folder, of the names and the bytes of the files in it; of a query, of the columns
     and rows that it gives. A file's name does not enter. What is known of a file that has not changed since is not read
@@ -98,7 +98,7 @@ def _of_one(file: Path) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _of_file(file: Path, stamp: tuple[str | int, ...]) -> bytes:
-    """Return the digest of the bytes of `file`; `stamp` tells contents apart in the cache."""
+    """The digest of the bytes of `file`; `stamp` tells contents apart in the cache."""
     digest = _blake()
     with file.open("rb") as opened:
         while block := opened.read(BLOCK):
@@ -107,7 +107,7 @@ def _of_file(file: Path, stamp: tuple[str | int, ...]) -> bytes:
 
 
 def _of_query(query: QuerySource) -> bytes:
-    """Return the digest of the columns and rows that a query gives, in one pass."""
+    """The digest of the columns and rows that a query gives, in one pass."""
     digest = _blake()
     for name in query.names:
         _add(digest, name.encode())

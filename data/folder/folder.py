@@ -20,8 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.names import check_names
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import FederatedData
@@ -91,7 +90,7 @@ def write_table(
 
 
 def _array(column: NDArray[Any], labels: Sequence[str] | None) -> Any:
-    """Return a column for pyarrow, null where a cell is empty: numbers, or the `labels` that codes stand for."""
+    """A column for pyarrow, null where a cell is empty: numbers, or the `labels` that codes stand for."""
     import pyarrow
 
     if labels is None:
@@ -122,7 +121,7 @@ AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "le
 
 
 def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
-    """Return the file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
+    """The file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
 
     Raises `BadInput` if there is no such folder, no silo in it, a silo twice (`a.csv` and `a.parquet`), one whose name
     cannot be that of a silo, something under the name of a file that is none, or, unless `only` some are asked for, an
@@ -140,7 +139,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
 
 
 def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
-    """Return the file of each silo of `folder`, and what is neither a silo nor known to be none."""
+    """The file of each silo of `folder`, and what is neither a silo nor known to be none."""
     files: dict[str, Path] = {}
     unread: list[Path] = []
     for path in visible_entries(folder):
@@ -251,7 +250,7 @@ def _profile(path: Path, table: AnyTable) -> Profile:
 
 
 def _are_series(files: Mapping[str, Path], said: Declared) -> bool:
-    """Say whether the files hold time series: if that is declared, or if one has a column `time` and nothing is."""
+    """Whether the files hold time series: if that is declared, or if one has a column `time` and nothing is."""
     if said.kind is not None:
         return said.kind == "time-series"
     return said.may_be_series and any(has_time(path, said) for path in files.values())

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .levels import MOST_LEVELS, NUMBER_LIKE, WHOLE, Cells, canonical_order, cell_fault
+from .scan import MOST_LEVELS, NUMBER_LIKE, WHOLE, Cells, canonical_order, cell_fault
 
 SMALLEST, LARGEST = 1e-70, 1e70
 """sizes of numbers of which the fourth power is one"""
@@ -95,7 +95,7 @@ class Profile:
 
 
 def profile_numbers(values: NDArray[np.floating[Any]], *, private: bool = False) -> ColumnProfile:
-    """Return the profile of a column of numbers `[n_rows]`, NaN where a cell is empty."""
+    """The profile of a column of numbers `[n_rows]`, NaN where a cell is empty."""
     known = values[~np.isnan(values)]
     whole = bool((known == np.rint(known)).all())
     if private:
@@ -123,7 +123,7 @@ def profile_cells(
     private: bool = False,
     odd: str = "",
 ) -> ColumnProfile:
-    """Return the profile of a column from its distinct `cells` and how often each of them occurs.
+    """The profile of a column from its distinct `cells` and how often each of them occurs.
 
     Labels are told if there are no more than `most`; in a column that was not said to be `labelled` only if they are
     not numbers with fractions. `odd` says where the first word among numbers stands.
@@ -165,7 +165,7 @@ def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...
 
 
 def _of_values(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
-    """Return size, zeros and what makes an id of distinct `values` that occur so many times in so many rows."""
+    """Size, zeros and what makes an id of distinct `values` that occur so many times in so many rows."""
     sizes, often = np.abs(values[values != 0]), counts[values != 0]
     unique = bool(len(values) == rows and (counts == 1).all()) and whole
     found: dict[str, Any] = {
@@ -183,7 +183,7 @@ def _of_values(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: in
 
 
 def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
-    """Say whether numbers of these absolute values, some above 0, are too large or too small to compute with."""
+    """Whether numbers of these absolute values, some above 0, are too large or too small to compute with."""
     largest = float(sizes.max(initial=0.0))
     return not SMALLEST <= largest <= LARGEST
 
@@ -261,7 +261,7 @@ class StreamingProfile:
             self._size(cells.numbers[codes][number[codes]])
 
     def profile(self, place: str, name: str) -> ColumnProfile:
-        """Return the profile; `place` is the file that a word among numbers is in."""
+        """The profile; `place` is the file that a word among numbers is in."""
         if self.private:
             return ColumnProfile(0, self.numbers, self.words, self.whole)
         odd = self._odd(place, name)
@@ -313,7 +313,7 @@ class StreamingProfile:
             self.first_like = self.rows + row + 1, cells.texts[codes[row]]
 
     def _odd(self, place: str, name: str) -> str:
-        """Return where the first word stands among numbers, or the first number that is not written as one."""
+        """Where the first word stands among numbers, or the first number that is not written as one."""
         found = self.first_like or (self.first_word if self.numbers else None)
         if found is None or self.labelled:
             return ""
@@ -321,7 +321,7 @@ class StreamingProfile:
 
 
 def _joined(one: set[str] | None, other: set[str], most: float) -> set[str] | None:
-    """Return the union of two sets; None, and nothing is kept, if it has more than `most` members."""
+    """The union of two sets; None, and nothing is kept, if it has more than `most` members."""
     if one is None or len(one | other) > most:
         return None
     return one | other
@@ -385,7 +385,7 @@ class JointColumn:
 
 
 def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
-    """Return all columns, which are those of the first silo, each with its parts silo after silo."""
+    """All columns, which are those of the first silo, each with its parts silo after silo."""
     first = next(iter(profiles.values()))
     return {
         name: _joint({silo: profile.columns[name] for silo, profile in profiles.items()}) for name in first.variables

@@ -6,24 +6,189 @@ How a text file of a table is written: its separator, its encoding, and the mark
 
 What `about.json` declares holds; else it is found where only one reading makes sense, and refused with a line that says
 what to declare where several do.
+
+Labels and levels: what a cell of discrete data may say, and the order in which a variable's labels are coded.
+
+If `about.json` declares a variable's levels, these are used, in their order. Otherwise the levels are the labels that
+occur in any silo, in numerical order if all are whole numbers, and in the order of their characters if not.
+
+What the cells of a table say: a number, a word, or nothing.
 """
 
 import codecs
 import csv
 import gzip
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 
-from fedbnsl.algorithms.core.names import check_names
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.schema import check_names, name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from .levels import DECIMAL_COMMA, cell_fault
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
+
+
+def cell_fault(cell: str) -> str | None:
+    """Return what is wrong with a cell that should hold a finite number, None if nothing is."""
+    text = cell.strip()
+    if not text:
+        return "the cell is empty"
+    if text.lower() in MISSING:
+        return f"{shown(cell)} marks a missing value"
+    try:
+        number = float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        number = None
+    if number is None:
+        return f"{shown(cell)} is not a number"
+    return None if math.isfinite(number) else f"{shown(cell)} is not finite"
+
+
+MOST_LEVELS = 50
+"""levels a variable may have without being declared"""
+MOST_CODES = 10
+"""distinct whole numbers that may be codes without anybody saying so"""
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+WHOLE_AS_FLOAT = re.compile(r"([+-]?[0-9]+)\.0*")
+DECLARE = "declare its levels in about.json if it is meant"
+
+
+def label_of(cell: str) -> str:
+    """The label that a cell holds: without spaces around it, and "2" for "2.0", as some programs write it."""
+    text = cell.strip()
+    whole = WHOLE_AS_FLOAT.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """Distinct labels in canonical order: as numbers if all are whole numbers, else by their characters."""
+    distinct = set(labels)
+    if all(WHOLE.fullmatch(label) for label in distinct):
+        return tuple(sorted(distinct, key=lambda label: (int(label), label)))
+    return tuple(sorted(distinct))
+
+
+def labels_of(cells: Sequence[str], declared: Sequence[str] | None) -> list[str]:
+    """The label of each of a column's `cells`; a declared label is matched exactly."""
+    exact = frozenset(declared or ())
+    return [text if (text := cell.strip()) in exact else label_of(cell) for cell in cells]
+
+
+def empty_cells(cells: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of `cells` that are empty."""
+    return {cell: "the cell is empty" for cell in cells if not cell.strip()}
+
+
+def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of a column's distinct `cells` that are not among its `declared` levels."""
+    known = set(declared)
+    some = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
+    wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in known)
+    return {cell: f"{shown(cell)} is not one of the levels {some}" for cell in wrong}
+
+
+def label_faults(cells: Sequence[str]) -> dict[str, str]:
+    """Return what is wrong with those of a column's distinct `cells` that cannot be labels."""
+    return {cell: f"{shown(cell)} holds a control character" for cell in cells if name_fault(label_of(cell) or "-")}
+
+
+def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
+    """The fractions in a column that was said to be discrete, if it holds nothing but numbers."""
+    numbers = {cell: label for cell, label in zip(cells, labels_of(cells, None), strict=True) if label}
+    if any(cell_fault(label) is not None for label in numbers.values()):
+        return {}
+    why = "is a fraction: a continuous column in discrete data"
+    return {cell: f"{shown(cell)} {why}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
+
+
+def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The levels that `labels` are, in canonical order, and those labels that were joined to others.
+
+    Labels that differ only by capitals or by spaces between words are one level, the first of them. They are not if
+    nothing else would tell a column's cells apart.
+    """
+    levels: dict[str, str] = {}
+    ordered = canonical_order(labels)
+    for label in ordered:
+        levels.setdefault(fold_spelling(label), label)
+    if len(levels) < 2:
+        return ordered, ()
+    return canonical_order(levels.values()), tuple(label for label in ordered if levels[fold_spelling(label)] != label)
+
+
+def fold_spelling(label: str) -> str:
+    """`label` as it compares with others: without capitals, one space between words."""
+    return " ".join(label.casefold().split())
+
+
+def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
+    """The code of each label: that of the level it is, else that of the level it is spelled like, else -1."""
+    place = {fold_spelling(level): code for code, level in reversed(list(enumerate(levels)))}
+    place |= {level: code for code, level in enumerate(levels)}
+    return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
+
+
+def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
+    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
+    for name in sorted(undeclared):
+        raise BadInput(
+            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            "declare them in about.json for a private run"
+        )
+
+
+NUMBER_LIKE = re.compile(
+    r"[+-]?(\d{1,3}([,.'_ \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d*)?(e[+-]?\d+)?|[.,]\d+)\s*%?|[+-]?inf(inity)?", re.I
+)
+"""numbers that a program does not read as such: 1,5 or 1 234 or 12 % or digits of another script"""
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The distinct cells of a column: the label of each, the number it is (NaN if none), and whether it is empty."""
+
+    texts: Sequence[str]
+    labels: list[str]
+    numbers: NDArray[np.float64]
+    empty: NDArray[np.bool_]
+
+
+def parse_cells(
+    texts: Sequence[str],
+    levels: Sequence[str] | None = None,
+    marks: Collection[str] = (),
+) -> Cells:
+    """Return what distinct `texts` say. Declared `levels` are labels, though they look like marks of missing values.
+
+    `marks` are what stands for a missing value in this column besides the usual ones.
+    """
+    known = frozenset(levels or ())
+    labels = labels_of(texts, levels)
+    empty = np.array([label not in known and is_empty(label, marks) for label in labels], dtype=np.bool_)
+    numbers = [np.nan if gone else number_of(label) for label, gone in zip(labels, empty, strict=True)]
+    return Cells(texts, labels, np.array(numbers, dtype=np.float64), empty)
+
+
+def is_empty(label: str, marks: Collection[str] = ()) -> bool:
+    """Whether a cell without the spaces around it marks a missing value."""
+    return label in marks or label.lower() in MISSING
+
+
+def number_of(label: str) -> float:
+    """The finite number that a cell holds, NaN if it holds none."""
+    return float(label) if cell_fault(label) is None else np.nan
+
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LOOKED_AT = 200
@@ -57,7 +222,7 @@ class Text:
 
 
 def text_of(place: str, content: bytes, form: Form) -> Text:
-    """Return the text in `content`, of which `form` is declared; `place` names the file in messages.
+    """The text in `content`, of which `form` is declared; `place` names the file in messages.
 
     Raises `BadInput` for bytes that are no text in the encoding, for separators or decimals that may be one or the
     other.
@@ -74,7 +239,7 @@ def text_of(place: str, content: bytes, form: Form) -> Text:
 
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
-    """Return the encoding of `content`, and whether it is a guess: UTF-8 and UTF-16 are not."""
+    """The encoding of `content`, and whether it is a guess: UTF-8 and UTF-16 are not."""
     for mark, encoding in UTF_16.items():
         if content.startswith(mark):
             return encoding, False
@@ -95,12 +260,12 @@ def _encoding(place: str, content: bytes) -> tuple[str, bool]:
 
 
 def _unicode_letters(content: bytes) -> bool:
-    """Say whether some letters beyond ASCII are UTF-8, so that another byte is damage rather than an encoding."""
+    """Whether some letters beyond ASCII are UTF-8, so that another byte is damage rather than an encoding."""
     return any(not letter.isascii() for letter in content.decode("utf-8", errors="ignore"))
 
 
 def _head(text: str) -> str:
-    """Return the first lines of `text`."""
+    """The first lines of `text`."""
     end = -1
     for _ in range(LOOKED_AT + 1):
         end = text.find("\n", end + 1)
@@ -110,7 +275,7 @@ def _head(text: str) -> str:
 
 
 def rows_of(text: str, separator: str) -> list[list[str]]:
-    """Return the rows of `text` that are not blank; those before the first that is broken."""
+    """The rows of `text` that are not blank; those before the first that is broken."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
         rows.extend(csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator))
@@ -132,7 +297,7 @@ def _separator(place: str, head: str) -> str:
 
 
 def _even(rows: list[list[str]]) -> bool:
-    """Say whether most rows have as many cells as the header, or one more, as where each line ends with a mark."""
+    """Whether most rows have as many cells as the header, or one more, as where each line ends with a mark."""
     below = Counter(map(len, rows[1:]))
     if not below:
         return False
@@ -141,7 +306,7 @@ def _even(rows: list[list[str]]) -> bool:
 
 
 def _decimal(place: str, head: str, separator: str) -> str:
-    """Return the mark before decimals: a comma only where columns are separated by something else, and no point is."""
+    """The mark before decimals: a comma only where columns are separated by something else, and no point is."""
     if separator == ",":
         return "."
     rows = rows_of(head, separator)[1:]
@@ -163,7 +328,7 @@ FaultOf = Callable[[str, str], str | None]
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """Return the text of a file and how it is written, as far as `form` does not declare it.
+    """The text of a file and how it is written, as far as `form` does not declare it.
 
     Raises `BadInput` as `text_of` does.
     """
@@ -171,7 +336,7 @@ def read_text(path: Path, form: Form = NO_FORM) -> Text:
 
 
 def read_header(path: Path, text: Text) -> list[str]:
-    """Return the names in the first row of `text`, without the spaces around them.
+    """The names in the first row of `text`, without the spaces around them.
 
     Raises `BadInput` if there is none, if the names cannot be used, or if the row below has another number of cells.
     """
@@ -202,7 +367,7 @@ def check_label_column(path: Path, header: Sequence[str], apart: str) -> None:
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
-    """Return the header and the first `count` rows below it (None: all), of those that have as many cells.
+    """The header and the first `count` rows below it (None: all), of those that have as many cells.
 
     A broken file has none.
     """
@@ -214,7 +379,7 @@ def first_rows(text: Text, count: int | None) -> list[list[str]]:
 
 
 def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf) -> str | None:
-    """Return the line, column and value of the first fault below a good `header`; None if there is none.
+    """The line, column and value of the first fault below a good `header`; None if there is none.
 
     `fault_of(column, cell)` says what is wrong with a cell; a row of another length is a fault, too.
     """
@@ -234,7 +399,7 @@ def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf)
 
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
-    """Return where row `row` (from 0) stands: "path: line 3" of a text file, "path: row 2" of another."""
+    """Where row `row` (from 0) stands: "path: line 3" of a text file, "path: row 2" of another."""
     if path.suffix.lower() != ".parquet":
         line, _ = next(islice(_rows(read_text(path, form)), row + 1, None))
         return f"{path}: line {line}"
@@ -265,5 +430,5 @@ def _wrong_length(line: int, row: Sequence[str], header: Sequence[str]) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked."""
+    """The bytes of a file, unpacked."""
     return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()

@@ -21,8 +21,8 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import LEAST_ROWS
 from .about import ColumnKind, Declared
-from .levels import MOST_CODES, MOST_LEVELS, check_levels_public, merged_levels
 from .profile import TOO_FAR, JointColumn, Profile, joint_columns
+from .scan import MOST_CODES, MOST_LEVELS, check_levels_public, merged_levels
 
 SHOWN = 6
 """columns or labels that a line names"""
@@ -39,7 +39,7 @@ Columns = Mapping[str, JointColumn]
 def table_notes(
     schema: Schema, columns: Columns, declared: Declared, joined: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Return a line for each finding about the variables of `schema`, made of `columns`.
+    """A line for each finding about the variables of `schema`, made of `columns`.
 
     `joined` are, by variable, the labels that are spelled like others and so were joined to them.
     """
@@ -81,7 +81,7 @@ def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str,
 
 
 def _levels_of_one(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Say which labels occur in one silo alone."""
+    """Which labels occur in one silo alone."""
     found = []
     for name in schema.levels:
         owners: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
 
 
 def _units(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Say which silos' numbers are ten times as large as those of the others, or more, or as small."""
+    """Which silos' numbers are ten times as large as those of the others, or more, or as small."""
     for name in schema.variables:
         sizes = {silo: part.size for silo, part in columns[name].parts.items() if part.size is not None}
         if name in schema.levels or len(sizes) < 2:
@@ -126,7 +126,7 @@ def _units(schema: Schema, columns: Columns) -> Iterator[str]:
 
 
 def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Say where 0 may mark a missing value: all other values lie far from it."""
+    """Where 0 may mark a missing value: all other values lie far from it."""
     for name in schema.variables:
         zeros = _zeros_apart(columns[name]) if name not in schema.levels else {}
         if zeros:
@@ -139,7 +139,7 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
 
 
 def _zeros_apart(column: JointColumn) -> dict[str, int]:
-    """Return how many cells are 0, by silo, in a column all of whose other values lie far from it; else nothing."""
+    """How many cells are 0, by silo, in a column all of whose other values lie far from it; else nothing."""
     sized = [part for part in column.parts.values() if part.size is not None]
     if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
         return {}
@@ -161,7 +161,7 @@ DECLARE = "declare its levels in about.json if it is meant"
 
 
 def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declared: bool, levels: bool) -> str | None:
-    """Return why the column `name` of this `kind` cannot be a variable, None if it can.
+    """Why the column `name` of this `kind` cannot be a variable, None if it can.
 
     One whose kind is `declared` is taken at its word, but for a constant; its `levels`, if declared, may be any.
     """
@@ -202,7 +202,7 @@ class InferredSchema:
 def infer_schema(
     place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str] | None = None
 ) -> InferredSchema:
-    """Return the schema of the silos with these `profiles`, and what is to be said about it.
+    """The schema of the silos with these `profiles`, and what is to be said about it.
 
     The variables are in the order of the first silo by name. `place` stands for all silos in messages, and `names` says
     how each is called there. Raises `BadInput` for columns that some silos have and others do not, for words among
@@ -252,7 +252,7 @@ def _check_sizes(name: str, column: JointColumn, names: Mapping[str, str]) -> No
 def _set_aside(
     columns: Mapping[str, JointColumn], kinds: Mapping[str, ColumnKind], declared: Declared
 ) -> dict[str, str]:
-    """Return which columns cannot be variables, with why; in private runs none, as that would tell of their cells."""
+    """Which columns cannot be variables, with why; in private runs none, as that would tell of their cells."""
     found = {
         name: exclusion_reason(
             name, column, kinds[name], declared=declared.kind_of(name) is not None, levels=name in declared.levels
@@ -266,7 +266,7 @@ def _set_aside(
 def _all_levels(
     place: str, columns: Mapping[str, JointColumn], declared: Declared
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Return the levels of the discrete `columns`, and by column which spellings were joined to make them."""
+    """The levels of the discrete `columns`, and by column which spellings were joined to make them."""
     if declared.reading.private:
         check_levels_public(place, set(columns) - set(declared.levels))
     found = {name: _levels(place, name, column, declared) for name, column in columns.items()}
@@ -275,7 +275,7 @@ def _all_levels(
 
 
 def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -> dict[str, str]:
-    """Return the columns that were to be left out, with why; raises `BadInput` for one that no silo has."""
+    """The columns that were to be left out, with why; raises `BadInput` for one that no silo has."""
     there = dict.fromkeys(name for profile in profiles.values() for name in profile.left_out)
     for name in declared.reading.ignore:
         if name not in there:
@@ -314,7 +314,7 @@ def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declar
 
 
 def _kinds(place: str, columns: Mapping[str, JointColumn], declared: Declared) -> dict[str, ColumnKind]:
-    """Return the kind of each column: as declared, or as it looks beside the others."""
+    """The kind of each column: as declared, or as it looks beside the others."""
     told = {name: declared.kind_of(name) for name in columns}
     wordy = {name for name in columns if told[name] is None and _of_words(place, name, columns[name])}
     fractions = any(not column.whole for name, column in columns.items() if told[name] != "discrete")
@@ -331,7 +331,7 @@ def _kinds(place: str, columns: Mapping[str, JointColumn], declared: Declared) -
 
 
 def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions: bool) -> bool:
-    """Say whether a column of whole numbers holds codes, beside columns of labels or fractions.
+    """Whether a column of whole numbers holds codes, beside columns of labels or fractions.
 
     Nothing is taken for codes in private runs beside fractions, as the number of values is not told there.
     """
@@ -345,7 +345,7 @@ def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions:
 
 
 def _of_words(place: str, name: str, column: JointColumn) -> bool:
-    """Say whether a column holds labels rather than numbers; raises `BadInput` if it holds both, and looks mistaken."""
+    """Whether a column holds labels rather than numbers; raises `BadInput` if it holds both, and looks mistaken."""
     words = column.words - column.number_like
     if not column.words:
         return False
@@ -366,14 +366,14 @@ def _often(column: JointColumn) -> bool:
 
 
 def _kind_of_table(declared: Declared, kinds: set[ColumnKind]) -> Kind:
-    """Return the kind of the data, from those of its columns."""
+    """The kind of the data, from those of its columns."""
     if declared.kind == "mixed" or len(kinds) > 1:
         return "mixed"
     return "continuous" if kinds == {"continuous"} else "discrete"
 
 
 def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the levels of a discrete column, and which spellings were joined to make them."""
+    """The levels of a discrete column, and which spellings were joined to make them."""
     if name in declared.levels:
         return tuple(declared.levels[name]), ()
     levels, joined = merged_levels(column.labels or ())
@@ -398,7 +398,7 @@ Describe = Callable[[Declared], Mapping[str, Profile]]
 def agreed_schema(
     place: str, ask: Describe, declared: Declared, names: Mapping[str, str] | None = None
 ) -> InferredSchema:
-    """Return the schema that the silos behind `ask` agree on; raises `BadInput` as they and `joint_schema` do.
+    """The schema that the silos behind `ask` agree on; raises `BadInput` as they and `joint_schema` do.
 
     If rows with an empty cell are to be left out or refused, the silos are asked again once the variables are known;
     and once more, if some of these say nothing in the rows that remain.

@@ -27,15 +27,14 @@ from .about import NO_DECLARATION, Declared
 from .check import check_table
 from .chunked_table import source_of
 from .columns import Column, check_cells, read_columns, read_names
-from .levels import MISSING, cell_fault, empty_cells, labels_of
 from .profile import TOO_FAR, beyond
-from .scan import NO_FORM, Form, check_label_column, place_of_row
+from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of, place_of_row
 
 FloatArray = NDArray[np.float64]
 
 
 def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
-    """Return the time each of a column's distinct `cells` stands for, and what is wrong with those that are none.
+    """The time each of a column's distinct `cells` stands for, and what is wrong with those that are none.
 
     They are numbers, or, if any of them is a date (ISO 8601), seconds since 1970.
     """
@@ -122,7 +121,7 @@ def read_recording(
 
 
 def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
-    """Return the column called `word`, in capitals or not; None if there is none, `BadInput` if there are several."""
+    """The column called `word`, in capitals or not; None if there is none, `BadInput` if there are several."""
     found = [name for name in header if name.lower() == word]
     if len(found) > 1:
         raise BadInput(f"{path}: columns {shown(found[0])} and {shown(found[1])}: only one can be the {word}")
@@ -130,7 +129,7 @@ def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
 
 
 def recording_of(path: Path, columns: Sequence[Column], keys: Keys, form: Form = NO_FORM) -> Recording:
-    """Return the rows of `columns`, which were read from `path`, in order. Raises `BadInput` as `read_recording`."""
+    """The rows of `columns`, which were read from `path`, in order. Raises `BadInput` as `read_recording`."""
     measured = [column for column in columns if column.name not in keys.names]
     if not measured:
         raise BadInput(f"{path}: no column besides {', '.join(map(shown, keys.names))}")
@@ -170,7 +169,7 @@ def _missing(cell: str) -> bool:
 
 
 def _consecutive(series: NDArray[np.intp]) -> FloatArray:
-    """Return for every row how many rows of its series are before it."""
+    """For every row how many rows of its series are before it."""
     return np.asarray(pd.Series(series).groupby(series).cumcount(), dtype=np.float64)
 
 
@@ -200,7 +199,7 @@ class SeriesTable:
     step: float = 1.0
 
     def rows(self, schema: Schema) -> FloatArray:
-        """Return the table [n_rows, n_variables] with the columns in the order of `schema`, which are the same."""
+        """The table [n_rows, n_variables] with the columns in the order of `schema`, which are the same."""
         return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in schema.variables]])
 
 
@@ -244,7 +243,7 @@ def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DEC
 
 
 def cut(recording: Recording, step: float | None = None, remedy: str = "") -> Cut:
-    """Return the unbroken stretches of `recording`, whose times lie `step` apart, or as far as the nearest two.
+    """The unbroken stretches of `recording`, whose times lie `step` apart, or as far as the nearest two.
 
     Raises `BadInput` for a time that stands twice in a series, for times that are not regular, and if no stretch has
     two rows; `remedy` ends the message about times.
@@ -276,13 +275,13 @@ def check_stretches(place: str | Path, variables: Sequence[str], stretches: Sequ
 
 
 def keys_of(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
-    """Return the columns that tell a silo's `stretches` apart: each a series, with the times 0, 1, ..."""
+    """The columns that tell a silo's `stretches` apart: each a series, with the times 0, 1, ..."""
     numbers = np.repeat(np.arange(1, len(stretches) + 1), stretches)
     return {SERIES: numbers, TIME: np.concatenate([np.arange(length) for length in stretches])}
 
 
 def _follows(recording: Recording, step: float | None, remedy: str) -> tuple[NDArray[np.bool_], float]:
-    """Return whether each row but the first is one step after the row before, `[n_rows - 1]`, and what a step is."""
+    """Whether each row but the first is one step after the row before, `[n_rows - 1]`, and what a step is."""
     within = np.diff(recording.series) == 0
     apart = np.diff(recording.times)
     twice = np.flatnonzero(within & (apart == 0))
@@ -301,12 +300,12 @@ def _follows(recording: Recording, step: float | None, remedy: str) -> tuple[NDA
 
 
 def _step(apart: FloatArray) -> float:
-    """Return the least difference between times, as the mean of all that are the same but for rounding."""
+    """The least difference between times, as the mean of all that are the same but for rounding."""
     return float(apart[apart <= apart.min() * (1 + ROUNDING)].mean())
 
 
 def _place(recording: Recording, row: int) -> str:
-    """Return file, line, series and time of a row, for a message."""
+    """File, line, series and time of a row, for a message."""
     name, column = recording.names[recording.series[row]], recording.keys.time or "time"
     series = f", series {shown(name)}" if name else ""
     place = place_of_row(recording.path, int(recording.rows[row]), recording.form)
@@ -314,7 +313,7 @@ def _place(recording: Recording, row: int) -> str:
 
 
 def _left_out(recording: Recording) -> str:
-    """Return how many rows have an empty cell, and where the first of them is, for a message."""
+    """How many rows have an empty cell, and where the first of them is, for a message."""
     gone = np.flatnonzero(~recording.complete)
     if not gone.size:
         return " in any series"
@@ -326,7 +325,7 @@ def _left_out(recording: Recording) -> str:
 
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
-    """Say whether a file has a column `time`, in capitals or not, that is read; one that cannot be read has none."""
+    """Whether a file has a column `time`, in capitals or not, that is read; one that cannot be read has none."""
     try:
         source = source_of(path, declared)
         names = read_names(path, declared.form) if source is None else source.names

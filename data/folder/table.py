@@ -14,7 +14,8 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
-from .levels import (
+from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
+from .scan import (
     MOST_LEVELS,
     NUMBER_LIKE,
     Cells,
@@ -26,9 +27,8 @@ from .levels import (
     labels_of,
     level_faults,
     parse_cells,
+    place_of_row,
 )
-from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
-from .scan import place_of_row
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Table:
     left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of rows."""
+        """The number of rows."""
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def profile(self) -> Profile:
@@ -64,7 +64,7 @@ class Table:
         return Profile(len(table), columns, () if reading.private else self.notes, self.left_out)
 
     def rows(self, schema: Schema) -> NDArray[Any]:
-        """Return the table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
+        """The table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
 
         Raises `BadInput` naming file, line, column and value for a cell that does not fit it.
         """
@@ -83,18 +83,18 @@ class Table:
         return np.ascontiguousarray(np.column_stack(columns))
 
     def part(self, rows: NDArray[np.intp]) -> "Table":
-        """Return the table of these `rows`, by number."""
+        """The table of these `rows`, by number."""
         return replace(self, columns={name: _part(column, rows) for name, column in self.columns.items()})
 
     def labels(self, name: str) -> list[str]:
-        """Return the label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
+        """The label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
         column = self._text(name)
         self._check({name: empty_cells(column.cells)})
         labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
 
     def _complete(self, names: Sequence[str]) -> "Table":
-        """Return the table of those rows that have a cell in each of these columns."""
+        """The table of those rows that have a cell in each of these columns."""
         return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
 
     def _check_declared(self) -> None:
@@ -136,7 +136,7 @@ class Table:
         return name in schema.levels or isinstance(self.columns[name], Column)
 
     def _text(self, name: str) -> Column:
-        """Return a column as text; whole numbers without a point."""
+        """A column as text; whole numbers without a point."""
         column = self.columns[name]
         if isinstance(column, Column):
             return column
@@ -156,7 +156,7 @@ class Table:
         return [cell for cell, gone in zip(column.cells, empty, strict=True) if not gone]
 
     def _empty(self, name: str) -> NDArray[np.bool_]:
-        """Return which cells of a column are empty, `[n_rows]`."""
+        """Which cells of a column are empty, `[n_rows]`."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
             return np.asarray(np.isnan(column.values))
@@ -171,7 +171,7 @@ class Table:
             raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty, {why}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
-        """Return the profile of a column; of a part of the table no place is said, as its rows are others."""
+        """The profile of a column; of a part of the table no place is said, as its rows are others."""
         column, private = self.columns[name], self.declared.reading.private
         if isinstance(column, NumberColumn):
             return profile_numbers(column.values, private=private)
@@ -183,7 +183,7 @@ class Table:
         return profile_cells(cells, counts, labelled=kind == "discrete", most=most, private=private, odd=odd)
 
     def _odd(self, column: Column, cells: Cells) -> str:
-        """Return where the first word stands among numbers, or the first number that is not written as one."""
+        """Where the first word stands among numbers, or the first number that is not written as one."""
         number = ~np.isnan(cells.numbers)
         word = ~number & ~cells.empty
         like = word & np.array([NUMBER_LIKE.fullmatch(label) is not None for label in cells.labels], dtype=np.bool_)
@@ -195,7 +195,7 @@ class Table:
         return f"{place_of_row(self.path, row, self.declared.form)}, column {shown(column.name)}: {fault}"
 
     def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
-        """Return the codes of a column, -1 or NaN where a cell is empty."""
+        """The codes of a column, -1 or NaN where a cell is empty."""
         levels = schema.levels[column.name]
         cells = self._cells(column, levels)
         codes = np.array(codes_of(cells.labels, levels), dtype=np.int64)

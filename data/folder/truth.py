@@ -25,16 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
-from fedbnsl.algorithms.core.names import check_names, escape_formula, unescape_formula
+from fedbnsl.algorithms.core.schema import check_names, escape_formula, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
-from .levels import cell_fault
+from .scan import cell_fault
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
-    """Return the kind of graph whose edges have these types, each given with its place; without edges, a CPDAG.
+    """The kind of graph whose edges have these types, each given with its place; without edges, a CPDAG.
 
     Raises `BadInput` for a type that is none, and for those of a CPDAG and of a PAG in one graph.
     """
@@ -93,7 +93,7 @@ def read_truth(
 def _graph(
     rows: Sequence[_Row], variables: Sequence[str], aside: Collection[str] = ()
 ) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
-    """Return the graph in the `rows` of a file, and each silo's own weights, as `read_truth` does."""
+    """The graph in the `rows` of a file, and each silo's own weights, as `read_truth` does."""
     silos, kind, edges = _edges_in(rows)
     edges = [edge for edge in edges if edge.source not in aside and edge.target not in aside]
     place = {name: number for number, name in enumerate(variables)}
@@ -182,7 +182,7 @@ def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float6
 
 
 def _rows(path: Path) -> list[_Row]:
-    """Return the lines of a file that are not empty, as cells, the header first; each with its place for messages."""
+    """The lines of a file that are not empty, as cells, the header first; each with its place for messages."""
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
@@ -196,7 +196,7 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _edges_in(rows: Sequence[_Row]) -> tuple[list[str], GraphKind, list[_Edge]]:
-    """Return the silos that have weights of their own, the kind of graph, the edges with the line each stands on."""
+    """The silos that have weights of their own, the kind of graph, the edges with the line each stands on."""
     header = rows[0][1]
     _check_header(*rows[0])
     edges = []
@@ -255,7 +255,7 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
 
 
 def _lag(place: str, cell: str, dag: bool) -> int:
-    """Return the lag in a cell; an empty one is 0."""
+    """The lag in a cell; an empty one is 0."""
     if not cell:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
@@ -312,7 +312,7 @@ def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def _named(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
-    """Return the variable that a cell names, as it is or as the files of a run write it."""
+    """The variable that a cell names, as it is or as the files of a run write it."""
     name = cell if cell in variables else unescape_formula(cell)
     if name not in variables:
         raise BadInput(f"{place}, column {column!r}: {shown(cell)} is not a column of the data")

@@ -23,7 +23,7 @@ STEEPNESS = 2.0
 
 
 def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.random.Generator) -> FederatedData:
-    """Return `data` with cells emptied: of each column that gets gaps, about this `share` of the cells of all silos.
+    """`data` with cells emptied: of each column that gets gaps, about this `share` of the cells of all silos.
 
     `mcar`: each cell by itself, whatever it holds. `mar`: half of the columns stay complete, and each other column has
     one of them, drawn at random, whose greater values make its cells more likely to be empty. `mnar`: the greater a
@@ -77,6 +77,6 @@ def _chances(data: FederatedData, by: int | None, share: float) -> Mapping[str, 
 
 
 def _known(column: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a column of numbers or codes with NaN where it is empty."""
+    """A column of numbers or codes with NaN where it is empty."""
     numbers = column.astype(np.float64)
     return np.where(numbers < 0, np.nan, numbers) if np.issubdtype(column.dtype, np.integer) else numbers

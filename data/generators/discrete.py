@@ -42,7 +42,7 @@ def discrete(
 def random_model(
     variables: int, seed: int, degree: float, levels: Levels, concentration: float | None
 ) -> DiscreteNetwork:
-    """Return a random network on an ER graph of mean `degree`. Raises `BadInput` for a value that makes no sense."""
+    """A random network on an ER graph of mean `degree`. Raises `BadInput` for a value that makes no sense."""
     if variables < 2:
         raise BadInput(f"variables: {variables} is less than 2")
     if not 0 <= degree <= variables - 1:
@@ -57,5 +57,5 @@ def random_model(
 
 
 def about_generator(generator: str, source: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return how data were made, as `about.json` says it."""
+    """How data were made, as `about.json` says it."""
     return {"generator": generator, "source": source, "parameters": parameters, "seed": seed}

@@ -152,7 +152,7 @@ def _changed(shared: FloatArray, plan: DynamicSettings, rng: np.random.Generator
 
 
 def _stable(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
-    """Return the first model drawn that is stable and has an edge at its last lag."""
+    """The first model drawn that is stable and has an edge at its last lag."""
     for _ in range(TRIES):
         model = draw()
         if model[-1].any() and spectral_radius(model[0], model[1:]) < STABLE:
@@ -161,5 +161,5 @@ def _stable(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """Return the random stream of one purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
+    """The random stream of one purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -133,7 +133,7 @@ def random_weights(dag: NDArray[np.bool_], rng: np.random.Generator) -> FloatArr
 
 
 def most_edges(variables: int) -> int:
-    """Return the number of edges of a complete DAG."""
+    """The number of edges of a complete DAG."""
     return variables * (variables - 1) // 2
 
 
@@ -150,7 +150,7 @@ def check_graph(variables: int, edges: int, graph: Graph) -> None:
 
 
 def variable_names(count: int) -> tuple[str, ...]:
-    """Return x1, x2, ... with as many digits as the last needs, so that they sort."""
+    """X1, x2, ... with as many digits as the last needs, so that they sort."""
     return tuple(f"x{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
@@ -164,7 +164,7 @@ def _scale_free(variables: int, links: int, rng: np.random.Generator) -> NDArray
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """Return the random stream of one purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
+    """The random stream of one purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

@@ -230,7 +230,7 @@ def mixed(
 
 
 def _sizes(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the number of levels of each variable, 0 for continuous ones, `[d]`: half of them, rounded down, have."""
+    """The number of levels of each variable, 0 for continuous ones, `[d]`: half of them, rounded down, have."""
     sizes = np.zeros(plan.variables, np.int64)
     chosen = rng.permutation(plan.variables)[: plan.variables // 2]
     sizes[chosen] = rng.integers(plan.levels[0], plan.levels[1] + 1, len(chosen))
@@ -245,5 +245,5 @@ def _silo(model: MixedModel, rows: int, plan: MixedSettings, number: int) -> Flo
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """Return the random stream of one purpose: (0,) the model, (1, silo) its rows, (2, silo) its means."""
+    """The random stream of one purpose: (0,) the model, (1, silo) its rows, (2, silo) its means."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -78,5 +78,5 @@ def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, r
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """Return the random stream of one purpose: (0,) the model, (1, silo) its rows."""
+    """The random stream of one purpose: (0,) the model, (1, silo) its rows."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -72,5 +72,5 @@ def dirichlet_rows(rows: int, levels: int, concentration: float | None, rng: np.
 
 
 def level_names(count: int) -> tuple[str, ...]:
-    """Return s0, s1, ... with as many digits as the last needs: words, so that a bare CSV is seen to be discrete."""
+    """S0, s1, ... with as many digits as the last needs: words, so that a bare CSV is seen to be discrete."""
     return tuple(f"s{number:0{len(str(count - 1))}d}" for number in range(count))

@@ -49,7 +49,7 @@ def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator
 
 
 def configuration(codes: Codes, shape: tuple[int, ...]) -> Codes:
-    """Return each row's number of its parents' configuration, [n_rows], the last parent counting fastest.
+    """Each row's number of its parents' configuration, [n_rows], the last parent counting fastest.
 
     `codes` are [n_rows, n_parents]; the first n_parents of `shape` are the parents' numbers of levels.
     """
@@ -61,7 +61,7 @@ def configuration(codes: Codes, shape: tuple[int, ...]) -> Codes:
 
 
 def inverse_cdf(cumulative: FloatArray, row: Codes, uniforms: FloatArray) -> Codes:
-    """Return the level each uniform number in [0, 1) falls on, [n_rows], by that row of the flattened `cumulative`."""
+    """The level each uniform number in [0, 1) falls on, [n_rows], by that row of the flattened `cumulative`."""
     steps = cumulative.reshape(-1, cumulative.shape[-1]).T
     code = np.zeros(len(uniforms), dtype=np.int64)
     for step in steps[:-1]:
@@ -70,7 +70,7 @@ def inverse_cdf(cumulative: FloatArray, row: Codes, uniforms: FloatArray) -> Cod
 
 
 def cumulated(table: FloatArray) -> FloatArray:
-    """Return the cumulative distributions along the last axis, each ending in exactly 1.
+    """The cumulative distributions along the last axis, each ending in exactly 1.
 
     Published rows sum to 1 within 1e-6; without the division a last level of probability 0 could be drawn.
     """
@@ -91,7 +91,7 @@ PURPOSES = {"graph": 0, "rows": 1, "surrogate": 2, "latent": 3, "dealing": 4}
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
-    """Return the random stream of one of `PURPOSES`."""
+    """The random stream of one of `PURPOSES`."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PURPOSES[purpose],)))
 
 
@@ -127,7 +127,7 @@ LEFT = 2
 
 
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
-    """Return `data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
+    """`data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
 
     Wang, Ma & Wang 2023, §7.4 hides variables at random; here those whose absence confounds others are hidden first
     (`hidden`). Raises `BadInput` if fewer than two variables would stay.

@@ -73,7 +73,7 @@ def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:
 
 
 def lucas_network(version: Version) -> DiscreteNetwork:
-    """Return the network of LUCAS0, 1 or 2. Raises `BadInput` for another version."""
+    """The network of LUCAS0, 1 or 2. Raises `BadInput` for another version."""
     if version not in get_args(Version):
         raise BadInput(f"version: {version!r} is not one of {', '.join(get_args(Version))}")
     causes = TABLES | {name: ((), (share,)) for name, share in SET[version].items()}

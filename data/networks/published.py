@@ -43,7 +43,7 @@ def read_bif(path: Path) -> DiscreteNetwork:
 
 
 def carried_file(package: str, inside: str, remedy: str) -> Path:
-    """Return where the installed `package` keeps the file `inside`; raise `BadInput` with the `remedy` if nowhere."""
+    """Where the installed `package` keeps the file `inside`; raise `BadInput` with the `remedy` if nowhere."""
     try:
         found = [entry for entry in files(package) or () if entry.as_posix() == inside]
     except PackageNotFoundError:
@@ -60,7 +60,7 @@ REPOSITORY = "bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel"
 
 
 def gaussian_network(name: str) -> GaussianNetwork:
-    """Return the network `name` with its published coefficients. Raises `BadInput` for an unknown one."""
+    """The network `name` with its published coefficients. Raises `BadInput` for an unknown one."""
     if name not in GAUSSIAN:
         raise BadInput(f"network: {name!r} is not one of {', '.join(GAUSSIAN)}")
     path = carried_file("pgmpy", f"{FOLDER}/{name}.json", REMEDY)
@@ -68,7 +68,7 @@ def gaussian_network(name: str) -> GaussianNetwork:
 
 
 def discrete_network(name: str) -> DiscreteNetwork:
-    """Return the discrete network `name` with its published tables, or that of a file (.bif or .bif.gz).
+    """The discrete network `name` with its published tables, or that of a file (.bif or .bif.gz).
 
     Raises `BadInput` for an unknown name, and as `read_bif` does.
     """

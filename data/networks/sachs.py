@@ -78,7 +78,7 @@ def sachs(
     transform: Transform = TRANSFORM,
     center: bool = False,
 ) -> FederatedData:
-    """Return the Sachs data among `silos` shuffled equal parts, or its nine conditions as nine silos.
+    """The Sachs data among `silos` shuffled equal parts, or its nine conditions as nine silos.
 
     Fassy El Fehri et al., B.1.3 use three.
 
@@ -137,7 +137,7 @@ def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
 
 
 def sachs_truth(name: Truth) -> Structure:
-    """Return one of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
+    """One of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
     if name not in EDGES:
         raise BadInput(f"truth: {name!r} is not one of {', '.join(EDGES)}")
     variables = tuple(PROTEINS.values())
@@ -148,7 +148,7 @@ def sachs_truth(name: Truth) -> Structure:
 
 
 def sachs_table() -> NDArray[np.float64]:
-    """Return all cells, [7466, 11], in the order of the file. Raises `BadInput` if cdt 0.6.0 is not installed."""
+    """All cells, [7466, 11], in the order of the file. Raises `BadInput` if cdt 0.6.0 is not installed."""
     table = read_table(carried_file("cdt", FILE, REMEDY), Declared("continuous"))
     if tuple(table.columns) != tuple(PROTEINS) or len(table) != sum(CONDITIONS.values()):
         raise BadInput(f"{FILE}: {len(table)} rows, with other columns than cdt 0.6.0 has: {REMEDY}")

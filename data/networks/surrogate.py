@@ -68,7 +68,7 @@ def surrogate_set(variables: int, size: int, rng: np.random.Generator) -> NDArra
 
 
 def by_surrogate(given: Codes, silos: int, concentration: float | None, rng: np.random.Generator) -> Parts:
-    """Return the row numbers of each silo, for the columns S of the table, `given` [n_rows, |S|].
+    """The row numbers of each silo, for the columns S of the table, `given` [n_rows, |S|].
 
     P(C | S) is a Dirichlet draw for every configuration of S that occurs (see `random_network` for `concentration`).
     With S = ∅ the rows are shuffled and dealt in equal parts. Raises `BadInput` if a silo gets fewer than two rows.

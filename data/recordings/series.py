@@ -25,14 +25,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.names import check_names
+from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import LEAST_ROWS, FederatedData, silo_names, time_series
 from ..folder.check import check_silo_name, check_table
 from ..folder.columns import Column
-from ..folder.levels import cell_fault
+from ..folder.scan import cell_fault
 from ..folder.series import SERIES, TIME, Cut, Keys, Recording, cut, find_column, read_recording, recording_of
 from ..folder.truth import read_truth
 from ..generators.linear import variable_names
@@ -63,7 +63,7 @@ def _labels(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Column:
 
 
 def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """Return the header, the rows of cells, and after how many blank lines each stands."""
+    """The header, the rows of cells, and after how many blank lines each stands."""
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
@@ -169,7 +169,7 @@ def _whole(recording: Recording, found: Cut, silos: int | None) -> Pieces:
 
 
 def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
-    """Return the subjects' series, and the mean of their networks as the truth if they are there: which drives which.
+    """The subjects' series, and the mean of their networks as the truth if they are there: which drives which.
 
     That truth says nothing of lags, and may have cycles. Raises `BadInput` naming file and array: no such file, no
     MATLAB file up to version 7, an array missing or of another shape.
@@ -241,7 +241,7 @@ CONSTANT = 1e-12
 
 
 def standardise_series(recording: Recording) -> Recording:
-    """Return `recording` with every variable of every series at mean 0 and standard deviation 1.
+    """`recording` with every variable of every series at mean 0 and standard deviation 1.
 
     A variable that does not change in a series is 0 there; empty cells stay empty. Levels that tell series apart are
     lost, and so is which variable varies more than another.
@@ -255,7 +255,7 @@ def standardise_series(recording: Recording) -> Recording:
 
 
 def read_summary(path: Path, variables: tuple[str, ...]) -> Structure:
-    """Return the graph in `path` over `variables`: a .json file is `{"edges": [[source, target], ...]}`.
+    """The graph in `path` over `variables`: a .json file is `{"edges": [[source, target], ...]}`.
 
     Such a graph says which variable drives which, not after how many steps, and may have cycles. Raises `BadInput`
     naming file, edge and variable, or as `read_truth` does.

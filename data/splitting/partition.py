@@ -187,7 +187,7 @@ def _parts(
     skew: str | None,
     surrogate: int | None,
 ) -> Parts:
-    """Return which rows each silo gets, where no column says it."""
+    """Which rows each silo gets, where no column says it."""
     rows, uneven = len(whole.tables[WHOLE]), SKEW if concentration is None else concentration
     if skew is not None:
         return label_skew(_codes_of(path, whole, skew), silos or 0, uneven, rng)
@@ -238,7 +238,7 @@ def _check_choice(
 
 
 def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData, list[str]]:
-    """Return the rows of the table as those of one silo, and what the column `by` says of each, which is left out."""
+    """The rows of the table as those of one silo, and what the column `by` says of each, which is left out."""
     beside = read_about(path.parent) if (path.parent / ABOUT).is_file() else {}
     about = beside if path.name in beside.get("checksums", {}) else {}
     if kind is not None:
@@ -279,7 +279,7 @@ def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
 
 
 def _told_apart(whole: FederatedData, columns: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return codes [n_rows, columns] of so many columns, drawn at random: levels, numbers above the median, or -1."""
+    """Codes [n_rows, columns] of so many columns, drawn at random: levels, numbers above the median, or -1."""
     variables = whole.schema.variables
     if not 1 <= columns <= len(variables):
         raise BadInput(f"surrogate: {columns} is not between 1 and {len(variables)}, the number of columns")

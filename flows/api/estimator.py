@@ -68,7 +68,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return the log likelihood of each row of `X` under the learned network, `[n_rows]`.
+        """The log likelihood of each row of `X` under the learned network, `[n_rows]`.
 
         Raises `ValueError` if the network has no parameters, and `BadInput` for a label that it does not know.
         """
@@ -79,7 +79,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         return network.log_likelihood(np.column_stack(columns))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log likelihood of the rows of `X` under the learned network: the higher, the better."""
+        """The mean log likelihood of the rows of `X` under the learned network: the higher, the better."""
         return float(self.score_samples(X).mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -91,7 +91,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
 
 
 def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
-    """Return `X` as a DataFrame with names of text, its form checked as scikit-learn does."""
+    """`X` as a DataFrame with names of text, its form checked as scikit-learn does."""
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.rename(columns=str)
@@ -103,7 +103,7 @@ def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
 
 
 def _silos(frame: pd.DataFrame, groups: Any) -> dict[str, pd.DataFrame]:
-    """Return the rows of each silo; raises `BadInput` for a row that has none."""
+    """The rows of each silo; raises `BadInput` for a row that has none."""
     if groups is None:
         return {ALL: frame}
     check_consistent_length(frame, groups)
@@ -115,7 +115,7 @@ def _silos(frame: pd.DataFrame, groups: Any) -> dict[str, pd.DataFrame]:
 
 
 def _codes(column: "pd.Series[Any]", levels: tuple[str, ...] | None, name: str) -> FloatArray:
-    """Return the numbers of a column, or the codes of its labels, written as a folder's tables are read."""
+    """The numbers of a column, or the codes of its labels, written as a folder's tables are read."""
     if levels is None:
         return column.to_numpy(np.float64)
     labels = [str(int(one)) if isinstance(one, float) and one.is_integer() else str(one).strip() for one in column]

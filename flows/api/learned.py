@@ -32,7 +32,7 @@ import csv
 
 import numpy as np
 
-from fedbnsl.algorithms.core.names import unescape_formula
+from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
@@ -45,7 +45,7 @@ MOST_FINDINGS = 5
 
 
 def headline(result: RunResult) -> str:
-    """Return one line on a run: algorithm, data, edges, scores, the ε spent, and how it ended."""
+    """One line on a run: algorithm, data, edges, scores, the ε spent, and how it ended."""
     structure, metrics = result.structure, result.metrics
     lagged = 0 if structure.lagged is None else int((structure.lagged != 0).sum())
     parts = [_number(len(structure.variables), "variable"), _number(edge_count(structure), "edge")]
@@ -61,24 +61,24 @@ SCORES = {"shd": "SHD", "lagged_shd": "lagged SHD"}
 
 
 def structure_figure(result: RunResult, title: str = "") -> "Figure":
-    """Return the figure of the structure of a run, held against the truth where that is known."""
+    """The figure of the structure of a run, held against the truth where that is known."""
     known = (result.knowledge.required, result.labelled)
     return draw_structure(result.structure, result.truth, title, strengths_in(result), *known)
 
 
 def standalone_svg(figure: "Figure") -> str:
-    """Return `figure` as an SVG document, for an image: its inner names cannot meet those of other pictures."""
+    """`figure` as an SVG document, for an image: its inner names cannot meet those of other pictures."""
     return as_svg(figure, "structure").replace("<svg", f"<svg {NAMESPACES}", 1)
 
 
 def notebook_figure(figure: "Figure") -> "Figure":
-    """Return `figure` such that a notebook shows it: it is made without pyplot, of whose figures alone that is true."""
+    """`figure` such that a notebook shows it: it is made without pyplot, of whose figures alone that is true."""
     vars(figure)["_repr_svg_"] = lambda: standalone_svg(figure)
     return figure
 
 
 def notebook_html(result: RunResult) -> str:
-    """Return the HTML of a run for a notebook: self-contained, and all that is text in it escaped."""
+    """The HTML of a run for a notebook: self-contained, and all that is text in it escaped."""
     line = headline(result)
     image = b64encode(standalone_svg(structure_figure(result)).encode()).decode()
     findings = result.diagnosed.findings
@@ -106,7 +106,7 @@ class Learned:
     """where its files are, if they were written"""
 
     def __repr__(self) -> str:
-        """Return one line: algorithm, data, edges, how well they match the truth, and how the run ended."""
+        """One line: algorithm, data, edges, how well they match the truth, and how the run ended."""
         return f"Learned({headline(self.result)})"
 
     def _repr_html_(self) -> str:
@@ -114,7 +114,7 @@ class Learned:
         return notebook_html(self.result)
 
     def plot(self) -> "Figure":
-        """Return the picture of the structure, held against the truth where that is known, as a matplotlib figure.
+        """The picture of the structure, held against the truth where that is known, as a matplotlib figure.
 
         A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
         """
@@ -126,7 +126,7 @@ class Learned:
         return self.result.structure.to_networkx()
 
     def to_networkx(self) -> "nx.DiGraph[str]":
-        """Return a copy of `graph`, to change at will."""
+        """A copy of `graph`, to change at will."""
         return self.graph.copy()
 
     @cached_property
@@ -153,7 +153,7 @@ class Learned:
         return pd.DataFrame(list(self.result.rounds))
 
     def features(self, target: str) -> MarkovBlanket:
-        """Return the parents, children, undirected neighbours and spouses of `target`.
+        """The parents, children, undirected neighbours and spouses of `target`.
 
         Raises `BadInput` for an unknown target, and for a PAG, which does not tell parents from spouses.
         """
@@ -172,7 +172,7 @@ class Learned:
         return self.to_pgmpy() if network.in_pgmpy else network
 
     def to_pgmpy(self) -> Any:
-        """Return the structure with its parameters as a new pgmpy network, discrete or linear Gaussian.
+        """The structure with its parameters as a new pgmpy network, discrete or linear Gaussian.
 
         Raises `ValueError` that says why, if there is none: pgmpy has no networks of mixed variables, for which `model`
         is one of ours.

@@ -55,7 +55,7 @@ FORMS = (
 
 
 def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
-    """Return the table of each silo, by its name as it was given.
+    """The table of each silo, by its name as it was given.
 
     Those of a list are called silo-1, silo-2, ..., and columns of an array x1, x2, ..., with as many digits as the last
     needs. Raises `BadInput` for `data` of another form, a table that is none, and for `by` that names no column, has
@@ -85,7 +85,7 @@ def _frame(given: Any) -> Any:
 
 
 def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any, pd.DataFrame]:
-    """Return the rows of each silo, without the column `by`, in the order in which the silos come."""
+    """The rows of each silo, without the column `by`, in the order in which the silos come."""
     if by is None:
         raise BadInput("data is one DataFrame: say which column names the silo of each row, as by='hospital'")
     if list(frame.columns).count(by) != 1:
@@ -111,7 +111,7 @@ def _table(silo: Any, given: Any) -> pd.DataFrame:
 
 
 def numbered_names(word: str, count: int) -> list[str]:
-    """Return `word` with the numbers from 1 to `count`, with as many digits as the last needs, so that they sort."""
+    """`word` with the numbers from 1 to `count`, with as many digits as the last needs, so that they sort."""
     return [f"{word}{number:0{len(str(count))}d}" for number in range(1, count + 1)]
 
 
@@ -121,7 +121,7 @@ IN_MEMORY = "data"
 def tables_in_memory(
     data: Any, reading: Reading = READ_ALL, by: str | None = None, about: Mapping[str, Any] | None = None
 ) -> FederatedData:
-    """Return `data`, or the data set of tables that `tables_of` takes; `about` is what its `about.json` would say.
+    """`data`, or the data set of tables that `tables_of` takes; `about` is what its `about.json` would say.
 
     Raises `BadInput` as reading a folder does.
     """
@@ -166,7 +166,7 @@ def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> No
 
 
 def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the algorithm by name, and those of its parameters that are given: in a settings object, or by keyword.
+    """The algorithm by name, and those of its parameters that are given: in a settings object, or by keyword.
 
     Of a settings object these are the fields that differ from their defaults, so that what the run sets itself, such as
     its seed, stays so. Raises `BadInput` for what is neither name nor settings, for parameters beside settings, and for
@@ -185,7 +185,7 @@ def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str,
 
 
 def name_of(settings: Any) -> str:
-    """Return the algorithm whose settings these are: that of their class's name, else the only one of that class.
+    """The algorithm whose settings these are: that of their class's name, else the only one of that class.
 
     Raises `BadInput` if there is none, or if several share the class.
     """
@@ -354,7 +354,7 @@ _document_options()
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
-    """Return a data set of `kind`, written to the folder `out` if given.
+    """A data set of `kind`, written to the folder `out` if given.
 
     The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
     `BadInput` for an unknown kind, option or value.

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
-from fedbnsl.algorithms.core.names import unescape_formula
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -81,7 +80,7 @@ def _schema(config: dict[str, Any]) -> Schema:
 
 
 def _padded(structure: Structure, lags: int) -> Structure:
-    """Return `structure` with as many lags as the run had: the file says nothing of those without an edge."""
+    """`structure` with as many lags as the run had: the file says nothing of those without an edge."""
     if not lags:
         return structure
     lagged: NDArray[np.float64] = np.zeros((lags, *structure.weights.shape))
@@ -115,7 +114,7 @@ def _privacy(said: dict[str, Any] | None) -> PrivacySpent | None:
 
 
 def _or_endless(spent: float | None) -> float:
-    """Return a number of JSON, which has no infinity: the price of noise that was none."""
+    """A number of JSON, which has no infinity: the price of noise that was none."""
     return math.inf if spent is None else spent
 
 
@@ -128,7 +127,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file of numbers without their empty cells; none where there is no such file."""
+    """The rows of a CSV file of numbers without their empty cells; none where there is no such file."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -139,7 +138,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
 
 
 def _value(cell: str) -> Metric:
-    """Return the number in a cell, or what else it says."""
+    """The number in a cell, or what else it says."""
     words: dict[str, Metric] = {"True": True, "False": False}
     if cell in words:
         return words[cell]

@@ -32,7 +32,7 @@ def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
 
 
 def notebook() -> Any:
-    """Return the shell of the notebook in which this runs; None where there is none."""
+    """The shell of the notebook in which this runs; None where there is none."""
     ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = ask() if ask is not None else None
     return shell if hasattr(shell, "kernel") else None
@@ -90,5 +90,5 @@ class _Text:
         self._line = line
 
     def __repr__(self) -> str:
-        """Return the line."""
+        """The line."""
         return self._line

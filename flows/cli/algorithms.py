@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def algorithm_json(entry: Entry) -> dict[str, Any]:
-    """Return all there is to know of an algorithm, as JSON."""
+    """All there is to know of an algorithm, as JSON."""
     known = parameters(entry.config)
     return {
         "summary": entry.summary,
@@ -35,7 +35,7 @@ def algorithm_json(entry: Entry) -> dict[str, Any]:
 
 
 def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
-    """Return the parameters whose values in a preset differ from their defaults."""
+    """The parameters whose values in a preset differ from their defaults."""
     settings = asdict(entry.presets[preset])
     return {one.name: settings[one.name] for one in parameters(entry.config) if settings[one.name] != one.default}
 
@@ -46,7 +46,7 @@ def show_algorithms(*, as_json: bool) -> None:
 
     from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     if as_json:
         print(json.dumps({name: algorithm_json(entry) for name, entry in ALGORITHMS.items()}, indent=1))
@@ -69,7 +69,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
 
     from fedbnsl.algorithms.registry import ALGORITHMS
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     if name not in ALGORITHMS:
         raise BadInput(f"unknown algorithm '{name}': {choices_text(name, ALGORITHMS)}")

@@ -14,7 +14,7 @@ def show_attack(folder: Path, epsilon: float) -> None:
     from fedbnsl.data.folder.folder import read_folder
 
     from ..attack import run_attack
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     found = run_attack(read_folder(folder), epsilon)
     out = console()

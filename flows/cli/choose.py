@@ -31,7 +31,7 @@ def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
     from fedbnsl.data.folder.about import Reading
     from fedbnsl.data.folder.folder import read_folder, read_schema
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     if epsilon is not None:
         require(epsilon > 0, "epsilon", epsilon, "above 0")
@@ -59,13 +59,13 @@ def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
 
 
 def algorithm_text(choice: Choice) -> str:
-    """Return the algorithm with the parameters that are set for it."""
+    """The algorithm with the parameters that are set for it."""
     return " ".join([choice.name, *(f"-p {key}={value}" for key, value in choice.params.items())])
 
 
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
     """Return what there is to know of the data before anything is learned; of the rows only if `data` are given."""
-    from fedbnsl.algorithms.core.names import pluralize
+    from fedbnsl.algorithms.core.schema import pluralize
 
     rows = list(schema.rows.values())
     silos = f"{pluralize(len(rows), 'silo')} of {min(rows):,} to {max(rows):,}"
@@ -86,7 +86,7 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
 
 
 def missing_share(schema: Schema) -> str:
-    """Return how many cells are empty, in all and in the column that has most of them."""
+    """How many cells are empty, in all and in the column that has most of them."""
     import numpy as np
 
     rows = sum(schema.rows.values())
@@ -97,7 +97,7 @@ def missing_share(schema: Schema) -> str:
 
 
 def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
-    """Return how far the standard deviations of columns of numbers, and the silos' means, lie apart."""
+    """How far the standard deviations of columns of numbers, and the silos' means, lie apart."""
     import numpy as np
 
     from fedbnsl.algorithms.statistics.moments import column_summaries
@@ -121,7 +121,7 @@ def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
 
 
 def communication_estimate(choice: Choice, schema: Schema) -> str:
-    """Return about how many bytes all silos send, where that is known beforehand: 8 a number."""
+    """About how many bytes all silos send, where that is known beforehand: 8 a number."""
     from fedbnsl.algorithms.statistics.coding import coding_of
 
     from ..job.run import format_bytes

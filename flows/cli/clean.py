@@ -33,7 +33,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
     Looked at are Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput`
     for a folder that is none, for less than a day, and for a database that another process keeps busy.
     """
-    from fedbnsl.algorithms.core.names import pluralize
+    from fedbnsl.algorithms.core.schema import pluralize
 
     from ..servers.prune import database_file, old_history, prune
 
@@ -57,7 +57,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
 
 
 def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
-    """Return the journals of the silos in `folder` that hold runs, none of which went on within the last `age`."""
+    """The journals of the silos in `folder` that hold runs, none of which went on within the last `age`."""
     found = []
     for path in sorted((folder / ".fedbnsl").glob("*.sqlite")):
         used = datetime.fromtimestamp(max(one.stat().st_mtime for one in _files(path)))
@@ -81,7 +81,7 @@ def forget(journal: OldJournal) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file of a journal, and the one in which SQLite collects what is new, if it holds anything."""
+    """The file of a journal, and the one in which SQLite collects what is new, if it holds anything."""
     log = path.with_name(f"{path.name}-wal")
     return [path, log] if log.exists() and log.stat().st_size else [path]
 

@@ -24,7 +24,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
     from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
 
     from ..engines.run_comparison import read_run
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     found = compare_runs(read_run(before), read_run(after))
     if as_json:
@@ -48,7 +48,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
 
 
 def _edges(found: Comparison) -> Table:
-    """Return the edges that have changed, with their weights then and now where there are such."""
+    """The edges that have changed, with their weights then and now where there are such."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

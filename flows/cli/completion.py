@@ -10,7 +10,7 @@ Found = list[tuple[str, str]]
 
 
 def algorithms(incomplete: str) -> Found:
-    """Return the algorithms whose names begin with `incomplete`."""
+    """The algorithms whose names begin with `incomplete`."""
     from fedbnsl.algorithms.registry import ALGORITHMS
 
     named = {"auto": "as suits the data", **{name: entry.summary for name, entry in ALGORITHMS.items()}}
@@ -18,12 +18,12 @@ def algorithms(incomplete: str) -> Found:
 
 
 def one_algorithm(incomplete: str) -> Found:
-    """Return the same without `auto`, which has no page of its own."""
+    """The same without `auto`, which has no page of its own."""
     return [one for one in algorithms(incomplete) if one[0] != "auto"]
 
 
 def parameters(ctx: Any, incomplete: str) -> Found:
-    """Return the parameters of the algorithm on the command line that begin with `incomplete`, and `preset`.
+    """The parameters of the algorithm on the command line that begin with `incomplete`, and `preset`.
 
     After the = there are the words to choose from, and the presets. None of `auto`, whose choice is not known yet.
     """
@@ -44,7 +44,7 @@ def parameters(ctx: Any, incomplete: str) -> Found:
 
 
 def engines(incomplete: str) -> Found:
-    """Return the engines that begin with `incomplete`."""
+    """The engines that begin with `incomplete`."""
     return _beginning(dict.fromkeys(ENGINES, ""), incomplete)
 
 

@@ -23,6 +23,6 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Compare a learned structure with the true graph."""
-    from ..terminal.tables import show_evaluation
+    from ..terminal.summary import show_evaluation
 
     show_evaluation(structure, truth, allow_cyclic_truth=options.allow_cyclic_truth, own_lags=own_lags, as_json=as_json)

@@ -29,7 +29,7 @@ def learn_features(settings: LearnSettings, target: str, *, engine: str, server:
     from fedbnsl.algorithms.graphs.cpdag import markov_blanket
 
     from ..job.run import outcome_text
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     def check(settings: LearnSettings, data: FederatedData | None) -> None:
         if data is not None:
@@ -56,7 +56,7 @@ def check_features(settings: LearnSettings, schema: Schema, target: str) -> None
 
 
 def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
-    """Return `options` with tests of level `alpha`; raises `BadInput` if the algorithm makes no tests."""
+    """`options` with tests of level `alpha`; raises `BadInput` if the algorithm makes no tests."""
     from fedbnsl.algorithms import registry
 
     if alpha is None:
@@ -71,7 +71,7 @@ def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
 
 
 def feature_rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
-    """Return the features with what each is to the target."""
+    """The features with what each is to the target."""
     roles = {
         "parent": blanket.parents,
         "child": blanket.children,
@@ -95,7 +95,7 @@ def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> Non
     """Print the features."""
     from rich.table import Table
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     out = console()
     out.print(f"{len(blanket.all)} of {len(variables) - 1} variables are the Markov blanket of {target}:")

@@ -35,10 +35,10 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     """Print a table of the columns, the rows by silo, what was set aside and why, and every note."""
     from rich.table import Table
 
-    from fedbnsl.algorithms.core.names import pluralize
+    from fedbnsl.algorithms.core.schema import pluralize
     from fedbnsl.tracking.report.tables import data_header, data_rows, excluded_by_reason, rows_line
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     out = console()
     out.print(
@@ -64,7 +64,7 @@ def _ends(sizes: list[float]) -> tuple[float, float]:
 
 
 def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
-    """Return in words what columns of numbers hold; nothing of time series."""
+    """In words what columns of numbers hold; nothing of time series."""
     from fedbnsl.data.folder.folder import profiles_of
 
     if schema.kind == "time-series":

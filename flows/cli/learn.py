@@ -83,7 +83,7 @@ def learn_and_show(
     from fedbnsl.tracking.report.tables import has_findings
 
     from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
-    from ..terminal.progress import progress_bar
+    from ..terminal.summary import progress_bar
 
     check_engine(engine)
     if engine == "inline":

@@ -58,7 +58,7 @@ class Commands(TyperGroup):
     """The commands, each known by its line in the help until it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
+        """The names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
@@ -66,7 +66,7 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called, with all that belongs to it; the nearest is named if there is none."""
+        """The command that is called, with all that belongs to it; the nearest is named if there is none."""
         self.commands = {one: TyperCommand(one) for one in COMMANDS}
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and command(str(name)), rest
@@ -82,7 +82,7 @@ app = typer.Typer(
 
 
 def with_metavars(command: Any) -> Any:
-    """Return `command`, a command or a group of them, with words in its help that tell a reader what to type.
+    """`command`, a command or a group of them, with words in its help that tell a reader what to type.
 
     Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder.
     """
@@ -115,7 +115,7 @@ def fedbnsl(
 
 
 def command(name: str) -> Any:
-    """Return the command or the group of commands `name`, its module imported."""
+    """The command or the group of commands `name`, its module imported."""
     found = with_metavars(typer.main.get_command(import_module(f"{__package__}.{name}").app))
     found.name = name
     return found
@@ -173,7 +173,7 @@ def show_renamed_names() -> None:
 
 
 def given_value(error: Any, words: list[str]) -> str:
-    """Return the value that a wrong option was given, for the message; nothing where it is not known."""
+    """The value that a wrong option was given, for the message; nothing where it is not known."""
     for name in getattr(getattr(error, "param", None), "opts", ()):
         if name in words[:-1]:
             return f" (given: {words[words.index(name) + 1]})"
@@ -181,7 +181,7 @@ def given_value(error: Any, words: list[str]) -> str:
 
 
 def stop() -> None:
-    """Say that the command was stopped and leave."""
+    """That the command was stopped and leave."""
     print("stopped", file=sys.stderr)
     exit_with(EXIT_INTERRUPTED)
 

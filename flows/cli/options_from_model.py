@@ -21,7 +21,7 @@ Own = ParamSpec("Own")
 def options_from_model(
     model: type[Model], *, only: tuple[str, ...] = (), without: tuple[str, ...] = ()
 ) -> Callable[[Callable[Concatenate[Model, Own], None]], Callable[..., None]]:
-    """Return a decorator for a command whose first parameter is a `model`, parsed from options named like its fields.
+    """A decorator for a command whose first parameter is a `model`, parsed from options named like its fields.
 
     The options are all fields but `without`, or `only` some; the others have their defaults. They stand in the help
     after the command's own arguments and required options, and before its other options.
@@ -47,14 +47,14 @@ def options_from_model(
 
 
 def own_parameters(command: Callable[..., None]) -> list[inspect.Parameter]:
-    """Return the parameters of `command` after the first, which is the model."""
+    """The parameters of `command` after the first, which is the model."""
     hints = get_type_hints(command, include_extras=True)
     _, *own = inspect.signature(command).parameters.values()
     return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in own]
 
 
 def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """Return the parameter from which typer makes the option of `field`."""
+    """The parameter from which typer makes the option of `field`."""
     kind, many = plain(field.annotation), repeated(field)
     written = next((one for one in field.metadata if isinstance(one, OnCommandLine)), OnCommandLine())
     flag = f"--{name.replace('_', '-')}"
@@ -76,19 +76,19 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 def plain(annotation: Any) -> Any:
-    """Return the type of a value that is given: `annotation` without None."""
+    """The type of a value that is given: `annotation` without None."""
     kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
     optional = NoneType in get_args(annotation) and len(kinds) == 1
     return kinds[0] if optional else annotation
 
 
 def repeated(field: FieldInfo) -> bool:
-    """Say whether the option may be given again and again: that of a dictionary, as `-p KEY=VALUE`, or of names."""
+    """Whether the option may be given again and again: that of a dictionary, as `-p KEY=VALUE`, or of names."""
     return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == tuple[str, ...]
 
 
 def value_of(field: FieldInfo, word: Any) -> Any:
-    """Return the value for `field` that the command line gives as `word`: lists are words with commas between."""
+    """The value for `field` that the command line gives as `word`: lists are words with commas between."""
     if get_origin(plain(field.annotation)) is dict:
         return pairs(word)
     if repeated(field):
@@ -99,7 +99,7 @@ def value_of(field: FieldInfo, word: Any) -> Any:
 
 
 def pairs(given: list[str] | None) -> dict[str, str]:
-    """Return the parameters in `KEY=VALUE` words; raises `BadInput` for a word of another form."""
+    """The parameters in `KEY=VALUE` words; raises `BadInput` for a word of another form."""
     found = {}
     for word in given or ():
         key, equals, value = word.partition("=")

@@ -36,7 +36,7 @@ def show_ledger(folder: Path, delta: float) -> None:
     from fedbnsl.tasks.silo.ledger import ledger_of
     from fedbnsl.tracking.result import NOT_COVERED
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
@@ -84,7 +84,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     from fedbnsl.data.folder.folder import read_schema
     from fedbnsl.tracking.result import NOT_COVERED
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     schema = read_schema(folder, Reading(private=True))
     delta = delta_for(delta, schema)
@@ -114,7 +114,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
     from fedbnsl.algorithms import registry
     from fedbnsl.algorithms.moments import secure_sum
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
@@ -171,7 +171,7 @@ def _print_price_of_a_silo(name: str, silos: int) -> None:
     """Print what it costs that no silo, which knows its own share of the noise, learns more than ε allows."""
     from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     if silos > 1:
         more = guaranteed_shares(silos, 0)[0] / guaranteed_shares(silos, 1)[0]
@@ -188,7 +188,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
 
     from fedbnsl.algorithms.constraint.orientation import FCI, PC
 
-    from ..terminal.tables import console
+    from ..terminal.summary import console
 
     table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
     weakest = []
@@ -204,7 +204,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
 
 
 def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, delta: float) -> float:
-    """Return the standard deviation of the noise in a count of the first exchange, which is about every pair."""
+    """The standard deviation of the noise in a count of the first exchange, which is about every pair."""
     from fedbnsl.algorithms.constraint import fed_pc
 
     settings = fed_pc.FederatedSettings(epsilon=epsilon, delta=delta)
@@ -216,7 +216,7 @@ def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, de
 
 
 def weakest_dependence(rows: int, noise: float) -> float:
-    """Return Cramér's V of the weakest dependence that a test of two even binary variables likely finds."""
+    """Cramér's V of the weakest dependence that a test of two even binary variables likely finds."""
     return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
 
 

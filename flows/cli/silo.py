@@ -73,7 +73,7 @@ def policy_lines(file: SiloFile) -> list[str]:
 
 
 def coordinator_holder(file: SiloFile) -> str:
-    """Return who answers at the coordinator's address; raises `BadInput` if nobody does, or somebody else."""
+    """Who answers at the coordinator's address; raises `BadInput` if nobody does, or somebody else."""
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
     where = file.coordinator

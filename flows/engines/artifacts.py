@@ -81,7 +81,7 @@ def publish(finished: CompletedRun) -> None:
 
 
 def data_uri(picture: Path) -> str:
-    """Return the PNG file `picture` as an address that holds it: pages show it wherever its folder is."""
+    """The PNG file `picture` as an address that holds it: pages show it wherever its folder is."""
     return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
@@ -149,7 +149,7 @@ def round_line(heard: Progress) -> str:
 
 
 def result_lines(finished: CompletedRun) -> list[str]:
-    """Return how the run ended, its scores, findings that a reader must know, and where the report is."""
+    """How the run ended, its scores, findings that a reader must know, and where the report is."""
     result, metrics = finished.result, finished.result.metrics
     known = {name: metrics.get(name) for name in SCORES}
     scores = [f"{name} {value:.4g}" for name, value in known.items() if isinstance(value, int | float)]

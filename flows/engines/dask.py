@@ -18,8 +18,7 @@ from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator, embedded_cluster, wait_for_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.federation import SiloFederation
-from fedbnsl.tasks.transport.roster import Patience, Roster
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 
 from ..job.check import create_job, needs_pooling, reading_of
 from ..job.check import selected_silos as silos_asked
@@ -64,7 +63,7 @@ class Silos:
 
 
 def _files(settings: LearnSettings) -> dict[str, Path]:
-    """Return the silos of a folder with their files, or, for what needs all rows in one place, one with all of them."""
+    """The silos of a folder with their files, or, for what needs all rows in one place, one with all of them."""
     folder = Path(settings.data)
     return {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, silos_asked(settings)))
 
@@ -145,5 +144,5 @@ def connect_silos(
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
-    """Return the job that `settings` ask for on `silos`."""
+    """The job that `settings` ask for on `silos`."""
     return create_job(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)

@@ -75,5 +75,5 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
 
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:
-    """Return the job that `settings` ask for on `data`, in this process."""
+    """The job that `settings` ask for on `data`, in this process."""
     return create_job(settings, run_id, "inline", data.schema, data.about, data.truth, data.silo_weights)

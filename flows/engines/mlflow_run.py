@@ -35,7 +35,7 @@ PROMISES = ("epsilon", "delta", "budget")
 
 
 def mlflow_run_name(job: Job) -> str:
-    """Return the name of the run with what differs first, as tables cut it off: algorithm, seed, time, data set.
+    """The name of the run with what differs first, as tables cut it off: algorithm, seed, time, data set.
 
     A name that the user has given stays as it is.
     """
@@ -48,7 +48,7 @@ def mlflow_run_name(job: Job) -> str:
 
 
 def mlflow_params(job: Job) -> dict[str, Any]:
-    """Return the parameters of the run: those that all algorithms have, then the algorithm's own settings.
+    """The parameters of the run: those that all algorithms have, then the algorithm's own settings.
 
     Budgets that nothing was promised for are left out: ε = 0 would read as perfect privacy.
     """
@@ -111,5 +111,5 @@ def mlflow_run(
 
 
 def mlflow_listener(tracker: BackgroundTracker) -> Listener:
-    """Return a listener that tells of every round."""
+    """A listener that tells of every round."""
     return lambda heard: tracker.round(heard.row, heard.structure)

@@ -1,8 +1,8 @@
 """What a run needs in its folder to be resumed: lock, settings, fingerprints of the silos' rows, last checkpoint.
 
 Only one process at a time may work on a run's folder: the kernel releases the lock when a process dies. The rows are
-identified by a seal that only their silo can compute (`tasks/silo/seal.py`): the coordinator can tell whether rows are
-the same as before, and nothing else.
+identified by a seal that only their silo can compute (`tasks/silo/journal.py`): the coordinator can tell whether rows
+are the same as before, and nothing else.
 """
 
 import json
@@ -59,7 +59,7 @@ def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """Return the descriptor of the lock file, locked; the file that has the name, not one that was just removed."""
+    """The descriptor of the lock file, locked; the file that has the name, not one that was just removed."""
     while True:
         held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform == "win32":
@@ -143,7 +143,7 @@ def write_started(folder: Path, started: Started) -> None:
 
 
 def read_started(folder: Path) -> Started:
-    """Return how the run in `folder` began; raises `BadInput` if there is none that could be resumed."""
+    """How the run in `folder` began; raises `BadInput` if there is none that could be resumed."""
     path = folder / STARTED
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
@@ -159,7 +159,7 @@ def read_started(folder: Path) -> Started:
 
 
 def resume_settings(folder: Path) -> LearnSettings:
-    """Return the settings with which the run in `folder` is resumed.
+    """The settings with which the run in `folder` is resumed.
 
     Raises `BadInput` if there is nothing to resume, or if the run is still going.
     """
@@ -169,13 +169,13 @@ def resume_settings(folder: Path) -> LearnSettings:
 
 
 def interrupted_silos(folder: Path) -> Interrupted:
-    """Return how the silos of the interrupted run in `folder` stand."""
+    """How the silos of the interrupted run in `folder` stand."""
     lost = load(folder / CHECKPOINT).lost if (folder / CHECKPOINT).exists() else ()
     return Interrupted(read_started(folder).pins, dict.fromkeys(lost, "it was given up before the run was interrupted"))
 
 
 def resumed_from(folder: Path) -> Resumed | None:
-    """Return the last finished round of the run in `folder`, None if the first was not finished."""
+    """The last finished round of the run in `folder`, None if the first was not finished."""
     if not (folder / CHECKPOINT).exists():
         return None
     kept = load(folder / CHECKPOINT)
@@ -184,7 +184,7 @@ def resumed_from(folder: Path) -> Resumed | None:
 
 
 def checkpoint_listener(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
-    """Return a listener that checkpoints every round; `before` is its run time in seconds until now."""
+    """A listener that checkpoints every round; `before` is its run time in seconds until now."""
     start = perf_counter() - before
 
     def keep(heard: Progress) -> None:

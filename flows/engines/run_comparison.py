@@ -1,8 +1,8 @@
 """Scheduled runs: skip a run if nothing has changed, else compare it with the previous run of its deployment.
 
-The last finished run of a deployment is kept in a small file beside the runs. It has only the seals of the silos' rows
-(`tasks/silo/seal.py`), which tell those without the silo's secret whether the rows are the same as before, and nothing
-else. ε does not account for that.
+The last finished run of a deployment is kept in a small file beside the runs. Of the rows it has only the seals
+(`tasks/silo/journal.py`): without the silo's secret, they only show whether the rows are the same as before. ε does not
+account for that.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from ..options.repeat import RepeatSettings
 
 
 def read_run(folder: Path) -> PastRun:
-    """Return the finished run whose results are in `folder`; raises `BadInput` naming what is missing or wrong there.
+    """The finished run whose results are in `folder`; raises `BadInput` naming what is missing or wrong there.
 
     A model that is damaged counts as none: the graphs are compared.
     """
@@ -50,7 +50,7 @@ def read_run(folder: Path) -> PastRun:
 
 
 def network_in(folder: Path) -> BayesianNetwork | None:
-    """Return the model that a run has left in `folder`, None without one; raises `BadInput` if it is damaged."""
+    """The model that a run has left in `folder`, None without one; raises `BadInput` if it is damaged."""
     bif, other = folder / "model.bif", folder / "model.json"
     try:
         if bif.is_file():
@@ -78,12 +78,12 @@ class LastRun:
 
 
 def last_run_file(runs: Path, deployment: str) -> Path:
-    """Return where the last run of `deployment` is kept, whose runs are in the folder `runs`."""
+    """Where the last run of `deployment` is kept, whose runs are in the folder `runs`."""
     return runs / LAST_RUN_FILE / f"{quote(deployment, safe='')}.json"
 
 
 def read_last_run(file: Path) -> LastRun | None:
-    """Return the last run, None where there is none or the file is not as it was written."""
+    """The last run, None where there is none or the file is not as it was written."""
     try:
         told = json.loads(file.read_text("utf-8"))
         return LastRun(str(told["folder"]), str(told["question"]), {str(k): str(v) for k, v in told["seals"].items()})
@@ -103,7 +103,7 @@ def write_last_run(file: Path, last: LastRun) -> None:
 
 
 def settings_digest(settings: LearnSettings) -> str:
-    """Return a digest of what is asked: all settings that matter, the version, and the files that are not rows.
+    """A digest of what is asked: all settings that matter, the version, and the files that are not rows.
 
     `about.json` enters without its checksums, which are digests of rows.
     """
@@ -135,7 +135,7 @@ class RunComparison:
     """None for the first run, and where the results of the one before are gone"""
 
     def compared(self, result: RunResult) -> RunResult:
-        """Return `result` with what has changed since the run before, among its figures, too."""
+        """`result` with what has changed since the run before, among its figures, too."""
         if self.before is None:
             return result
         changes = compare_runs(self.before, PastRun(result.name, result.structure, result.parameters.network))
@@ -153,7 +153,7 @@ class RunComparison:
 
 
 def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals: Seals) -> RunComparison:
-    """Return how the run that `settings` ask for follows the one before; `settings` are named.
+    """How the run that `settings` ask for follows the one before; `settings` are named.
 
     Raises `Unchanged` if there is nothing to learn and that is to be skipped: before anything is asked or spent.
     """
@@ -169,14 +169,14 @@ def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals
 
 
 def is_drift(changes: Comparison, repeat: RepeatSettings) -> bool:
-    """Say whether `changes` are drift: enough edges, enough parameter drift, or other variables than before."""
+    """Whether `changes` are drift: enough edges, enough parameter drift, or other variables than before."""
     moved = changes.drift is not None and changes.drift.total >= repeat.drift_parameters
     others = bool(changes.structure.joined or changes.structure.left)
     return moved or others or changes.edges_changed >= repeat.drift_edges
 
 
 def _results(folder: Path) -> PastRun | None:
-    """Return the run in `folder`, None where its results are gone."""
+    """The run in `folder`, None where its results are gone."""
     try:
         return read_run(folder)
     except BadInput:

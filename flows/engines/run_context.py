@@ -43,7 +43,7 @@ class RunContext:
     outcome: Outcome = field(default_factory=Outcome)
 
     def record(self, work: Callable[[], CompletedRun]) -> CompletedRun:
-        """Return the result of `work`, or raise its error, and keep either as the outcome."""
+        """The result of `work`, or raise its error, and keep either as the outcome."""
         try:
             self.outcome.finished = work()
         except BaseException as error:

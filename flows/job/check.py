@@ -13,17 +13,17 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.folder.about import Reading
-from fedbnsl.data.folder.levels import check_levels_public
+from fedbnsl.data.folder.scan import check_levels_public
 
 from ..options.learn import LearnOptions, LearnSettings
 from .follow_up import check_bootstrap
 from .job import Job
-from .knowledge import knowledge_of
+from .preparation import knowledge_of
 from .score import check_truth
 
 
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
-    """Return the algorithms that `auto` and its alternatives are for data of `schema`, "a or b", if `holds` of them.
+    """The algorithms that `auto` and its alternatives are for data of `schema`, "a or b", if `holds` of them.
 
     They are private if that of `job` is. "" if there are none.
     """
@@ -82,7 +82,7 @@ def _check_streams(job: Job, schema: Schema) -> None:
 
 
 def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
-    """Return the algorithm that `options` ask for on data of `schema`, with its settings, the budget among them.
+    """The algorithm that `options` ask for on data of `schema`, with its settings, the budget among them.
 
     `auto` becomes the algorithm that suits the data. Raises `BadInput` for a parameter or a value that it does not
     have.
@@ -110,14 +110,14 @@ def check_options(options: LearnOptions) -> None:
 
 
 def is_private(options: LearnOptions) -> bool:
-    """Say whether `options` ask for a private run: by --epsilon, by a parameter, or by an algorithm that always is."""
+    """Whether `options` ask for a private run: by --epsilon, by a parameter, or by an algorithm that always is."""
     if options.epsilon is not None or options.spec is None:
         return options.epsilon is not None
     return registry.build(options.spec).private is not None
 
 
 def needs_pooling(options: LearnOptions) -> bool:
-    """Say whether `options` ask for an algorithm that needs all rows in one place."""
+    """Whether `options` ask for an algorithm that needs all rows in one place."""
     return options.algorithm != AUTO and registry.entry(options.algorithm).pooled
 
 
@@ -130,7 +130,7 @@ def create_job(
     truth: Structure | None,
     silo_weights: dict[str, FloatArray],
 ) -> Job:
-    """Return the job that `settings` ask for on data of `schema`; raises `BadInput` as `algorithm_spec` does."""
+    """The job that `settings` ask for on data of `schema`; raises `BadInput` as `algorithm_spec` does."""
     return Job(
         settings,
         run_id,
@@ -144,7 +144,7 @@ def create_job(
 
 
 def reading_of(options: LearnOptions) -> Reading:
-    """Return which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
+    """Which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
     return Reading(
         _stripped(options.ignore),
         _stripped(options.only),
@@ -156,7 +156,7 @@ def reading_of(options: LearnOptions) -> Reading:
 
 
 def selected_silos(options: LearnOptions) -> tuple[str, ...]:
-    """Return the silos that are to take part, sorted; none for all."""
+    """The silos that are to take part, sorted; none for all."""
     return tuple(sorted(set(_stripped(options.silos))))
 
 

@@ -27,12 +27,12 @@ from fedbnsl.algorithms.resampling.bootstrap import REFUSED, Bootstrap, structur
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import Job, Session, extra_exchange
-from .knowledge import with_knowledge
+from .preparation import with_knowledge
 from .score import structure_scores
 
 
 def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
-    """Return the model of the run that ended with `last`, or why there is none.
+    """The model of the run that ended with `last`, or why there is none.
 
     The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. The silos of a
     private run are not asked: their answers would be a release that the privacy budget does not cover.
@@ -56,7 +56,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
-    """Return the model that follows from what a private run has released already."""
+    """The model that follows from what a private run has released already."""
     if algorithm.residual_variances is None or structure.kind != "dag":
         return Parameters(None, "they would be one more release, which the run's ε does not cover")
     variances = np.asarray(algorithm.residual_variances(server))
@@ -128,7 +128,7 @@ def _lagged_regressions(
 
 
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
-    """Return the figures of the model of time series: its lags, whether it explodes, and the errors of its forecasts.
+    """The figures of the model of time series: its lags, whether it explodes, and the errors of its forecasts.
 
     The errors are means over the variables, on the data that the model was fitted to; None where there is no model.
     """
@@ -157,7 +157,7 @@ def _learned(network: Any, said: tuple[str, ...], last: Round[Any]) -> Parameter
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
-    """Return the errors of the learned weights and of the silos' own; None where they may not be asked, or one is lost.
+    """The errors of the learned weights and of the silos' own; None where they may not be asked, or one is lost.
 
     It runs over the same silos, under the run id `<run id>-refit`.
     """
@@ -169,7 +169,7 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
 
 
 def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
-    """Say whether there are true weights to compare with, and the silos may be asked for their errors.
+    """Whether there are true weights to compare with, and the silos may be asked for their errors.
 
     They may not in a private run, or in one whose replies are masked. The refit is one of rows that do not depend on
     each other, so there is none of time series.
@@ -181,7 +181,7 @@ def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structu
 
 
 def true_weights(job: Job) -> dict[str, FloatArray]:
-    """Return the true weights by silo, or everyone's; empty where the truth has none (in a DAG they all read as 1)."""
+    """The true weights by silo, or everyone's; empty where the truth has none (in a DAG they all read as 1)."""
     if job.silo_weights:
         return job.silo_weights
     if job.truth is None or job.truth.kind != "dag" or np.isin(job.truth.weights, (0.0, 1.0)).all():
@@ -190,7 +190,7 @@ def true_weights(job: Job) -> dict[str, FloatArray]:
 
 
 def errors(fitted: Server | None) -> dict[str, float | None]:
-    """Return the medians over the silos of the normalised MSE of the consensus and of the refitted weights."""
+    """The medians over the silos of the normalised MSE of the consensus and of the refitted weights."""
     each = fitted.refit if fitted else {}
     return {
         f"mse_{name}": median(silo[name] for silo in each.values()) if each else None
@@ -262,7 +262,7 @@ def check_bootstrap(job: Job) -> None:
 
 
 def confidence(job: Job, session: Session, last: Round[Any], structure: Structure, tell: Tell) -> Confidence | None:
-    """Return how sure the edges are, None if it was not asked for or a silo was lost.
+    """How sure the edges are, None if it was not asked for or a silo was lost.
 
     The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A run that was
     resumed repeats them: the seed makes the draws, so they give the same again.
@@ -281,7 +281,7 @@ def confidence(job: Job, session: Session, last: Round[Any], structure: Structur
 
 
 def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:
-    """Return `spec` as so many resamples run it.
+    """`spec` as so many resamples run it.
 
     They have the `lags` that the run has found, if it was to choose them. And where a search may ask for so many cells
     of count tables in an exchange, they share those: what they find is the same, in more and smaller exchanges.
@@ -314,6 +314,6 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
 
 
 def _sum(figures: list[Metric]) -> Metric:
-    """Return the sum of a figure of the edges within one time and that of the lagged ones, None if it is not known."""
+    """The sum of a figure of the edges within one time and that of the lagged ones, None if it is not known."""
     known = [one for one in figures if isinstance(one, int | float)]
     return sum(known) if len(known) == len(figures) else None

@@ -94,7 +94,7 @@ class Job:
         )
 
     def known(self, schema: Schema) -> Schema:
-        """Return the public `schema` with what this run knows of the graph, the units and the empty cells."""
+        """The public `schema` with what this run knows of the graph, the units and the empty cells."""
         return replace(schema, units=self.units, imputation_model=self.imputation_model, knowledge=self.knowledge)
 
     @property

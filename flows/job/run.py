@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.names import pluralize
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
+from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
@@ -20,8 +20,7 @@ from fedbnsl.tracking.result import Parameters, RunResult
 from .check import check
 from .follow_up import confidence, confidence_metrics, diagnose, dynamics, errors, not_diagnosed, parameters, refit
 from .job import Job, Session, unless_refused
-from .knowledge import comparable_truth, with_knowledge
-from .preparation import with_imputation_model, with_lags, with_units
+from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
 
 
@@ -122,7 +121,7 @@ def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], No
 
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
-    """Return the scores of the final state, and the truth that its structure is compared with."""
+    """The scores of the final state, and the truth that its structure is compared with."""
     compared = comparable_truth(job, algorithm.structure(server), session.schema)
     scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
@@ -162,7 +161,7 @@ def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | Non
 
 
 def rounds_row(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
-    """Return the row of `rounds.csv` for a finished round: measures and bytes of that round alone."""
+    """The row of `rounds.csv` for a finished round: measures and bytes of that round alone."""
     traffic = finished.traffic
     return {
         "round": finished.number,
@@ -178,7 +177,7 @@ COUNTED = ("tests", "tests_left_out", "families")
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
-    """Return the figures of the whole run that do not depend on the truth."""
+    """The figures of the whole run that do not depend on the truth."""
     up, down, formula = (int(sum(row[key] for row in rows)) for key in ("bytes_up", "bytes_down", "formula_bytes"))
     return {
         "rounds": last.number,
@@ -199,7 +198,7 @@ OPEN_ENDED = 1000
 
 
 def progress_text(heard: Progress) -> str:
-    """Return the measures of a round and the bytes until then, in short."""
+    """The measures of a round and the bytes until then, in short."""
     if LEVEL in heard.row:
         return search_text(heard)
     apart = ("round", "bytes_up", "bytes_down", "formula_bytes")
@@ -208,7 +207,7 @@ def progress_text(heard: Progress) -> str:
 
 
 def search_text(heard: Progress) -> str:
-    """Return how far a search by independence tests is after this exchange."""
+    """How far a search by independence tests is after this exchange."""
     row = heard.row
     left_out = f" ({row['tests_left_out']:,.0f} left out)" if row["tests_left_out"] else ""
     size = "search over" if heard.round.outcome else f"next, conditioning sets of {row[LEVEL]:.0f}"
@@ -223,12 +222,12 @@ def outcome_text(result: RunResult) -> str:
 
 
 def bytes_so_far(heard: Progress) -> float:
-    """Return the bytes sent until now, both ways."""
+    """The bytes sent until now, both ways."""
     return sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
 
 
 def format_bytes(count: float) -> str:
-    """Return a number of bytes for people."""
+    """A number of bytes for people."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

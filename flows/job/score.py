@@ -54,7 +54,7 @@ def check_truth(job: Job, schema: Schema) -> None:
 
 
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
-    """Return the scores of the final state `server`.
+    """The scores of the final state `server`.
 
     What learns one structure a silo is scored by the mean over the silos, each held against its silo's own truth where
     the silos have such (mSHD of Chen, Ma & Yue, §4), and shows the one its algorithm considers typical. A baseline that
@@ -75,7 +75,7 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
 
 
 def _of_all(structure: Structure, job: Job) -> Metrics:
-    """Return the scores of one structure for all silos: means over their truths, where these have different edges."""
+    """The scores of one structure for all silos: means over their truths, where these have different edges."""
     lenient = job.settings.allow_cyclic_truth
     if not _truths_differ(job):
         return structure_scores(structure, job.truth, lenient)
@@ -83,7 +83,7 @@ def _of_all(structure: Structure, job: Job) -> Metrics:
 
 
 def _truths_differ(job: Job) -> bool:
-    """Say whether the silos have truths of their own with different edges."""
+    """Whether the silos have truths of their own with different edges."""
     return len({(job.silo_weights[silo] != 0).tobytes() for silo in own_truths(job)}) > 1
 
 
@@ -96,17 +96,17 @@ def own_truths(job: Job) -> dict[str, Structure]:
 
 
 def _dynamic(variables: tuple[str, ...], slices: FloatArray) -> Structure:
-    """Return the dynamic structure with these weights, `[lags + 1, d, d]`: within one time, then lag by lag."""
+    """The dynamic structure with these weights, `[lags + 1, d, d]`: within one time, then lag by lag."""
     return Structure(variables, slices[0], lagged=slices[1:])
 
 
 def _distance(found: Metrics) -> float:
-    """Return how far a structure is from the truth, its lagged edges included."""
+    """How far a structure is from the truth, its lagged edges included."""
     return float(found["shd"] or 0.0) + float(found.get("lagged_shd") or 0.0)
 
 
 def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
-    """Return the scores of `structure`; those that need a truth are None if there is none.
+    """The scores of `structure`; those that need a truth are None if there is none.
 
     They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then says why.
     """
@@ -123,7 +123,7 @@ def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic
 
 
 def mean_scores(scores: list[Metrics]) -> Metrics:
-    """Return the mean of each score over the silos; a flag holds if it holds everywhere, None stays None."""
+    """The mean of each score over the silos; a flag holds if it holds everywhere, None stays None."""
     averaged: Metrics = {}
     for key, first in scores[0].items():
         values = [one[key] for one in scores]
@@ -158,7 +158,7 @@ def privacy_spent(
 
 
 def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
-    """Return each kind of release with how often it was made and the ρ of all of that."""
+    """Each kind of release with how often it was made and the ρ of all of that."""
     kinds: dict[str, list[float]] = defaultdict(list)
     for charge in charges:
         kinds[charge.what].append(charge.rho)
@@ -166,7 +166,7 @@ def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
 
 
 def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
-    """Return the privacy part of `metrics.json`: ε is null where nothing is promised, with or without noise."""
+    """The privacy part of `metrics.json`: ε is null where nothing is promised, with or without noise."""
     if privacy is None:
         return {"epsilon": None, "delta": None}
     return {

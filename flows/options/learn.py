@@ -339,6 +339,6 @@ class FeaturesOptions(LearnOptions):
 
 
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:
-    """Return the name of a run: algorithm, data set, seed, time."""
+    """The name of a run: algorithm, data set, seed, time."""
     of = re.sub(r"[\x00-\x1f\x7f\\]", "_", Path(data).absolute().name)[:100]
     return f"{algorithm}-{of}-seed{seed}-{when:%Y%m%d-%H%M%S}"

@@ -57,7 +57,7 @@ class OnCommandLine:
 
 
 def in_utf8(text: str) -> str:
-    """Return `text`, raising `BadInput` for a path that is not UTF-8: no message, page or database takes it."""
+    """`text`, raising `BadInput` for a path that is not UTF-8: no message, page or database takes it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -84,7 +84,7 @@ Model = TypeVar("Model", bound=Options)
 
 
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """Return the `model` of values from outside, by name; raises `BadInput` as `one_line` does."""
+    """The `model` of values from outside, by name; raises `BadInput` as `one_line` does."""
     with one_line_errors():
         return model(**values)
 

@@ -30,7 +30,7 @@ class Parameter:
 
 
 def parameters(config: type[Any]) -> tuple[Parameter, ...]:
-    """Return the parameters of the settings class `config`, a dataclass."""
+    """The parameters of the settings class `config`, a dataclass."""
     kinds, meanings = get_type_hints(config), field_meanings(config)
     return tuple(
         Parameter(
@@ -46,7 +46,7 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
 
 
 def field_meanings(config: type[Any]) -> dict[str, str]:
-    """Return the docstrings of the fields of `config`: the string literals that follow them in its source.
+    """The docstrings of the fields of `config`: the string literals that follow them in its source.
 
     Those of a base class count where a class repeats a field without one.
     """
@@ -68,7 +68,7 @@ def _stated_in(config: type[Any]) -> dict[str, str]:
 
 
 def literal_choices(kind: Any) -> tuple[str, ...]:
-    """Return the words among the values of a type; none of a number."""
+    """The words among the values of a type; none of a number."""
     if get_origin(kind) is Literal:
         return tuple(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
@@ -77,7 +77,7 @@ def literal_choices(kind: Any) -> tuple[str, ...]:
 
 
 def _shown(kind: Any) -> str:
-    """Return the words for a type: its choices, joined by bars, or its name."""
+    """The words for a type: its choices, joined by bars, or its name."""
     if get_origin(kind) is Literal:
         return " | ".join(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
@@ -119,7 +119,7 @@ def list_settings(schema: dict[str, Any]) -> None:
 
 
 def settings_schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of the settings of algorithm `name`: types and meanings; none of them is needed.
+    """The JSON schema of the settings of algorithm `name`: types and meanings; none of them is needed.
 
     Defaults are said and not filled in: what a form sends would otherwise override a preset.
     """

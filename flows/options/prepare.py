@@ -472,7 +472,7 @@ KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for 
 
 
 def recipe(kind: str, **options: Any) -> Recipe:
-    """Return the recipe of `kind` with `options`; raises `BadInput` for an unknown kind, option or value."""
+    """The recipe of `kind` with `options`; raises `BadInput` for an unknown kind, option or value."""
     if kind not in KINDS:
         raise BadInput(f"unknown kind of data '{kind}'; available: {', '.join(KINDS)}")
     return validate(KINDS[kind], options)

@@ -33,7 +33,7 @@ PATIENCE = 10.0
 
 
 def view_lines(mlflow: str) -> list[str]:
-    """Return a line for each saved view on the MLflow server at `mlflow`; none if it has no runs of ours yet."""
+    """A line for each saved view on the MLflow server at `mlflow`; none if it has no runs of ours yet."""
     asked = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
     try:
         with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
@@ -130,7 +130,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
 
 
 def users_server() -> str | None:
-    """Return the URL of the user's own Prefect API from Prefect, the environment or a profile; None without one."""
+    """The URL of the user's own Prefect API from Prefect, the environment or a profile; None without one."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 
@@ -148,7 +148,7 @@ def users_server() -> str | None:
 
 
 def _home() -> Path:
-    """Return the folder where Prefect keeps its database and its profiles."""
+    """The folder where Prefect keeps its database and its profiles."""
     return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
 
 
@@ -255,7 +255,7 @@ def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience
 
 
 def free_port(wanted: int) -> int:
-    """Return `wanted` if nothing listens there, else a free port."""
+    """`wanted` if nothing listens there, else a free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

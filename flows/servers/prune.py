@@ -30,7 +30,7 @@ class OldHistory:
 
 
 def database_file() -> Path | None:
-    """Return the SQLite file in which Prefect keeps the runs of this machine, None if there is none."""
+    """The SQLite file in which Prefect keeps the runs of this machine, None if there is none."""
     from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
     from sqlalchemy import make_url
 

@@ -1,13 +1,105 @@
-"""The summary that `learn` prints: structure, scores, how the run ended, and the paths of its results."""
+"""The summary that `learn` prints: structure, scores, how the run ended, and the paths of its results.
 
+Tables for the terminal: a structure and its scores.
+
+The progress of a run: in a terminal a bar with round, h, residuals, edges and bytes, elsewhere short lines.
+
+Of a search by independence tests: the size of the conditioning sets, tests so far, edges left; a line for each size.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.edges import SYMBOLS, Edge, LaggedEdge, classify, classify_lagged, weighted
+from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow.store import comparison_of
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
 from fedbnsl.tracking.report.report import knowledge_line
-from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, strengths_in
-from fedbnsl.tracking.silo_edges import silo_edges
+from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, silo_edges, strengths_in
 
-from ..job.run import format_bytes, outcome_text
-from .tables import console, show_scores, show_structure
+from ..job.job import Job
+from ..job.run import LEVEL, OPEN_ENDED, Listener, format_bytes, outcome_text, progress_text
+from ..job.run import Progress as Round
+
+
+def console() -> Console:
+    """A console for stdout, as wide as the terminal, else 120; brackets are printed as they are."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
+
+
+def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
+    """Print the scores of the structure in one file against the truth in another.
+
+    The variables are those that either file names: one without any edge makes no difference to the counts.
+    """
+    from fedbnsl.data.folder.folder import read_structure
+
+    named = dict.fromkeys((*read_structure(truth).variables, *read_structure(structure).variables))
+    learned, true = (read_structure(path, tuple(named)) for path in (structure, truth))
+    scores = compare(learned, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
+    if as_json:
+        print(json.dumps(scores, indent=1))
+        return
+    show_scores({**scores, "acyclic": learned.acyclic})
+
+
+def show_scores(scores: Mapping[str, Any]) -> None:
+    """Print scores, one a line, those that are not known left out."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for key, value in scores.items():
+        if value is not None:
+            table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+    console().print(table)
+
+
+def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
+    """Print the edges, those with the largest weights first, no more than `most` of them.
+
+    Those of a dynamic structure are printed apart, within one time and across time. Beside each edge stands how many of
+    the resamples have it, and how many of these the same way round, where `strengths` tell.
+    """
+    within = " within one time step" * bool(structure.lags)
+    _show_edges(classify(structure, None), within, most, strengths, weighted=weighted(structure))
+    if structure.lags:
+        lagged = classify_lagged(structure, None)
+        _show_edges(lagged, " across time", most, strengths, weighted=weighted(structure))
+
+
+def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengths | None, *, weighted: bool) -> None:
+    edges = sorted(edges, key=lambda edge: -abs(edge.weight or 0.0))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for edge in edges[:most]:
+        weight = [f"{edge.weight:+.3f}"] if weighted and edge.weight is not None else []
+        table.add_row(
+            edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight, *_sure(edge, strengths)
+        )
+    which = "strongest" if weighted else "first"
+    console().print(
+        f"{pluralize(len(edges), 'edge')}{where}" + (f", the {most} {which}:" if len(edges) > most else ":")
+    )
+    console().print(table)
+
+
+def _sure(edge: Edge, strengths: Strengths | None) -> list[str]:
+    """How many of the resamples have `edge`, and of those of an edge that has a direction how many this way."""
+    if strengths is None:
+        return []
+    strength, direction = strengths.of(edge)
+    timed = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
+    return [f"strength {strength:.2f}", "" if timed else f"direction {direction:.2f}"]
+
 
 SHOWN = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
@@ -102,7 +194,7 @@ def confidence_lines(result: RunResult) -> list[str]:
 
 
 def agreement_lines(result: RunResult) -> list[str]:
-    """Return how far the silos' own structures agree, if there are such."""
+    """How far the silos' own structures agree, if there are such."""
     silos, edges = len(result.local_structures), silo_edges(result.local_structures)
     most = sum(2 * len(one.weights) > silos for one in edges)
     return (
@@ -123,7 +215,7 @@ def forecast_lines(result: RunResult) -> list[str]:
 
 
 def privacy_line(privacy: PrivacySpent) -> str:
-    """Return the spent privacy budget in one line, which begins with NOT PRIVATE if the promise is broken."""
+    """The spent privacy budget in one line, which begins with NOT PRIVATE if the promise is broken."""
     if privacy.broken:
         return f"NOT PRIVATE: {privacy.broken}"
     tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"
@@ -131,3 +223,82 @@ def privacy_line(privacy: PrivacySpent) -> str:
         f"privacy: ε = {privacy.spent:.4g}{tight} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
         f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
     )
+
+
+EVERY = 5.0
+"""seconds between two lines where there is no terminal"""
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Listener]:
+    """Yield a listener that shows the progress after every round."""
+    if sys.stderr.isatty():
+        with _bar(name) as listener:
+            yield listener
+    else:
+        print(f"{name}: starting", file=sys.stderr, flush=True)
+        yield _Lines()
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Listener]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
+        task = progress.add_task(f"{name}: starting", total=None, figures="")
+
+        yield _Bar(progress, task, name)
+
+
+class _Bar:
+    """The bar of a terminal: the rounds, then the resamples that have converged."""
+
+    def __init__(self, progress: Progress, task: TaskID, name: str) -> None:
+        """Show the run called `name` as `task` of `progress`."""
+        self._progress, self._task, self._name = progress, task, name
+
+    def __call__(self, heard: Round) -> None:
+        """Show the round."""
+        number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
+        self._progress.update(
+            self._task, description=self._name, completed=number, total=most, figures=progress_text(heard)
+        )
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Show how many resamples have converged."""
+        done, shown = job.settings.bootstrap - running, f"{self._name}: resamples"
+        self._progress.update(
+            self._task,
+            description=shown,
+            completed=done,
+            total=job.settings.bootstrap,
+            figures=pluralize(exchanges, "exchange"),
+        )
+
+
+class _Lines:
+    """The first round, then one every few seconds, then the last; of a search also the first of every level."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._next, self._level = 0.0, -1.0
+
+    def __call__(self, heard: Round) -> None:
+        """Print a line if it is time."""
+        level = heard.row.get(LEVEL, self._level)
+        if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
+            self._next, self._level = time.monotonic() + EVERY, level
+            most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
+            print(f"round {heard.round.number}{most}: {progress_text(heard)}", file=sys.stderr, flush=True)
+
+    def resampled(self, job: Job, running: int, exchanges: int) -> None:
+        """Print how many resamples have converged, if it is time."""
+        if time.monotonic() >= self._next or not running:
+            self._next = time.monotonic() + EVERY
+            done = f"{job.settings.bootstrap - running} of {job.settings.bootstrap} resamples done"
+            print(f"exchange {exchanges}: {done}", file=sys.stderr, flush=True)

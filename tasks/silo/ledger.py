@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
-from .seal import BadRecord, make_private_file, make_private_folder, private_folder, seal
+from .journal import BadRecord, make_private_file, make_private_folder, private_folder, seal
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
@@ -65,7 +65,7 @@ class FileLedger:
         return charge.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """Return the charges of `run`, or all: then also those that other ledgers beside this have on the same rows.
+        """The charges of `run`, or all: then also those that other ledgers beside this have on the same rows.
 
         Raises `BadRecord` if the file is not a ledger, or lacks what was charged.
         """
@@ -112,7 +112,7 @@ class FileLedger:
             )
 
     def _elsewhere(self, rows: set[str]) -> tuple[Charge, ...]:
-        """Return the charges that other ledgers in this folder have on the rows of one of these seals."""
+        """The charges that other ledgers in this folder have on the rows of one of these seals."""
         found: list[Charge] = []
         for path in sorted(self.path.parent.glob("*" + ENDING)):
             if path != self.path:
@@ -121,17 +121,17 @@ class FileLedger:
 
 
 def ledger_of(source: Path, silo: str) -> FileLedger:
-    """Return the ledger of `silo`, whose rows are at `source`."""
+    """The ledger of `silo`, whose rows are at `source`."""
     return FileLedger(ledger_path(source, silo), partial(seal, source, USE))
 
 
 def ledger_path(source: Path, silo: str) -> Path:
-    """Return the path of the ledger of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
+    """The path of the ledger of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
     return private_folder(source) / f"{silo}{ENDING}"
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Return the open ledger; what is not committed when it is closed is rolled back."""
+    """The open ledger; what is not committed when it is closed is rolled back."""
     db = sqlite3.connect(path, timeout=30, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")
@@ -163,7 +163,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
-    """Return the charges in `db`, or those on `rows` of one of these seals; raises `BadRecord` for a damaged one."""
+    """The charges in `db`, or those on `rows` of one of these seals; raises `BadRecord` for a damaged one."""
     found = []
     for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
         if row[9] not in ("", _checksum(row[:9])):
@@ -183,5 +183,5 @@ def _row(charge: Charge, rows: str) -> tuple[object, ...]:
 
 
 def _checksum(row: tuple[object, ...]) -> str:
-    """Return a checksum of the columns before it."""
+    """A checksum of the columns before it."""
     return hashlib.blake2b(wire.encode(row), digest_size=16).hexdigest()

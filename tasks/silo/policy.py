@@ -95,7 +95,7 @@ class Policy:
         return self._over(registry.build(spec), schema, silo)
 
     def _over(self, algorithm: Algorithm, schema: Schema, silo: str) -> str:
-        """Return in which way the run would promise less than the owner demands, "" if it does not."""
+        """In which way the run would promise less than the owner demands, "" if it does not."""
         if math.isinf(self.epsilon):
             return ""
         promise = algorithm.private.promise(schema) if algorithm.private else None
@@ -113,7 +113,7 @@ STEPS = (*registry.STEPS, *registry.WRAPPERS)
 
 
 def policy_of(said: dict[str, Any]) -> Policy:
-    """Return the policy of the table `[policy]` of a silo's file; raises `BadInput` naming a key or a value."""
+    """The policy of the table `[policy]` of a silo's file; raises `BadInput` naming a key or a value."""
     kinds = {field.name: field.type for field in fields(Policy)}
     values: dict[str, Any] = {}
     for name, value in said.items():

@@ -74,7 +74,7 @@ AnyDescribed = Described | DescribedPooled | DescribedSeries
 
 
 def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
-    """Return the public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
+    """The public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
     Where a private run reads, it names the file alone. What is `declared` of the kinds of data, of levels and of the
     step between two times is binding.
@@ -94,7 +94,7 @@ def _described(silo: str, source: Path, declared: Declared) -> AnyDescribed:
 
 
 def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Any:
-    """Return the rows at `source`, in memory or to be read in passes: numbers or level codes.
+    """The rows at `source`, in memory or to be read in passes: numbers or level codes.
 
     Their columns are those of `schema` in its order.
 
@@ -125,7 +125,7 @@ def _rows(silo: str, source: Path, schema: Schema, declared: Declared) -> Any:
 
 
 def _is_pooled(silo: str, source: Path) -> bool:
-    """Say whether `source` is a folder of several silos, whose rows are to be in one place."""
+    """Whether `source` is a folder of several silos, whose rows are to be in one place."""
     return source.is_dir() and (silo == POOLED or not holds_parts(source))
 
 

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import unpack_state
+from fedbnsl.algorithms.core.protocol import silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget

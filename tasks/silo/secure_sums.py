@@ -45,7 +45,7 @@ class SecureSums:
     def answer(
         self, run: str, number: int, schema: Schema, question: SecureSumRequest, summand: Callable[[], Ring]
     ) -> bytes:
-        """Return the silo's answer to a question about the sum of round `number`; `summand` gives what it adds.
+        """The silo's answer to a question about the sum of round `number`; `summand` gives what it adds.
 
         Raises `Refused` if the session is not the one of this round, or if another sum of it has been unmasked.
         """

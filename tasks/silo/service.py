@@ -24,8 +24,7 @@ from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Overspent
-from fedbnsl.algorithms.privacy.private import Spender, binding_digest, private_solve
+from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
@@ -33,11 +32,10 @@ from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .journal import Journal, require_same
+from .journal import BadRecord, Journal, require_same
 from .policy import ANYTHING, Policy
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, open_run
-from .seal import BadRecord
 from .secure_sums import SecureSumRequest, SecureSums
 from .source import FileSource, SiloSource
 

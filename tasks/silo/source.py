@@ -14,15 +14,14 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
-from fedbnsl.algorithms.statistics.chunks import Table, chunks
+from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
 
-from .journal import NOT_BEGUN, Journal, RunState, journal_path
+from .journal import NOT_BEGUN, Journal, RunState, journal_path, seal, sealed
 from .ledger import FileLedger, ledger_of
 from .rows import AnyDescribed, describe_rows, read_rows
-from .seal import seal, sealed
 
 IN_MEMORY = Fingerprint((), settled=True)
 """of a table whose content has not been read for its digest"""
@@ -46,15 +45,15 @@ class SiloSource(Protocol):
         ...
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """Return the rows, in memory or to be read in passes (see `read_rows`)."""
+        """The rows, in memory or to be read in passes (see `read_rows`)."""
         ...
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """Return the fingerprint of the rows as they are now (see `data.folder.fingerprint`)."""
+        """The fingerprint of the rows as they are now (see `data.folder.fingerprint`)."""
         ...
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """Return the seal of the rows for one use; `now` is their fingerprint, with its digest, where it is known."""
+        """The seal of the rows for one use; `now` is their fingerprint, with its digest, where it is known."""
         ...
 
     def journal(self) -> Journal:
@@ -62,7 +61,7 @@ class SiloSource(Protocol):
         ...
 
     def has_journal(self) -> bool:
-        """Say whether a journal was kept before."""
+        """Whether a journal was kept before."""
         ...
 
     @property
@@ -71,7 +70,7 @@ class SiloSource(Protocol):
         ...
 
     def ledger(self, silo: str) -> FileLedger | MemoryLedger:
-        """Return the privacy ledger."""
+        """The privacy ledger."""
         ...
 
 
@@ -106,17 +105,17 @@ class FileSource:
         return describe_rows(silo, self.path, declared)
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """Return the rows: those parsed before, if the file is as it was then."""
+        """The rows: those parsed before, if the file is as it was then."""
         if self.parsed is not None and self.parsed.of.matches(fingerprint(self.path, self.parsed.of)):
             return self.parsed.table
         return read_rows(silo, self.path, schema, declared)
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """Return the fingerprint of the rows as they are now."""
+        """The fingerprint of the rows as they are now."""
         return fingerprint(self.path, before, digest=digest)
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """Return the seal of the rows for one use, under the secret beside them."""
+        """The seal of the rows for one use, under the secret beside them."""
         return seal(self.path, context) if now is None else sealed(self.path, context, now.digest)
 
     def journal(self) -> Journal:
@@ -124,11 +123,11 @@ class FileSource:
         return Journal(journal_path(self.path, self.silo) if self.durable else None)
 
     def has_journal(self) -> bool:
-        """Say whether there is a journal beside the rows."""
+        """Whether there is a journal beside the rows."""
         return journal_path(self.path, self.silo).exists()
 
     def ledger(self, silo: str) -> FileLedger:
-        """Return the ledger beside the rows."""
+        """The ledger beside the rows."""
         return ledger_of(self.path, silo)
 
 
@@ -152,15 +151,15 @@ class TableSource:
         raise BadInput(f"silo {silo} is a table in memory: its schema comes with it")
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """Return the table."""
+        """The table."""
         return self.table
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """Return the fingerprint of the table, read anew for a digest: in memory nothing tells when it changes."""
+        """The fingerprint of the table, read anew for a digest: in memory nothing tells when it changes."""
         return Fingerprint((), settled=True, digest=table_digest(self.table)) if digest else IN_MEMORY
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """Return the seal of the table for one use, under the secret of this process."""
+        """The seal of the table for one use, under the secret of this process."""
         digest = table_digest(self.table) if now is None else now.digest
         return hmac.new(_SECRET, context.encode() + b"\0" + digest, hashlib.sha256).hexdigest()
 
@@ -169,16 +168,16 @@ class TableSource:
         return Journal(None)
 
     def has_journal(self) -> bool:
-        """Return False: nothing was kept."""
+        """False: nothing was kept."""
         return False
 
     def ledger(self, silo: str) -> MemoryLedger:
-        """Return the ledger of the table."""
+        """The ledger of the table."""
         return self.charged
 
 
 def table_digest(table: Table) -> bytes:
-    """Return a SHA-256 digest of the rows of `table`, keyed with the secret of this process."""
+    """A SHA-256 digest of the rows of `table`, keyed with the secret of this process."""
     digest = hmac.new(_SECRET, digestmod=hashlib.sha256)
     for rows in chunks(table):
         digest.update(wire.encode(rows))

@@ -246,7 +246,7 @@ class DaskAnswer:
     future: Any
 
     def result(self, timeout: float) -> Any:
-        """Return the answer, or raise the silo's exception.
+        """The answer, or raise the silo's exception.
 
         Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
         """

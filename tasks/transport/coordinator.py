@@ -89,7 +89,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
 
 
 def _said_once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return `say` without refusals that have just been said: a silo that is refused tries again and again."""
+    """`say` without refusals that have just been said: a silo that is refused tries again and again."""
     last: dict[str, str] = {}
 
     def once(line: str) -> None:

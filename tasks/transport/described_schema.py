@@ -12,14 +12,14 @@ from fedbnsl.data.folder.series import check_same_step
 
 from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall
-from .roster import SiloTransport
+from .federation import SiloTransport
 
 DESCRIBE_TIMEOUT_SECONDS = 600.0
 """how long a silo may take to read its rows"""
 
 
 def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> InferredSchema:
-    """Return the public schema that `silos` describe; raises `BadInput` if they disagree or their rows are bad.
+    """The public schema that `silos` describe; raises `BadInput` if they disagree or their rows are bad.
 
     Each says what its columns look like, and which labels occur in them unless they are many; what is `declared` holds.
     """
@@ -42,7 +42,7 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
 
 
 def _named(pooled: DescribedPooled) -> Schema:
-    """Return the schema of pooled rows with the name of the silo that has them."""
+    """The schema of pooled rows with the name of the silo that has them."""
     schema, (own,) = pooled.schema, pooled.schema.rows
     return replace(
         schema,
@@ -53,7 +53,7 @@ def _named(pooled: DescribedPooled) -> Schema:
 
 
 def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed]) -> Schema:
-    """Return the schema of time series; raises `BadInput` if some silos hold none, or another step or columns."""
+    """The schema of time series; raises `BadInput` if some silos hold none, or another step or columns."""
     first = series[0]
     for part in parts:
         if not isinstance(part, DescribedSeries):

@@ -15,15 +15,14 @@ from fedbnsl.algorithms.core.protocol import Replies, Sparse, Traffic, pack_stat
 from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, MemoryLedger
-from fedbnsl.algorithms.statistics.chunks import Table
+from fedbnsl.algorithms.statistics.moments import Table
 
 from ..rounds import in_turn
 from ..silo.journal import RunState
 from ..silo.runs import RunTerms
 from ..silo.service import MethodCall, SiloService
 from ..silo.source import TableSource
-from .federation import SiloFederation
-from .roster import Patience, Roster, SiloTransport
+from .federation import Patience, Roster, SiloFederation, SiloTransport
 
 AT_ONCE = Patience(absent=60.0)
 """for answers that are there when they are awaited"""
@@ -36,7 +35,7 @@ class InProcessTransport:
     services: Mapping[str, SiloService]
 
     def present(self) -> tuple[str, ...]:
-        """Return all silos."""
+        """All silos."""
         return tuple(sorted(self.services))
 
     def submit(self, silo: str, call: MethodCall) -> "Answered":
@@ -51,7 +50,7 @@ class Answered:
     answer: Any
 
     def result(self, timeout: float) -> Any:
-        """Return the answer at once."""
+        """The answer at once."""
         return self.answer
 
     def release(self) -> None:
@@ -59,7 +58,7 @@ class Answered:
 
 
 def roster_of(transport: SiloTransport, silos: tuple[str, ...]) -> Roster:
-    """Return `silos` over a `transport` within this process: they answer in turn, and none of them is waited for."""
+    """`silos` over a `transport` within this process: they answer in turn, and none of them is waited for."""
     return Roster(transport, silos, AT_ONCE, start=in_turn)
 
 
@@ -70,7 +69,7 @@ class _TermsOf(RunTerms):
     at_hand: Algorithm | None = None
 
     def algorithm(self) -> Algorithm:
-        """Return the algorithm."""
+        """The algorithm."""
         assert self.at_hand is not None
         return self.at_hand
 
@@ -122,11 +121,11 @@ class InProcessFederation:
         return {silo: ledger.charges(run) for silo, ledger in self._ledgers.items()}
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """Return the way to the silos; a test may listen in."""
+        """The way to the silos; a test may listen in."""
         return InProcessTransport(services)
 
     def states(self) -> dict[str, Any]:
-        """Return the silos' own states in the run begun last, which in a real federation nobody sees together."""
+        """The silos' own states in the run begun last, which in a real federation nobody sees together."""
         *_, run = self._runs.values()
         return {silo: service.state(self.run_id) for silo, service in run.services.items()}
 
@@ -139,7 +138,7 @@ class InProcessFederation:
             run.services[silo] = SiloService(silo, TableSource(self.tables[silo], self._ledgers[silo], begun))
 
     def _run(self, algorithm: Algorithm, number: int, silos: tuple[str, ...] = ()) -> "_Run":
-        """Return the run of `algorithm`, in which those `silos`, or all, are ready for round `number`."""
+        """The run of `algorithm`, in which those `silos`, or all, are ready for round `number`."""
         if algorithm not in self._runs:
             about = (self.run_id, _token(algorithm), self.schema, self.seed, self.budget)
             self._runs[algorithm] = _Run(_TermsOf(*about, at_hand=algorithm), {}, self.transport)
@@ -152,7 +151,7 @@ class InProcessFederation:
 
 
 def _ready(service: SiloService, run_id: str, number: int) -> bool:
-    """Say whether `service` can answer round `number`: it has answered the round before, or has just been opened."""
+    """Whether `service` can answer round `number`: it has answered the round before, or has just been opened."""
     return service.round_of(run_id) in (None, number - 1)
 
 
@@ -165,7 +164,7 @@ class _Run:
     way: Callable[[Mapping[str, SiloService]], SiloTransport]
 
     def federation(self, secure: bool) -> SiloFederation:
-        """Return the federation of the services."""
+        """The federation of the services."""
         return SiloFederation(roster_of(self.way(self.services), self.terms.schema.silos), self.terms, secure)
 
 
@@ -177,7 +176,7 @@ def federate(
     *,
     secure: bool = False,
 ) -> InProcessFederation:
-    """Return the federation whose silos hold `tables`; columns are named x0, x1, ... unless `variables` says else."""
+    """The federation whose silos hold `tables`; columns are named x0, x1, ... unless `variables` says else."""
     width = next(iter(tables.values())).shape[1]
     names = variables or tuple(f"x{i}" for i in range(width))
     schema = Schema(names, {silo: table.shape[0] for silo, table in tables.items()}, kind)

@@ -50,7 +50,7 @@ class Nothing:
     """What becomes of the traceback of an exception: it would show code and paths of another machine."""
 
     def __new__(cls, *parts: Any) -> Any:
-        """Return a stand-in for a part of a traceback, and None for the traceback as a whole."""
+        """A stand-in for a part of a traceback, and None for the traceback as a whole."""
         return None if parts else super().__new__(cls)
 
 
@@ -81,7 +81,7 @@ def only_messages() -> None:
 
 
 def _is_message(module: str, name: str) -> bool:
-    """Say whether this is a dataclass or an exception of a room whose objects travel."""
+    """Whether this is a dataclass or an exception of a room whose objects travel."""
     if not module.startswith(OURS) or "." in name:
         return False
     found = getattr(import_module(module), name, None)
@@ -89,7 +89,7 @@ def _is_message(module: str, name: str) -> bool:
 
 
 def _is_exception(module: str, name: str) -> bool:
-    """Say whether this is an exception that Python or Dask may raise; nothing is imported to find out."""
+    """Whether this is an exception that Python or Dask may raise; nothing is imported to find out."""
     if module.partition(".")[0] not in FAMILIAR or module not in sys.modules:
         return False
     found = getattr(sys.modules[module], name, None)

@@ -6,7 +6,7 @@ ROWS = {"a": 40, "b": 90, "c": 310}
 
 
 def exact(S, rows=None, seed=0, draw=None):
-    """Return tables of silos with means of their own, each with covariance `S` `[d, d]` (divided by its rows less one).
+    """Tables of silos with means of their own, each with covariance `S` `[d, d]` (divided by its rows less one).
 
     The covariance within all silos, per degree of freedom, is `S` as well. `draw(rng, size)` gives the errors before
     they are made uncorrelated; by default they are Gaussian.
@@ -24,16 +24,16 @@ def exact(S, rows=None, seed=0, draw=None):
 
 
 def freedom(tables):
-    """Return the rows of all silos less one for each."""
+    """The rows of all silos less one for each."""
     return sum(map(len, tables.values())) - len(tables)
 
 
 def of_model(weights, variances):
-    """Return the covariance `[d, d]` of a linear model with these `weights` `[d, d]` and error `variances` `[d]`."""
+    """The covariance `[d, d]` of a linear model with these `weights` `[d, d]` and error `variances` `[d]`."""
     total = np.linalg.inv(np.eye(len(weights)) - weights)
     return total.T @ np.diag(variances) @ total
 
 
 def centred(tables):
-    """Return all rows, each about the means of its silo."""
+    """All rows, each about the means of its silo."""
     return np.vstack([table - table.mean(axis=0) for _, table in sorted(tables.items())])

@@ -18,6 +18,6 @@ class Losing(InProcessFederation):
 
 
 def last_of(algorithm, federation, start=None):
-    """Return the last round."""
+    """The last round."""
     *_, last = rounds(algorithm, federation, None if start is None else (0, start))
     return last

@@ -6,7 +6,7 @@ ROWS = {"a": 40, "b": 90, "c": 310}
 
 
 def unequal(rows=None, variables=5, seed=0, dag=False):
-    """Return tables `[n_rows, n_variables]` of silos with means and spreads of their own, columns in different units.
+    """Tables `[n_rows, n_variables]` of silos with means and spreads of their own, columns in different units.
 
     With `dag`, the weights are those of one model from left to right, else each silo has a mixture of its own.
     """
@@ -22,5 +22,5 @@ def unequal(rows=None, variables=5, seed=0, dag=False):
 
 
 def stacked(tables):
-    """Return the rows of all silos, in the order of their names."""
+    """The rows of all silos, in the order of their names."""
     return np.vstack([table for _, table in sorted(tables.items())])

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.job.knowledge import with_knowledge
+from fedbnsl.flows.job.preparation import with_knowledge
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SMALL = {f"notears-mlp{kind}": {"units": 2, "steps": 5} for kind in ("", "-admm", "-best", "-voting")}
@@ -35,7 +35,7 @@ def built(name: str) -> Algorithm:
 
 
 def true_of(truth: Structure, seed: int, share: float = 0.3) -> Knowledge:
-    """Return some arcs of the truth, some pairs that are not joined, and three tiers along an order of it."""
+    """Some arcs of the truth, some pairs that are not joined, and three tiers along an order of it."""
     rng, edges, names = np.random.default_rng(seed), truth.adjacency, truth.variables
     required = edges & (rng.random(edges.shape) < share)
     forbidden = ~edges & ~edges.T & ~np.eye(len(edges), dtype=bool) & (rng.random(edges.shape) < share)
@@ -95,5 +95,5 @@ def built_whole(name: str) -> Algorithm:
 
 
 def lines(structure: Structure) -> int:
-    """Return how many edges have no direction."""
+    """How many edges have no direction."""
     return int((structure.adjacency & structure.adjacency.T).sum() // 2)

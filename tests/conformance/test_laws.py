@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.admm.settings import ConsensusSettings
+from fedbnsl.algorithms.admm.problem import ConsensusSettings
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.one_silo import silo_generator
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds
+from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, rounds, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
@@ -71,7 +70,7 @@ MIXED += tuple(name for name, learner in BOOTSTRAPPED.items() if learner in MIXE
 
 
 def params_of(case: str) -> tuple[str, dict[str, Any]]:
-    """Return the algorithm of `case`, and parameters that make it short and its noise repeatable."""
+    """The algorithm of `case`, and parameters that make it short and its noise repeatable."""
     case = BOOTSTRAPPED.get(case, case)
     name, params = ALSO.get(case, (case, LENIENT.get(case, {})))
     known = registry.parameter_names(name)
@@ -87,7 +86,7 @@ def algorithm_of(case: str, **other: Any) -> Algorithm:
 
 
 def most_numbers(case: str) -> int:
-    """Return how many numbers an array that travels may have: of five variables, their pairs or so."""
+    """How many numbers an array that travels may have: of five variables, their pairs or so."""
     name, params = params_of(case)
     size = registry.entry(name).message_size(registry.specify(name, params).settings, 5)
     if size != 5**2:
@@ -101,12 +100,12 @@ def most_numbers(case: str) -> int:
 
 
 def columns_of(case: str) -> int:
-    """Return how many columns a silo works with: its variables, those of its windows, or those of its coded rows."""
+    """How many columns a silo works with: its variables, those of its windows, or those of its coded rows."""
     return 10 if case in SERIES else 7 if case in MIXED else 5
 
 
 def in_stretches(given: dict[str, np.ndarray], **other: Any) -> InProcessFederation:
-    """Return the silos whose `given` tables are two unbroken stretches each."""
+    """The silos whose `given` tables are two unbroken stretches each."""
     variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
     rows = {silo: len(table) for silo, table in given.items()}
     stretches = {silo: (n // 2, n - n // 2) if n > 1 else (n,) for silo, n in rows.items()}
@@ -122,7 +121,7 @@ private = pytest.mark.parametrize("name", [name for name in NAMES if algorithm_o
 
 
 def federation_of(name: str, given: dict[str, np.ndarray], **other: Any) -> InProcessFederation:
-    """Return the silos with the `given` tables, in three levels a variable where `name` needs discrete data."""
+    """The silos with the `given` tables, in three levels a variable where `name` needs discrete data."""
     if name in SERIES:
         return in_stretches(given, **other)
     variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
@@ -138,7 +137,7 @@ def federation_of(name: str, given: dict[str, np.ndarray], **other: Any) -> InPr
 
 
 def in_part_labelled(given: dict[str, np.ndarray], names: tuple[str, ...]) -> tuple[Schema, dict[str, np.ndarray]]:
-    """Return the `given` tables with the first two columns in three levels."""
+    """The `given` tables with the first two columns in three levels."""
     mixed = {
         silo: np.column_stack([np.digitize(table[:, :2], (-0.5, 0.5)), table[:, 2:]]) for silo, table in given.items()
     }
@@ -159,7 +158,7 @@ def last_state(name: str, federation: InProcessFederation) -> bytes:
 
 
 def weights_of(structure: Structure) -> np.ndarray:
-    """Return all weights of `structure`, those of lagged edges below the others."""
+    """All weights of `structure`, those of lagged edges below the others."""
     return unstacked(structure)[0]
 
 

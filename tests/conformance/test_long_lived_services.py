@@ -19,9 +19,8 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SIZES = {"a": 70, "b": 130, "c": 100}
 
@@ -80,7 +79,7 @@ def started(folder):
 
 
 def learned(services, name):
-    """Return all that the run `name` gives on `services`, as values that can be compared."""
+    """All that the run `name` gives on `services`, as values that can be compared."""
     options, about = RUNS[name]
     settings = LearnSettings(data="rows", **options)
     transport, silos = InProcessTransport(services), tuple(sorted(services))

@@ -220,7 +220,7 @@ def change_of(name: str, setting: str) -> Change | None:
 
 
 def federation(kind: str, hard: bool) -> InProcessFederation:
-    """Return three silos unlike in rows and means; `hard` ones hold nine variables in noise."""
+    """Three silos unlike in rows and means; `hard` ones hold nine variables in noise."""
     rng = np.random.default_rng(0)
     drawn = homogeneous(9, 3, 60, 11).tables if hard else homogeneous(5, 3, 90, 5).tables
     given = {

@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def walked(tmp_path, monkeypatch, capsys):
-    """Return a function: what a script leaves behind in its names, and all that it printed."""
+    """A function: what a script leaves behind in its names, and all that it printed."""
 
     def walk(name):
         monkeypatch.chdir(tmp_path)

@@ -19,7 +19,7 @@ prepare_environment(quiet=True)
 
 @pytest.fixture(scope="session")
 def server():
-    """Return the URL of the API of a running Prefect server, which this process uses, too."""
+    """The URL of the API of a running Prefect server, which this process uses, too."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from fedbnsl.flows.servers.processes import prefect_server
@@ -30,13 +30,13 @@ def server():
 
 @pytest.fixture(scope="session")
 def mlflow_uri():
-    """Return the tracking URI of all flow tests."""
+    """The tracking URI of all flow tests."""
     return f"sqlite:///{Path(HOME) / 'mlflow.db'}"
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """Return a folder of three silos with five variables: a module's own, as runs leave charges and journals in it."""
+    """A folder of three silos with five variables: a module's own, as runs leave charges and journals in it."""
     from fedbnsl.data.folder.folder import write_folder
     from fedbnsl.data.generators.linear import homogeneous
 

@@ -21,7 +21,7 @@ from fedbnsl.tasks.transport.unpickling import only_messages
 
 
 def identity(folder, name):
-    """Return the identity of which `federation init` wrote the files to `folder`."""
+    """The identity of which `federation init` wrote the files to `folder`."""
     return Identity(folder / f"{name}.pem", folder / f"{name}.key", folder / "trusted.pem")
 
 

@@ -26,7 +26,7 @@ def inline(folder, **settings):
 
 
 def same(one, other):
-    """Say whether two results agree bit for bit, but for the time they took and how they were run."""
+    """Whether two results agree bit for bit, but for the time they took and how they were run."""
     timeless = [{key: value for key, value in result.metrics.items() if key != "seconds"} for result in (one, other)]
     return (
         one.structure.weights.tobytes() == other.structure.weights.tobytes()
@@ -39,7 +39,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def followed(server, example, mlflow_uri, tmp_path_factory):
-    """Return one run through Prefect and Dask, and what a listener heard."""
+    """One run through Prefect and Dask, and what a listener heard."""
     heard = []
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
@@ -124,7 +124,7 @@ def test_the_log_of_the_run_tells_of_every_round_and_of_what_came_out(followed):
 
 
 def all_task_runs(client, flow_run_filter, expected):
-    """Return the task runs; they reach the server a moment after the flow has ended."""
+    """The task runs; they reach the server a moment after the flow has ended."""
     import time
 
     deadline = time.monotonic() + 30

@@ -33,7 +33,7 @@ class Owners:
 
 @pytest.fixture
 def host():
-    """Return a function that hosts the silos of a folder."""
+    """A function that hosts the silos of a folder."""
     hosted = []
 
     def host(folder):
@@ -47,7 +47,7 @@ def host():
 
 @pytest.fixture
 def hosted(host, tmp_path):
-    """Return a function that generates a folder of linear data and hosts its silos."""
+    """A function that generates a folder of linear data and hosts its silos."""
 
     def generate(silos=3, rows=100, seed=1, name="data"):
         write_folder(tmp_path / name, homogeneous(variables=5, silos=silos, rows=rows, seed=seed))

@@ -4,7 +4,7 @@ import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.tasks.silo.service import MethodCall
-from fedbnsl.tasks.transport.roster import Patience, Roster
+from fedbnsl.tasks.transport.federation import Patience, Roster
 
 SILOS = ("a", "b", "c", "d")
 

@@ -26,7 +26,7 @@ NAMES = ("age", "dose", "pain", "sleep", "fever", "blood")
 
 
 def matrix(names, entries):
-    """Return the matrix `[d, d]` with these `{(row, column): value}`, by names."""
+    """The matrix `[d, d]` with these `{(row, column): value}`, by names."""
     found = np.zeros((len(names), len(names)))
     for (row, column), value in entries.items():
         found[names.index(row), names.index(column)] = value
@@ -81,13 +81,13 @@ ROUNDS = tuple(
 
 
 def scores(names, first):
-    """Return a figure for each of `names`, all different: scores below 1, counts above."""
+    """A figure for each of `names`, all different: scores below 1, counts above."""
     kinds = {name: (first + 0.0137 * k if name in SCORES and "shd" not in name else 41 + 3 * k) for k, name in names}
     return {name: value if isinstance(value, int) else round(value, 4) for name, value in kinds.items()}
 
 
 def figures(lagged=False):
-    """Return the scores and counts of a comparison, each of another size."""
+    """The scores and counts of a comparison, each of another size."""
     names = [name for name in (*SCORES, *COUNTS) if lagged or not name.startswith("lagged_")]
     return scores(list(enumerate(names)), 0.1123)
 
@@ -108,7 +108,7 @@ FINDINGS = (
 
 
 def weighted_run():
-    """Return a run that learned a weighted DAG, with a truth, findings, knowledge, and an earlier run."""
+    """A run that learned a weighted DAG, with a truth, findings, knowledge, and an earlier run."""
     structure, truth = Structure(NAMES, matrix(NAMES, LEARNED)), Structure(NAMES, matrix(NAMES, TRUE))
     network = GaussianNetwork(
         structure,
@@ -169,7 +169,7 @@ LINES = {("dose", "pain"): 5, ("pain", "age"): 12, ("blood", "dose"): 22}
 
 
 def resampled():
-    """Return strengths in which every pair of variables has another."""
+    """Strengths in which every pair of variables has another."""
     arrows, lines = matrix(NAMES, ARROWS), matrix(NAMES, LINES)
     return Strengths(NAMES, RESAMPLES, arrows, lines + lines.T, np.zeros((0, 6, 6)), dags=False)
 
@@ -179,7 +179,7 @@ def undirected(names, lines):
 
 
 def cpdag_run():
-    """Return a run that learned a CPDAG of labels, with tables, resamples, and masks."""
+    """A run that learned a CPDAG of labels, with tables, resamples, and masks."""
     structure = Structure(
         NAMES,
         matrix(
@@ -230,7 +230,7 @@ def cpdag_run():
 
 
 def tables():
-    """Return a discrete network in which every probability differs."""
+    """A discrete network in which every probability differs."""
     levels = {
         "age": ("young", "old"),
         "dose": ("none", "low", "high"),
@@ -256,7 +256,7 @@ def tables():
 
 
 def pag_run():
-    """Return a run that learned a PAG with every kind of mark, and ended out of rounds; it could not be compared."""
+    """A run that learned a PAG with every kind of mark, and ended out of rounds; it could not be compared."""
     ends = {
         ("age", "dose"): (1, 2),  # age → dose
         ("pain", "age"): (1, 2),  # pain → age
@@ -298,13 +298,13 @@ TRUE_LAGGED = (
 
 
 def dynamic(within, lagged):
-    """Return the structure over SERIES with these weights."""
+    """The structure over SERIES with these weights."""
     A = np.stack([matrix(SERIES, one) for one in lagged])
     return Structure(SERIES, matrix(SERIES, within), lagged=A)
 
 
 def dynamic_run():
-    """Return a run on time series: lagged edges, structures of the silos, forecasts, resamples, and a silo lost."""
+    """A run on time series: lagged edges, structures of the silos, forecasts, resamples, and a silo lost."""
     structure = dynamic(WITHIN, LAGGED)
     own = {
         "hill": dynamic({("soil", "air"): -0.55, ("air", "water"): 0.21}, LAGGED),
@@ -375,7 +375,7 @@ def dynamic_run():
 
 
 def private_run():
-    """Return a private run of two silos whose ledgers differ, and of which one was lost for good."""
+    """A private run of two silos whose ledgers differ, and of which one was lost for good."""
     spent = PrivacySpent(
         epsilon=2.9,
         delta=3.7e-6,
@@ -407,7 +407,7 @@ def private_run():
 
 
 def broken_run():
-    """Return the same run with its promise broken."""
+    """The same run with its promise broken."""
     run = private_run()
     assert run.privacy is not None
     return replace(
@@ -416,7 +416,7 @@ def broken_run():
 
 
 def mixed_run():
-    """Return a run on numbers and labels, with empty cells and columns set aside."""
+    """A run on numbers and labels, with empty cells and columns set aside."""
     names, levels = ("age", "sex", "dose", "ward"), {"sex": ("f", "m", "x"), "ward": ("A", "B")}
     edges = {("sex", "age"): 1.0, ("dose", "age"): 1.0, ("dose", "ward"): 1.0, ("sex", "dose"): 1.0}
     schema = Schema(
@@ -454,7 +454,7 @@ def mixed_run():
 
 
 def personal_run():
-    """Return a run in which each silo has a structure of its own, some edges turned; none is over time."""
+    """A run in which each silo has a structure of its own, some edges turned; none is over time."""
     own = {
         "south": Structure(NAMES, matrix(NAMES, {("dose", "pain"): 1.49, ("pain", "age"): -0.77})),
         "north": Structure(
@@ -488,7 +488,7 @@ WIDE_TRUE = {("V07", "V31"): 1.7, ("V12", "V44"): -0.5, ("V20", "V09"): 0.9, ("V
 
 
 def wide_run():
-    """Return a run on more variables than a drawing shows: its structure is a matrix of marks."""
+    """A run on more variables than a drawing shows: its structure is a matrix of marks."""
     names = tuple(f"V{number:02}" for number in range(53))
     run = weighted_run()
     return replace(

@@ -12,8 +12,8 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.outputs import structure_csv, write_outputs
+from fedbnsl.tracking.pictures.drawing import thickness
 from fedbnsl.tracking.pictures.picture import draw_structure
-from fedbnsl.tracking.pictures.style import thickness
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import Confidence
 from tests.tracking.report.page import one_line

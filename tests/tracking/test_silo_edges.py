@@ -4,7 +4,7 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.outputs import silo_edges_csv
-from fedbnsl.tracking.silo_edges import silo_edges
+from fedbnsl.tracking.result import silo_edges
 
 NAMES = ("a", "b")
 

@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """Return the folder of a run, and the addresses of the Prefect and the MLflow server that know of it."""
+    """The folder of a run, and the addresses of the Prefect and the MLflow server that know of it."""
     home = tmp_path_factory.mktemp("ui")
     own = {"PREFECT_HOME": str(home / "prefect"), "MLFLOW_TRACKING_URI": f"sqlite:///{home / 'mlflow.db'}"}
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +54,7 @@ def command(folder, *words):
 
 @pytest.fixture(scope="module")
 def page():
-    """Return a page of a browser that reaches this machine only, and the addresses elsewhere that it was refused."""
+    """A page of a browser that reaches this machine only, and the addresses elsewhere that it was refused."""
     playwright = pytest.importorskip("playwright.sync_api")
     refused = []
 

@@ -33,7 +33,7 @@ class ForecastsOneStepAhead(PythonModel):
         self.weights = weights[d:] @ now
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return the forecast of the row after each row that has enough rows before it, under that row's index.
+        """The forecast of the row after each row that has enough rows before it, under that row's index.
 
         The rows follow each other in time, the latest last: `lags` of them give one forecast, each further row one
         more. Columns that are no variables are ignored. Raises `ValueError` if a variable has no column, or there are

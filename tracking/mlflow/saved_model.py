@@ -62,7 +62,7 @@ def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any])
 
 
 def _code(network: dict[str, Any]) -> str:
-    """Return the name of the file that predicts from `network`."""
+    """The name of the file that predicts from `network`."""
     if "tables" in network:
         return "pyfunc_discrete.py"
     if "families" in network:
@@ -71,7 +71,7 @@ def _code(network: dict[str, Any]) -> str:
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:
-    """Return the pgmpy network of a model that a run has logged: `models:/<model id>`, or the folder of a model.
+    """The pgmpy network of a model that a run has logged: `models:/<model id>`, or the folder of a model.
 
     `store` is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if
     it cannot be opened.
@@ -104,7 +104,7 @@ class TrackedData:
 
 
 def dataset_input(data: TrackedData) -> "DatasetInput":
-    """Return `data` as an input of an MLflow run."""
+    """`data` as an input of an MLflow run."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     schema = data.schema
@@ -136,7 +136,7 @@ BETWEEN = 12
 
 
 def structure_json(structure: Structure, number: int) -> str:
-    """Return a structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
+    """A structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
 
     A dynamic one has its number of `lags` besides, and every edge its `lag`, 0 within one time.
     """
@@ -163,7 +163,7 @@ def structure_json(structure: Structure, number: int) -> str:
 
 
 def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
-    """Return the structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
+    """The structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
 
     Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
     the mark at the column's variable: an arrow blue, a circle amber, a tail grey. Of a dynamic structure the matrices W
@@ -188,7 +188,7 @@ def _signed(weights: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _picture(strength: NDArray[np.float64], colour: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the picture of a matrix, `strength` `[d, d]` saying how much of `colour` `[d, d, 3]` each cell has."""
+    """The picture of a matrix, `strength` `[d, d]` saying how much of `colour` `[d, d, 3]` each cell has."""
     pixels = np.rint(255 + strength[..., None] * (colour - 255.0)).astype(np.uint8)
     size = max(1, SIDE // len(strength))
     return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))

@@ -34,7 +34,7 @@ from functools import cache
 
 
 def template(program: str) -> Path:
-    """Return where the empty database of the installed version of `program`, "mlflow" or "prefect", is kept."""
+    """Where the empty database of the installed version of `program`, "mlflow" or "prefect", is kept."""
     return Path(sys.prefix) / "share" / "fedbnsl" / f"{program}-{version(program)}.db"
 
 
@@ -82,7 +82,7 @@ SHOWN = (
 
 
 def saved_views() -> dict[str, str]:
-    """Return the tags of the experiment that are the saved views."""
+    """The tags of the experiment that are the saved views."""
     table: dict[str, Any] = {"selectedColumns": SHOWN}
     return {
         f"{SHARED}{SCORES}": _saved("Scores", table),
@@ -91,17 +91,17 @@ def saved_views() -> dict[str, str]:
 
 
 def table_link(base: str, experiment: str) -> str:
-    """Return the link to the table of runs with their scores, on the server at `base`."""
+    """The link to the table of runs with their scores, on the server at `base`."""
     return f"{_runs(base, experiment)}&viewStateShareKey={SCORES}"
 
 
 def comparison_link(base: str, experiment: str) -> str:
-    """Return the link to the charts that compare the runs, on the server at `base`."""
+    """The link to the charts that compare the runs, on the server at `base`."""
     return f"{_runs(base, experiment)}&compareRunsMode=CHART&viewStateShareKey={COMPARISON}"
 
 
 def comparison_of(run_link: str) -> str:
-    """Return the link to the charts that compare the run behind `run_link` with the others of its experiment."""
+    """The link to the charts that compare the run behind `run_link` with the others of its experiment."""
     base, _, rest = run_link.partition("/#/experiments/")
     return comparison_link(base, rest.partition("/")[0])
 
@@ -115,7 +115,7 @@ def _saved(name: str, state: dict[str, Any]) -> str:
 
 
 def _charts() -> dict[str, Any]:
-    """Return the charts: what was set against what came of it, its price, and the structure round by round."""
+    """The charts: what was set against what came of it, its price, and the structure round by round."""
     charts = (
         _parallel("Settings to errors, bytes and seconds", ("algorithm", "dataset"), ("shd", "megabytes", "seconds")),
         _parallel("Private runs: ε to errors", ("algorithm",), ("epsilon", "shd", "megabytes", "seconds")),
@@ -167,7 +167,7 @@ UI = "http://127.0.0.1:5000"
 
 
 def tracking_uri(uri: str | None = None) -> str:
-    """Return where runs are kept: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in this folder.
+    """Where runs are kept: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in this folder.
 
     Raises `BadInput` for a plain folder, where MLflow 3 keeps no runs any more.
     """
@@ -180,7 +180,7 @@ def tracking_uri(uri: str | None = None) -> str:
 
 
 def open_client(uri: str) -> "MlflowClient":
-    """Return a client of the store at `uri`; a new database is created without log messages.
+    """A client of the store at `uri`; a new database is created without log messages.
 
     Raises `BadInput` if the store cannot be opened.
     """
@@ -205,7 +205,7 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def experiment_id(client: "MlflowClient", uri: str) -> str:
-    """Return the id of our experiment, which is made if it is not there, also when two processes make it at once.
+    """The id of our experiment, which is made if it is not there, also when two processes make it at once.
 
     It has our saved views. The artifacts of an SQLite database lie beside it, in `mlartifacts`; those of a server where
     the server says.
@@ -229,7 +229,7 @@ def experiment_id(client: "MlflowClient", uri: str) -> str:
 
 
 def run_url(uri: str, experiment: str, run: str) -> str:
-    """Return where the run can be looked at: on the tracking server, or in `fedbnsl ui`."""
+    """Where the run can be looked at: on the tracking server, or in `fedbnsl ui`."""
     base = uri.rstrip("/") if uri.startswith("http") else UI
     return f"{base}/#/experiments/{experiment}/runs/{run}"
 
@@ -249,7 +249,7 @@ def _without_password(text: str, uri: str) -> str:
 
 
 def database_of(uri: str) -> Path | None:
-    """Return the file of an SQLite database, None for any other store."""
+    """The file of an SQLite database, None for any other store."""
     if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///").partition("?")[0]).resolve()
@@ -296,7 +296,7 @@ PLACE = "tracking/mlflow/"
 
 
 def source_tags() -> dict[str, str]:
-    """Return the tags by which MLflow names the source of a run: the program and, in a checkout, its commit."""
+    """The tags by which MLflow names the source of a run: the program and, in a checkout, its commit."""
     commit = checked_out(HERE)
     named = {"mlflow.source.name": "fedbnsl", "mlflow.source.type": "LOCAL"}
     return named | ({"mlflow.source.git.commit": commit} if commit else {})
@@ -304,7 +304,7 @@ def source_tags() -> dict[str, str]:
 
 @cache
 def checked_out(folder: Path) -> str | None:
-    """Return the commit of the checkout of this project that `folder` is in, None outside of one or without git.
+    """The commit of the checkout of this project that `folder` is in, None outside of one or without git.
 
     A package installed below somebody else's checkout has another place in it, and no commit.
     """

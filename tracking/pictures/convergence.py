@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .style import INK
+from .drawing import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ import numpy as np
 from fedbnsl.algorithms.graphs.edges import Category, Edge
 from fedbnsl.algorithms.graphs.pag import CIRCLE
 
+from .drawing import INK, STYLES, layout_order, legend_entries, truncate
 from .layout import reverse_feedback_arcs, topological
-from .style import INK, STYLES, layout_order, legend_entries, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

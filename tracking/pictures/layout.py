@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-Arc = tuple[int, int]
+IndexArc = tuple[int, int]
 
 
-def reverse_feedback_arcs(n: int, arcs: Sequence[Arc]) -> list[Arc]:
-    """Return all `arcs`, those reversed that would close a cycle with the arcs before them.
+def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
+    """All `arcs`, those reversed that would close a cycle with the arcs before them.
 
     For drawing only: `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
     """
     reaches = np.eye(n, dtype=bool)
-    turned: list[Arc] = []
+    turned: list[IndexArc] = []
     for source, target in arcs:
         upper, lower = (target, source) if reaches[target, source] else (source, target)
         reaches[reaches[:, upper]] |= reaches[lower]
@@ -47,8 +47,8 @@ def reverse_feedback_arcs(n: int, arcs: Sequence[Arc]) -> list[Arc]:
     return turned
 
 
-def topological(n: int, arcs: Sequence[Arc]) -> list[int]:
-    """Return the nodes, sources before targets; `arcs` must not make a cycle.
+def topological(n: int, arcs: Sequence[IndexArc]) -> list[int]:
+    """The nodes, sources before targets; `arcs` must not make a cycle.
 
     Ties go by the order of `arcs`, not by index as in `graphs.dag.topological_order`: the first arcs matter most.
     """
@@ -66,8 +66,8 @@ def topological(n: int, arcs: Sequence[Arc]) -> list[int]:
     return ready
 
 
-def assign_layers(n: int, arcs: Sequence[Arc], capacity: int) -> list[int]:
-    """Return the layer of each node, 0 on top: below all its parents, at most `capacity` nodes on a layer.
+def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
+    """The layer of each node, 0 on top: below all its parents, at most `capacity` nodes on a layer.
 
     Nodes are then pulled towards their children, which makes arcs shorter. Nodes without any arc come last.
     """
@@ -93,7 +93,7 @@ def assign_layers(n: int, arcs: Sequence[Arc], capacity: int) -> list[int]:
 
 
 def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
-    """Return the layers renumbered from 0, with the nodes that are not joined to any put below, `width` on a layer."""
+    """The layers renumbered from 0, with the nodes that are not joined to any put below, `width` on a layer."""
     used = sorted({layer[node] for node in joined})
     renumbered = {node: used.index(layer[node]) for node in joined}
     alone = [node for node in range(len(layer)) if node not in renumbered]
@@ -101,8 +101,8 @@ def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
     return [renumbered[node] for node in range(len(layer))]
 
 
-def with_slots(layers: Sequence[int], arcs: Sequence[Arc]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the rows of nodes and slots, and per arc its chain: upper node, a slot on each layer between, lower node.
+def with_slots(layers: Sequence[int], arcs: Sequence[IndexArc]) -> tuple[list[list[int]], list[list[int]]]:
+    """The rows of nodes and slots, and per arc its chain: upper node, a slot on each layer between, lower node.
 
     Slots are numbered after the nodes.
     """
@@ -129,7 +129,7 @@ MANY = 1500
 
 
 def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
-    """Return the rows reordered: the order with the fewest crossings that was seen.
+    """The rows reordered: the order with the fewest crossings that was seen.
 
     A chain is an edge cut into pieces, one node or slot on each row that it touches. The same input gives the same
     order.
@@ -148,7 +148,7 @@ def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
 
 
 def crossings(rows: Rows, below: Sequence[Sequence[int]]) -> int:
-    """Return how many pairs of edge pieces cross between neighbouring rows; `below[node]` is what hangs on it."""
+    """How many pairs of edge pieces cross between neighbouring rows; `below[node]` is what hangs on it."""
     total = 0
     for upper, lower in pairwise(rows):
         place = {node: at for at, node in enumerate(lower)}
@@ -172,7 +172,7 @@ def _neighbours(n: int, chains: Sequence[Sequence[int]]) -> tuple[Rows, Rows]:
 
 
 def _sweep(rows: Rows, above: Rows, below: Rows) -> Rows:
-    """Return the best of the orders that barycentre sweeps, down and up in turn, go through."""
+    """The best of the orders that barycentre sweeps, down and up in turn, go through."""
     best, fewest, current = rows, crossings(rows, below), rows
     for sweep in range(SWEEPS):
         downwards = sweep % 2 == 0
@@ -198,7 +198,7 @@ def _by_barycentre(row: list[int], neighbours: list[list[int]], fixed: dict[int,
 
 
 def _exchange(rows: Rows, above: Rows, below: Rows) -> Rows:
-    """Return the rows with neighbours exchanged as long as that saves crossings."""
+    """The rows with neighbours exchanged as long as that saves crossings."""
     rows = [list(row) for row in rows]
     place = {node: at for row in rows for at, node in enumerate(row)}
     moved = True
@@ -215,7 +215,7 @@ def _exchange(rows: Rows, above: Rows, below: Rows) -> Rows:
 
 
 def _saved(left: int, right: int, above: Rows, below: Rows, place: dict[int, int]) -> int:
-    """Return how many crossings it saves to exchange the neighbours `left` and `right`."""
+    """How many crossings it saves to exchange the neighbours `left` and `right`."""
     saved = 0
     for ends in (above, below):
         for a in ends[left]:
@@ -257,7 +257,7 @@ class Layout:
         return float(left), float(bottom), float(right), float(top)
 
 
-def layered(widths: Sequence[float], arcs: Sequence[Arc], height: float = 0.3) -> Layout:
+def layered(widths: Sequence[float], arcs: Sequence[IndexArc], height: float = 0.3) -> Layout:
     """Lay out nodes of the given widths, joined by `arcs` (source, target).
 
     Where arcs make a cycle, those that come first in `arcs` keep their direction.
@@ -277,7 +277,7 @@ def layered(widths: Sequence[float], arcs: Sequence[Arc], height: float = 0.3) -
 
 
 def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArray, n: int) -> FloatArray:
-    """Return each x: near the neighbours above and below, long edges straight, in order and without overlap.
+    """Each x: near the neighbours above and below, long edges straight, in order and without overlap.
 
     Each row in turn is moved to the nearest places that keep the distances: an isotonic regression.
     """
@@ -300,7 +300,7 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
 
 
 def _pull(chains: list[list[int]], total: int, n: int) -> "csr_array":
-    """Return how strongly every two of `total` nodes and slots draw each other, sparse; the first `n` are nodes."""
+    """How strongly every two of `total` nodes and slots draw each other, sparse; the first `n` are nodes."""
     from scipy.sparse import csr_array
 
     joined = np.array([piece for chain in chains for piece in pairwise(chain)], int).reshape(-1, 2)
@@ -318,7 +318,7 @@ def _offsets(widths: FloatArray, slot: NDArray[np.bool_]) -> FloatArray:
 def vertical(
     rows: list[list[int]], chains: list[list[int]], x: FloatArray, height: float, joined: set[int]
 ) -> FloatArray:
-    """Return each y: rows from the top down, further apart where edges have far to go sideways."""
+    """Each y: rows from the top down, further apart where edges have far to go sideways."""
     row_of = {node: r for r, row in enumerate(rows) for node in row}
     reach = np.zeros(len(rows) + 1)
     for chain in chains:
@@ -345,7 +345,7 @@ def _routes(centres: FloatArray, chains: list[list[int]], widths: FloatArray, he
 
 
 def _ports(ends: list[tuple[int, float]], centres: FloatArray, widths: FloatArray) -> list[float]:
-    """Return the x at which each edge touches its node: side by side, in the order of where the edges come from."""
+    """The x at which each edge touches its node: side by side, in the order of where the edges come from."""
     at_node: dict[int, list[int]] = {}
     for number, (node, _) in enumerate(ends):
         at_node.setdefault(node, []).append(number)

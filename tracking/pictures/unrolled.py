@@ -18,10 +18,24 @@ from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.pag import ARROW
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .drawing import ENTRY_WIDTH, HEAD, LEGEND, LONGEST_NAME, MARGIN, MIN_WIDTH, TITLE, draw_box, write_header
+from .drawing import (
+    ENTRY_WIDTH,
+    HEAD,
+    INK,
+    LEGEND,
+    LONGEST_NAME,
+    MARGIN,
+    MIN_WIDTH,
+    STYLES,
+    TITLE,
+    draw_box,
+    legend_entries,
+    thickness,
+    truncate,
+    write_header,
+)
 from .heat_map import causal_order
 from .layout import FloatArray
-from .style import INK, STYLES, legend_entries, thickness, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,10 +21,9 @@ from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..pictures.drawing import LONGEST_NAME, box_width, is_required
+from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, is_required, layout_order, thickness, truncate
 from ..pictures.heat_map import causal_order
 from ..pictures.layout import Layout, layered
-from ..pictures.style import STYLES, layout_order, thickness, truncate
 from ..result import RunResult, strengths_in
 
 DRAWN = 3000
@@ -59,7 +58,7 @@ class LaidOutGraph:
 
 
 def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
-    """Return the edges within one time, those across, and whether both were compared with `truth`.
+    """The edges within one time, those across, and whether both were compared with `truth`.
 
     A truth of time series that says only who drives whom is no measure of edges at one lag.
     """
@@ -68,7 +67,7 @@ def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[
 
 
 def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
-    """Return `structure` laid out, its edges compared with `truth` as `compared_edges` does."""
+    """`structure` laid out, its edges compared with `truth` as `compared_edges` does."""
     within, lagged, compared = compared_edges(structure, truth)
     edges = (*within, *lagged)
     places, ways = _places(structure.variables, within, lagged) if len(edges) <= DRAWN else ((), {})
@@ -86,7 +85,7 @@ def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
 def _places(
     variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
 ) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
-    """Return the places of the variables and the ways of the edges within one time."""
+    """The places of the variables and the ways of the edges within one time."""
     ordered, arcs = layout_order(variables, within)
     at = {name: number for number, name in enumerate(variables)}
     joined = {frozenset(arc) for arc in arcs}
@@ -105,7 +104,7 @@ def _places(
 
 
 def _way(layout: Layout, number: int, edge: Edge, wider: float) -> tuple[Point, ...]:
-    """Return the points between the ends of the route `number`, from the source of `edge` to its target."""
+    """The points between the ends of the route `number`, from the source of `edge` to its target."""
     turned = edge.category == "reversed" and edge.one_way
     points = tuple(_point(wider * x, y) for x, y in layout.routes[number][1:-1].tolist())
     return points if layout.down[number] != turned else points[::-1]
@@ -132,7 +131,7 @@ class Script:
 
 
 def explore_scripts(result: RunResult) -> list[Script]:
-    """Return the scripts that the page needs for it, what they show first: none of a structure without edges."""
+    """The scripts that the page needs for it, what they show first: none of a structure without edges."""
     found = lay_out(result.structure, result.truth)
     if not found.edges:
         return []
@@ -147,7 +146,7 @@ def as_json(value: Any) -> str:
 
 @cache
 def script(name: str) -> str:
-    """Return the text of one of the scripts that come with the package."""
+    """The text of one of the scripts that come with the package."""
     return files(__package__).joinpath("scripts", name).read_text("utf-8")
 
 
@@ -169,7 +168,7 @@ def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
 
 
 def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
-    """Return the edges by what is known of each; what is not known is left out."""
+    """The edges by what is known of each; what is not known is left out."""
     at = {name: number for number, name in enumerate(found.variables)}
     thick, weighted = thickness(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
     edges = []
@@ -195,5 +194,5 @@ def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) 
 
 
 def _short(value: float | None) -> float | None:
-    """Return `value` to as many figures as a reader takes in, None for what is no number, as JSON has none of these."""
+    """`value` to as many figures as a reader takes in, None for what is no number, as JSON has none of these."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.core.knowledge import Arc, arc_text
-from fedbnsl.algorithms.core.names import pluralize
+from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, weighted
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork

@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedbnsl.algorithms.core.names import pluralize
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.compare import summary
 from fedbnsl.algorithms.graphs.edges import (
     Category,
@@ -27,8 +26,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 
 from ..comparison import Comparison
-from ..result import RunResult, radius_of
-from ..silo_edges import SiloEdge, silo_edges
+from ..result import RunResult, SiloEdge, radius_of, silo_edges
 
 SCROLLING_ROWS = 12
 """rows above which a table scrolls"""

@@ -9,8 +9,14 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm import consensus, staged_admm
 from fedbnsl.algorithms.admm.consensus import Terms
 from fedbnsl.algorithms.admm.fed_sparse import PRESETS, FedSparse
-from fedbnsl.algorithms.admm.problem import LinearModel, LinearProblem, acyclicity, weighted_moments
-from fedbnsl.algorithms.admm.settings import ConsensusSettings, RefinedSettings
+from fedbnsl.algorithms.admm.problem import (
+    ConsensusSettings,
+    LinearModel,
+    LinearProblem,
+    RefinedSettings,
+    acyclicity,
+    weighted_moments,
+)
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, traffic_of
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare

@@ -22,8 +22,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.privacy.ledger import Overspent, spent, total
-from fedbnsl.algorithms.privacy.private import PrivateSettings
+from fedbnsl.algorithms.privacy.ledger import Overspent, PrivateSettings, spent, total
 from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 from fedbnsl.algorithms.statistics.rows import Query
@@ -41,7 +40,7 @@ def algorithm(name="fed-pc", **params):
 
 
 def distance(sets, table, one, other):
-    """Return the ℓ₂ distance of the tables over `sets` when the first row is `one` or `other`."""
+    """The ℓ₂ distance of the tables over `sets` when the first row is `one` or `other`."""
     width = max(map(len, sets))
     query = np.array([given + [-1] * (width - len(given)) for given in sets], np.int16)
     answers = []

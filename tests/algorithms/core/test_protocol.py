@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import FederatedAlgorithm, Replies, SiloLost, Traffic, gather, rounds
+from fedbnsl.algorithms.core.protocol import (
+    FederatedAlgorithm,
+    Replies,
+    SiloLost,
+    Traffic,
+    gather,
+    rounds,
+    silo_generator,
+)
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tasks.transport.in_process import federate
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.names import escape_formula, unescape_formula
+from fedbnsl.algorithms.core.schema import escape_formula, unescape_formula
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 

@@ -117,7 +117,7 @@ ALONE = AlgorithmSpec("secure-sum", registry.specify("secure-sum").settings)
 
 
 def sent(spec, path):
-    """Return the numbers that a silo with the rows at `path` sends, told no more than the packed `spec`."""
+    """The numbers that a silo with the rows at `path` sends, told no more than the packed `spec`."""
     terms = RunTerms("run", registry.pack(spec), Schema(("x", "y"), {"a": 3}), 0)
     algorithm = terms.algorithm()
     service = SiloService("a", path)

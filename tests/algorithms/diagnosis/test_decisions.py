@@ -21,7 +21,7 @@ NAMES = ("age", "dose", "score", "smoke")
 
 
 def numbers_of(given, structure):
-    """Return the state after both exchanges of a diagnosis of numbers."""
+    """The state after both exchanges of a diagnosis of numbers."""
     algorithm = registry.build(AlgorithmSpec("diagnosis", exchange.Diagnosis()))
     federation = federate(given, NAMES[: len(structure.variables)])
     return last_of(algorithm, federation, exchange.start(federation.schema, structure)).server
@@ -35,7 +35,7 @@ def dag(*edges, d=3):
 
 
 def fit_of(S, rows, structure, silos=3, **how):
-    """Return the names and sentences about `structure` beside within-silo moments `S` per row."""
+    """The names and sentences about `structure` beside within-silo moments `S` per row."""
     d, names = len(S), NAMES[: len(S)]
     schema = Schema(names, {f"s{k}": rows // silos + (k < rows % silos) for k in range(silos)})
     server = exchange.start(schema, structure)
@@ -278,7 +278,7 @@ LEVELS = {"age": ("a", "b"), "dose": ("a", "b", "c"), "score": ("a", "b"), "smok
 
 
 def dependent(n, rng, odd):
-    """Return codes of four columns: dose goes with smoke, in the odd silo by another rule, and score with age."""
+    """Codes of four columns: dose goes with smoke, in the odd silo by another rule, and score with age."""
     age, dose = rng.random(n) < 0.4, rng.integers(0, 3, n)
     score = np.where(rng.random(n) < 0.8, age, ~age)
     smoke = rng.random(n) < np.array([0.9, 0.5, 0.1] if odd else [0.1, 0.5, 0.9])[dose]
@@ -286,7 +286,7 @@ def dependent(n, rng, odd):
 
 
 def dependence(own, rest):
-    """Return the relative entropy of a silo's table beyond its margins, less chance, by scipy."""
+    """The relative entropy of a silo's table beyond its margins, less chance, by scipy."""
     n, m, smooth = own.sum(), rest.sum(), rest + 1 / rest.size
     apart = entropy(own.ravel(), smooth.ravel())
     apart -= entropy(own.sum(0), smooth.sum(0)) + entropy(own.sum(1), smooth.sum(1))
@@ -346,7 +346,7 @@ def test_few_rows_of_tables():
 
 
 def half_high(n, empty, high):
-    """Return columns age, dose and score: half of age is high; of `empty` cells of score so many lie where it is."""
+    """Columns age, dose and score: half of age is high; of `empty` cells of score so many lie where it is."""
     table = np.zeros((n, 3))
     table[:, 0] = np.where(np.arange(n) < n // 2, 1.0, -1.0)
     table[:, 1], table[:, 2] = np.tile([1.0, -1.0], n // 2), np.tile([1.0, 1, -1, -1], n // 4)

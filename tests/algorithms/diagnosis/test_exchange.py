@@ -18,7 +18,7 @@ LEARNED = Structure(NAMES, CHAIN)
 
 
 def tables(seed=0, sizes=(200, 300, 150, 250)):
-    """Return silos of x0 → x1 → x2, the last of which has another weight, another mean and wild cells."""
+    """Silos of x0 → x1 → x2, the last of which has another weight, another mean and wild cells."""
     rng = np.random.default_rng(seed)
     found = {f"s{k}": rng.normal(size=(n, 3)) @ np.linalg.inv(np.eye(3) - CHAIN) for k, n in enumerate(sizes)}
     last = found[f"s{len(sizes) - 1}"]
@@ -29,7 +29,7 @@ def tables(seed=0, sizes=(200, 300, 150, 250)):
 
 
 def asked(federation, masked=False, structure=LEARNED):
-    """Return the state after both exchanges about `structure`, and that after the first."""
+    """The state after both exchanges about `structure`, and that after the first."""
     spec = AlgorithmSpec("diagnosis", Diagnosis(masked=masked))
     begun = start(federation.schema, structure)
     first, last = rounds(registry.build(spec), federation, resume=(0, begun))
@@ -38,7 +38,7 @@ def asked(federation, masked=False, structure=LEARNED):
 
 
 def by_rows(given, silo):
-    """Return the figures of `silo`: shift and its column, gain by own weights and its column, share of wild cells."""
+    """The figures of `silo`: shift and its column, gain by own weights and its column, share of wild cells."""
     own = given[silo]
     others = [table for name, table in given.items() if name != silo]
     rows = sum(map(len, others))

@@ -20,7 +20,7 @@ from tests.algorithms.diagnosis.test_exchange import asked
 
 
 def server_of(S, rows=1000, means=None, silos=4, figures=None):
-    """Return the state with within-silo moments `S`, `rows` in so many silos."""
+    """The state with within-silo moments `S`, `rows` in so many silos."""
     d = len(S)
     schema = Schema(tuple("abcdefgh"[:d]), {f"s{k}": rows // silos for k in range(silos)})
     means = np.zeros(d) if means is None else np.array(means, float)

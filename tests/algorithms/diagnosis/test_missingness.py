@@ -33,7 +33,7 @@ def told(tables, schema, secure=False):
 
 
 def numbers(seed, depends):
-    """Return silos that stand apart, in which `score` is missing where `age` is high, or anywhere."""
+    """Silos that stand apart, in which `score` is missing where `age` is high, or anywhere."""
     rng, tables = np.random.default_rng(seed), {}
     for k in range(3):
         table = rng.standard_normal((500, 3)) + 20 * k

@@ -67,7 +67,7 @@ def problem_with(clip, B):
 
 
 def seen(problem, table):
-    """Return the data term of the gradient and the scores, `[d, d]` each, that a step at the start looks at."""
+    """The data term of the gradient and the scores, `[d, d]` each, that a step at the start looks at."""
     table = dp_pgcd.bounded(table, SCALES)
     R, factors, where = (
         dp_pgcd.residuals(table, problem.start),
@@ -81,7 +81,7 @@ def seen(problem, table):
 
 
 def excess(problem, others, one, other):
-    """Return how much more gradient and scores move than is allowed, when one record is replaced: at most 1, or not."""
+    """How much more gradient and scores move than is allowed, when one record is replaced: at most 1, or not."""
     (G, S), (H, T) = (seen(problem, np.vstack([record, others])) for record in (one, other))
     allowed = 2 * problem.clip.reach / ROWS * (1 + 1e-9)
     return float(np.max(np.abs(G - H) / allowed)), float(

@@ -26,7 +26,7 @@ def replaced(table, record):
 
 
 def gram_distance(table, other, clip=gram.clipped):
-    """Return the ℓ₂ distance of the two triangles, entries off the diagonal counted twice."""
+    """The ℓ₂ distance of the two triangles, entries off the diagonal counted twice."""
     unit, R, bits = gram.units(SCALES), gram.radius(SCALES, 0.6), 12
     i, j = np.triu_indices(D)
     parts = [clip(one, unit, R, bits) for one in (table, other)]

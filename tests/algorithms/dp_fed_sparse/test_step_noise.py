@@ -15,7 +15,7 @@ ALLOWED = np.array([[False, True], [False, False]])
 
 
 def one_step(noise, key):
-    """Return B_01 after a step on zeros, whose gradient is all noise, in units of its sensitivity."""
+    """B_01 after a step on zeros, whose gradient is all noise, in units of its sensitivity."""
     clip = huber(0.7 * ONES, 0.7 * ONES, ONES, ONES)
     problem = PrivateProblem(np.zeros((D, D)), 0 * ONES, ONES, 0 * ONES, ALLOWED, np.zeros((D, D)), clip, ONES)
     table = np.zeros((ROWS, D))

@@ -20,12 +20,12 @@ def learn(data: FederatedData, name: str, params: dict[str, Any] | None = None, 
 
 
 def differing(one: Structure, other: Structure) -> int:
-    """Return how many weights are an edge in one of the two structures alone, of all lags."""
+    """How many weights are an edge in one of the two structures alone, of all lags."""
     return int(((unstacked(one)[0] != 0) != (unstacked(other)[0] != 0)).sum())
 
 
 def unequal(data: FederatedData, lengths: dict[str, int]) -> FederatedData:
-    """Return `data` with the first so many rows of each silo of a single stretch."""
+    """`data` with the first so many rows of each silo of a single stretch."""
     tables = {silo: data.tables[silo][:length] for silo, length in lengths.items()}
     stretches = {silo: (length,) for silo, length in lengths.items()}
     schema = time_series(tables, stretches, data.schema.variables)
@@ -33,7 +33,7 @@ def unequal(data: FederatedData, lengths: dict[str, int]) -> FederatedData:
 
 
 def permuted(data: FederatedData, order: np.ndarray) -> FederatedData:
-    """Return `data` with its columns in another order."""
+    """`data` with its columns in another order."""
     names = tuple(data.schema.variables[v] for v in order)
     tables = {silo: table[:, order] for silo, table in data.tables.items()}
     schema = time_series(tables, data.schema.stretches, names)

@@ -23,7 +23,7 @@ def data():
 
 
 def watched(data, **settings):
-    """Return the servers of all rounds, and of each round who took part and the silos' states after it."""
+    """The servers of all rounds, and of each round who took part and the silos' states after it."""
     algorithm = build(Pfdbnl(collect=False, tolerance=1e-9, **settings))
     drawn, states = [], []
     federation = InProcessFederation(data.schema, data.tables)

@@ -10,7 +10,7 @@ NAMES = ("a", "b", "c")
 
 
 def structures(kind="dag", **times):
-    """Return structures over a, b, c: as many as said with the edges that the name says, such as ab_bc=3."""
+    """Structures over a, b, c: as many as said with the edges that the name says, such as ab_bc=3."""
     found = []
     for edges, count in times.items():
         weights = np.zeros((3, 3))
@@ -25,7 +25,7 @@ def edges_of(structure):
 
 
 def l1(strengths, t, fine=20_000):
-    """Return the distance between the empirical distribution function and the constant t, by the midpoint rule."""
+    """The distance between the empirical distribution function and the constant t, by the midpoint rule."""
     x = (np.arange(fine) + 0.5) / fine
     F = np.searchsorted(np.sort(strengths), x, side="right") / len(strengths)
     return np.abs(F - t).mean()

@@ -67,7 +67,7 @@ def test_a_two_cycle_is_two_edges_of_a_dag():
 
 
 def pag(*edges, names="abcd"):
-    """Return a PAG of edges such as "a o-> b"."""
+    """A PAG of edges such as "a o-> b"."""
     weights = np.zeros((len(names), len(names)))
     for edge in edges:
         source, type_, target = edge.split()

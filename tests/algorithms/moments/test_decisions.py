@@ -15,7 +15,7 @@ from tests.algorithms.exact import centred, exact, freedom, of_model
 
 
 def learned(name, tables, **params):
-    """Return the algorithm, the last state and the structure, of sums that are added up unmasked."""
+    """The algorithm, the last state and the structure, of sums that are added up unmasked."""
     algorithm = replace(registry.build(registry.specify(name, params)), needs_secure_sum=False)
     *_, last = rounds(algorithm, federate(tables))
     return algorithm, last.server, algorithm.structure(last.server)
@@ -30,12 +30,12 @@ def exponential(rng, size):
 
 
 def correlation_worth(gain, rows):
-    """Return the correlation by which an edge raises twice the log-likelihood of so many rows by `gain`."""
+    """The correlation by which an edge raises twice the log-likelihood of so many rows by `gain`."""
     return math.sqrt(1 - math.exp(-gain / rows))
 
 
 def one_edge(rho, d):
-    """Return a covariance of standardised columns of which the first two have correlation `rho`."""
+    """A covariance of standardised columns of which the first two have correlation `rho`."""
     S = np.eye(d)
     S[0, 1] = S[1, 0] = rho
     return S
@@ -82,12 +82,12 @@ def test_weights_not_above_the_threshold_are_no_edges(weight, threshold, expecte
 
 
 def spread(variances):
-    """Return ln of the mean of `variances` less the mean of their ln."""
+    """Ln of the mean of `variances` less the mean of their ln."""
     return float(np.log(np.mean(variances)) - np.mean(np.log(variances)))
 
 
 def variances_of_spread(wanted, d):
-    """Return variances with the spread `wanted`, ascending."""
+    """Variances with the spread `wanted`, ascending."""
     low, high = 0.0, 5.0
     for _ in range(80):
         middle = (low + high) / 2
@@ -126,7 +126,7 @@ def test_error_variances_are_equal_up_to_a_tenth_of_the_spread_of_the_variables(
 
 
 def log_likelihood(S, dag, rows):
-    """Return that of the best linear model of `dag` for `rows` rows of covariance `S`, and what it leaves, `[d]`."""
+    """That of the best linear model of `dag` for `rows` rows of covariance `S`, and what it leaves, `[d]`."""
     left = []
     for j in range(len(S)):
         of = np.flatnonzero(dag[:, j])
@@ -135,7 +135,7 @@ def log_likelihood(S, dag, rows):
 
 
 def gain_of_one_variance(S, dag, rows):
-    """Return by how much BIC prefers one error variance for `dag` to one a variable; the edges cost both the same."""
+    """By how much BIC prefers one error variance for `dag` to one a variable; the edges cost both the same."""
     free, left = log_likelihood(S, dag, rows)
     d = len(S)
     one = -0.5 * rows * d * (math.log(2 * math.pi * left.mean()) + 1)
@@ -220,12 +220,12 @@ def test_a_class_without_open_edges_says_nothing_of_them():
 
 
 def entropy(u):
-    """Return the approximate entropy of the standardised `u`, but for a constant (Hyvärinen 1998)."""
+    """The approximate entropy of the standardised `u`, but for a constant (Hyvärinen 1998)."""
     return -79.047 * (np.mean(np.log(np.cosh(u))) - 0.37457) ** 2 - 7.4129 * np.mean(u * np.exp(-(u**2) / 2)) ** 2
 
 
 def contrast(x, y, free):
-    """Return H(y) + H(x|y) − H(x) − H(y|x) of centred columns with so many degrees of freedom, above 0 for x → y."""
+    """H(y) + H(x|y) − H(x) − H(y|x) of centred columns with so many degrees of freedom, above 0 for x → y."""
     x, y = x / np.sqrt(x @ x / free), y / np.sqrt(y @ y / free)
     rho = x @ y / free
     rest = np.sqrt(1 - rho**2)
@@ -246,7 +246,7 @@ def test_an_edge_is_directed_if_its_evidence_exceeds_the_setting(share, directed
 
 
 def negentropies(tables, order):
-    """Return how far from Gaussian the residual of each variable in `order` is, regressed on those before it."""
+    """How far from Gaussian the residual of each variable in `order` is, regressed on those before it."""
     X, found = centred(tables), []
     for place, v in enumerate(order):
         before = X[:, order[:place]]

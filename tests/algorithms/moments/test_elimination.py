@@ -15,7 +15,7 @@ def order_of(S, precedes):
 
 
 def rows_of(d, n, seed):
-    """Return centred rows of a random dense linear model with unequal errors, and their covariance."""
+    """Centred rows of a random dense linear model with unequal errors, and their covariance."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * rng.uniform(0.3, 2, d)
     for j, i in enumerate(rng.permutation(d)):
@@ -25,7 +25,7 @@ def rows_of(d, n, seed):
 
 
 def left_of(X, parents, j):
-    """Return the mean squared residual of column j on the columns `parents`, and the weights."""
+    """The mean squared residual of column j on the columns `parents`, and the weights."""
     if not parents:
         return float(np.mean(X[:, j] ** 2)), np.empty(0)
     weights = np.linalg.lstsq(X[:, parents], X[:, j], rcond=None)[0]
@@ -33,7 +33,7 @@ def left_of(X, parents, j):
 
 
 def backward(X, order, price, possible, required):
-    """Return weights by taking out, with a regression for each try, the parent whose loss is least."""
+    """Weights by taking out, with a regression for each try, the parent whose loss is least."""
     n, d = X.shape
     weights = np.zeros((d, d))
     for place, j in enumerate(order):

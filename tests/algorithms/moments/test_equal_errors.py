@@ -21,7 +21,7 @@ from fedbnsl.data.generators.linear import homogeneous
 
 
 def drawn(d, n, seed, density=0.3, sd=None):
-    """Return weights, and centred rows of them with errors of deviations `sd`, all 1 by default."""
+    """Weights, and centred rows of them with errors of deviations `sd`, all 1 by default."""
     rng = np.random.default_rng(seed)
     names = rng.permutation(d)
     W = np.triu(rng.uniform(0.5, 1.5, (d, d)) * rng.choice([-1, 1], (d, d)) * (rng.random((d, d)) < density), 1)

@@ -13,7 +13,7 @@ from fedbnsl.data.generators.linear import homogeneous
 
 
 def moments_of(W):
-    """Return the covariance of a linear model with weights `W` and errors of variance 1."""
+    """The covariance of a linear model with weights `W` and errors of variance 1."""
     inverse = np.linalg.inv(np.eye(len(W)) - W)
     return inverse.T @ inverse
 

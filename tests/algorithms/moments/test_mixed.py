@@ -46,7 +46,7 @@ def replaced(at, record):
 
 
 def released(one, how):
-    """Return the whole numbers that a silo adds up, and the most by which they may move: before any noise."""
+    """The whole numbers that a silo adds up, and the most by which they may move: before any noise."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = coded_rows(one, SCHEMA, "s", how)

@@ -19,7 +19,7 @@ from fedbnsl.algorithms.moments.secure_linear import (
 
 
 def entropy(u):
-    """Return Hyvärinen's approximation to the entropy of standardised `u`, written out."""
+    """Hyvärinen's approximation to the entropy of standardised `u`, written out."""
     gauss = (1 + math.log(2 * math.pi)) / 2
     return (
         gauss - 79.047 * (np.mean(np.log(np.cosh(u))) - 0.37457) ** 2 - 7.4129 * np.mean(u * np.exp(-(u**2) / 2)) ** 2
@@ -31,7 +31,7 @@ def standard(x):
 
 
 def contrast_by_rows(x, y):
-    """Return H(y) + H(x|y) − H(x) − H(y|x), above 0 for x → y."""
+    """H(y) + H(x|y) − H(x) − H(y|x), above 0 for x → y."""
     x, y = standard(x), standard(y)
     rho = np.mean(x * y)
     return entropy(y) + entropy(standard(x - rho * y)) - entropy(x) - entropy(standard(y - rho * x))
@@ -44,7 +44,7 @@ def found_contrasts(X, graph):
 
 
 def chain(n, seed, draw):
-    """Return centred rows of x0 → x1 → x2 with errors that `draw` gives."""
+    """Centred rows of x0 → x1 → x2 with errors that `draw` gives."""
     rng = np.random.default_rng(seed)
     E = draw(rng, (n, 3))
     X = np.column_stack([E[:, 0], E[:, 0] + E[:, 1], E[:, 0] + E[:, 1] + E[:, 2]])

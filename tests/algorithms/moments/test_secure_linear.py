@@ -21,13 +21,13 @@ def algorithm_of(**params):
 
 
 def learned(federation, **params):
-    """Return the last state and the structure."""
+    """The last state and the structure."""
     *_, last = rounds(algorithm_of(**params), federation)
     return last.server, algorithm_of(**params).structure(last.server)
 
 
 def tables(seed, d=8, rows=600, silos=3, noise="gaussian", unequal=False):
-    """Return silos of a linear model with means of their own."""
+    """Silos of a linear model with means of their own."""
     rng = np.random.default_rng(seed)
     W = homogeneous(d, 2, 5, seed).truth.weights
     sd = rng.uniform(0.3, 3, d) if unequal else np.ones(d)
@@ -110,7 +110,7 @@ def test_columns_in_another_order_give_the_same_graph(noise):
 
 
 def in_units(given):
-    """Return the federation of `given` with units found as before a masked run."""
+    """The federation of `given` with units found as before a masked run."""
     federation = federate(given)
     (only,) = rounds(units_exchange(Units()), federation)
     return InProcessFederation(replace(federation.schema, units=tuple(map(float, units_of(only.server)))), given)

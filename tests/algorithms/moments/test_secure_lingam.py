@@ -19,7 +19,7 @@ REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "lingam.json"
 
 
 def rows_of(d, n, seed, errors):
-    """Return centred rows of a linear model with errors that are exponential or uniform, `[n, d]`."""
+    """Centred rows of a linear model with errors that are exponential or uniform, `[n, d]`."""
     rng = np.random.default_rng(seed)
     names, u = rng.permutation(d), rng.random((n, d))
     E = -np.log(1 - u) if errors == "exponential" else u
@@ -29,7 +29,7 @@ def rows_of(d, n, seed, errors):
 
 
 def learned(federation, **params):
-    """Return the last state, the R of each step, and the structure."""
+    """The last state, the R of each step, and the structure."""
     algorithm = registry.build(registry.specify("secure-lingam", params))
     steps = []
 
@@ -48,7 +48,7 @@ def learned(federation, **params):
 
 
 def dealt(X, silos=3):
-    """Return silos of rows centred each by itself, of quite different sizes."""
+    """Silos of rows centred each by itself, of quite different sizes."""
     cuts = [len(X) * k * (k + 1) // (silos * (silos + 1)) for k in range(1, silos)]
     return {f"s{k}": part - part.mean(axis=0) for k, part in enumerate(np.split(X, cuts))}
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import gather
+from fedbnsl.algorithms.core.protocol import gather, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dynamic.var import summed_windows
 from fedbnsl.algorithms.moments.equal_variance import selected

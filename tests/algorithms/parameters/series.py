@@ -12,7 +12,7 @@ NAMES = tuple("dcba")
 
 
 def dynamic(seed, lags=1, d=4):
-    """Return a random dynamic structure whose series are stable."""
+    """A random dynamic structure whose series are stable."""
     rng = np.random.default_rng(seed)
     W = np.where(random_dag(d, d, rng), rng.uniform(-1, 1, (d, d)), 0.0)
     A = np.where(rng.random((lags, d, d)) < 0.3, rng.uniform(-0.4, 0.4, (lags, d, d)), 0.0)
@@ -30,7 +30,7 @@ def simulate(structure, rows, rng, means=0.0):
 
 
 def series(structure, seed, silos=3, stretches=(40, 25), means=0.0):
-    """Return tables and the schema of silos that have two stretches each."""
+    """Tables and the schema of silos that have two stretches each."""
     rng = np.random.default_rng(seed)
     tables = {
         f"s{k}": np.vstack([simulate(structure, length, rng, means) for length in stretches]) for k in range(silos)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.names import name_fault
+from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import rounds, silo_generator
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import LaggedRegressions, build, network, pairs, start
 from fedbnsl.algorithms.parameters.networks import unrolled_weights
@@ -21,7 +20,7 @@ def learned(tables, schema, structure, *, secure=False, **given):
 
 
 def regressed(rows, structure):
-    """Return weights `[(lags + 1)·d, d]`, intercepts and variances by least squares on the windows themselves."""
+    """Weights `[(lags + 1)·d, d]`, intercepts and variances by least squares on the windows themselves."""
     d = len(structure.variables)
     parents = unrolled_weights(structure.weights, structure.lagged)[:, :d] != 0
     weights, intercepts, variances = np.zeros(parents.shape), np.zeros(d), np.zeros(d)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, traffic_of
 from fedbnsl.algorithms.graphs.dag import moral_graph
 from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.data.generators.linear import random_dag

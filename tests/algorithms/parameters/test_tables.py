@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
+from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, traffic_of
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters import tables
@@ -52,7 +51,7 @@ def exchanged(federation, dag, ess=1.0):
 
 
 def case(seed, rows=200, unseen=0):
-    """Return a case whose variables have `unseen` levels more than ever occur."""
+    """A case whose variables have `unseen` levels more than ever occur."""
     rng = np.random.default_rng(seed)
     network = random_network(random_dag(5, 6, rng), NAMES, (2, 4), None, rng)
     levels = {name: (*labels, *(f"never-{k}" for k in range(unseen))) for name, labels in network.levels.items()}

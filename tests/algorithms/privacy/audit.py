@@ -40,7 +40,7 @@ def epsilon_lower_bound(
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Return bounds that a probability lies between with the `confidence`, if it came true `hits` of `trials` times."""
+    """Bounds that a probability lies between with the `confidence`, if it came true `hits` of `trials` times."""
     tail = (1 - confidence) / 2
     least = float(betaincinv(hits, trials - hits + 1, tail)) if hits > 0 else 0.0
     most = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if hits < trials else 1.0
@@ -50,7 +50,7 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
 def audit(
     outcomes: NDArray[np.generic], other_outcomes: NDArray[np.generic], delta: float, confidence: float = 0.95
 ) -> float:
-    """Return a lower bound of ε from outcomes `[n_runs]` on two neighbouring tables, finding the event by itself.
+    """A lower bound of ε from outcomes `[n_runs]` on two neighbouring tables, finding the event by itself.
 
     The first half of each is for choosing the event: "at least a threshold" or one single outcome, whichever gives the
     greatest bound there, and which table to call the first. The second half alone makes the bound that is returned.

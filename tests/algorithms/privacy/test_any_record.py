@@ -38,7 +38,7 @@ CASES = {
 
 
 def table_with(record, kind):
-    """Return a table whose second row is `record`; the label of a mixed one is a code."""
+    """A table whose second row is `record`; the label of a mixed one is a code."""
     table = np.vstack([REST[:1], record, REST[1:]])
     if kind == "mixed":
         table[:, 2] = np.arange(ROWS) % 2

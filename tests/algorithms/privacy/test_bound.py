@@ -21,7 +21,7 @@ def build(**params):
 class TestInProcess:
     @pytest.fixture
     def ledgers(self, data):
-        """Return ledgers on which round 1 has been charged, and what asked for it."""
+        """Ledgers on which round 1 has been charged, and what asked for it."""
         algorithm, ledgers = build(), {silo: MemoryLedger() for silo in data.tables}
         self.ask(algorithm, data.schema, data.tables, ledgers)
         self.algorithm = algorithm

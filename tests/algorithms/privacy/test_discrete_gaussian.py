@@ -37,7 +37,7 @@ def square(sigma: float) -> Fraction:
 
 
 def fits(drawn: Samples, sigma: float) -> float:
-    """Return the p-value of a chi-square test of `drawn` against the closed-form law of N_Z(0, σ²).
+    """The p-value of a chi-square test of `drawn` against the closed-form law of N_Z(0, σ²).
 
     Some forty bins of integers over ±4.5σ, and a bin for each tail. For a great σ, the sum of the probabilities of the
     integers in a bin is the normal integral up to the halves between them, but for 10⁻¹² or so.

@@ -12,7 +12,7 @@ from fedbnsl.tasks.transport.in_process import federate
 
 
 def weight_errors(d, epsilon, seed):
-    """Return the errors of the true edges' weights, in standard deviations of the variables."""
+    """The errors of the true edges' weights, in standard deviations of the variables."""
     data = homogeneous(d, 8, 2000, seed)
     spec = registry.specify("secure-sum", {"insecure_seed": seed}, epsilon)
     *_, last = rounds(registry.build(spec), federate(data.tables, data.schema.variables))

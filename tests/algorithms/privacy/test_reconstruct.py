@@ -7,7 +7,7 @@ from fedbnsl.flows.attack import run_attack
 
 
 def first_reply(S, rho2):
-    """Return the closed-form local update (S + ρ₂I)⁻¹(ρ₂W − β + S) at W = β = 0."""
+    """The closed-form local update (S + ρ₂I)⁻¹(ρ₂W − β + S) at W = β = 0."""
     return np.linalg.solve(S + rho2 * np.eye(len(S)), S)
 
 

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def probability(t: Array | float, eta: float) -> Array | float:
-    """Return p_t, the probability of loss t; t − η has the rest."""
+    """P_t, the probability of loss t; t − η has the rest."""
     return np.expm1(np.asarray(t) - eta) / np.expm1(-eta)
 
 
@@ -29,7 +29,7 @@ def gaussian_delta(target: Array | float, mu: float) -> Array | float:
 
 
 def best_of_one_selection(y: Array | float, eta: float) -> Array | float:
-    """Return V_1(y): for y ≥ 0 only loss t counts, and p_t·(1 − e^{y−t}) is greatest half-way between y and η."""
+    """V_1(y): for y ≥ 0 only loss t counts, and p_t·(1 − e^{y−t}) is greatest half-way between y and η."""
     y = np.asarray(y, float)
     t = (np.abs(y) + eta) / 2
     one_sided = np.where(np.abs(y) < eta, probability(t, eta) * -np.expm1(np.abs(y) - t), 0.0)
@@ -37,7 +37,7 @@ def best_of_one_selection(y: Array | float, eta: float) -> Array | float:
 
 
 def a_strategy(selections: int, eta: float, cells: int) -> tuple[Array, Array]:
-    """Return the exact V_k of the adversary who chooses adaptively among t = 0, h, 2h, …: less than the worst."""
+    """The exact V_k of the adversary who chooses adaptively among t = 0, h, 2h, …: less than the worst."""
     step = eta / cells
     t = step * np.arange(cells + 1)
     p = probability(t, eta)

@@ -176,7 +176,7 @@ Cost(1.0, ReplaceOne) + Cost(1.0, AddRemove)
 
 
 def renyi(alpha: float, log_p: np.ndarray, log_q: np.ndarray) -> float:
-    """Return the Rényi divergence of order α > 1."""
+    """The Rényi divergence of order α > 1."""
     exponents = alpha * log_p + (1 - alpha) * log_q
     return float((np.log(np.sum(np.exp(exponents - exponents.max()))) + exponents.max()) / (alpha - 1))
 
@@ -185,7 +185,7 @@ ORDERS = (1.0001, 1.5, 2, 4, 16, 64, 1000)
 
 
 def selection_rho(sensitivity: float, scale: float) -> float:
-    """Return Δ²/(2β²), the price of one selection with Gumbel noise of scale β (Fassy El Fehri et al., Theorem A.4)."""
+    """Δ²/(2β²), the price of one selection with Gumbel noise of scale β (Fassy El Fehri et al., Theorem A.4)."""
     return sensitivity**2 / (2 * scale**2)
 
 

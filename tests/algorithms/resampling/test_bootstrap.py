@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import rounds, silo_generator
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling import bootstrap
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, HowDrawn, resample, resampled_schema, structures
@@ -25,7 +24,7 @@ def run(spec, data, **other):
 
 
 def resamples(data, count):
-    """Return the tables of each resample, drawn silo by silo."""
+    """The tables of each resample, drawn silo by silo."""
     generators = {}
     for silo in data.tables:
         seeds = silo_generator(SEED, silo).integers(2**63, size=count)

@@ -12,7 +12,7 @@ def series(*stretches):
 
 
 def table_of(*stretches):
-    """Return a table of one variable that counts the rows of each stretch, the stretches 1000 apart."""
+    """A table of one variable that counts the rows of each stretch, the stretches 1000 apart."""
     return np.concatenate([np.arange(n) + 1000.0 * which for which, n in enumerate(stretches)])[:, None]
 
 

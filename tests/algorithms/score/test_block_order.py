@@ -50,7 +50,7 @@ def all_dags(d):
 
 
 def plain(blocks, price):
-    """Return the score of a family by determinants: −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − price/2·|X|·Σ|Pa|."""
+    """The score of a family by determinants: −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − price/2·|X|·Σ|Pa|."""
     first = blocks.first
 
     def logdet(members):

@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def table(rows=400, seed=0):
-    """Return rows of a label a, a number b, a label c and a number e, all of which depend on each other."""
+    """Rows of a label a, a number b, a label c and a number e, all of which depend on each other."""
     rng = np.random.default_rng(seed)
     b = rng.normal(size=rows)
     a = (np.outer(b, (0, 1, -1)) + rng.gumbel(size=(rows, 3))).argmax(axis=1)
@@ -36,7 +36,7 @@ def schema(rows=400):
 
 
 def likelihood(X, members, levels):
-    """Return L of a set of columns: −∞ for nothing, and no price beyond the BIC's."""
+    """L of a set of columns: −∞ for nothing, and no price beyond the BIC's."""
     n = len(X)
     labels, numbers = [v for v in members if v in levels], [v for v in members if v not in levels]
     configurations = [()]

@@ -20,7 +20,7 @@ THOROUGH = OrderSettings(starts=30, agreeing=10)
 
 @functools.cache
 def all_dags(d):
-    """Return every DAG over d variables."""
+    """Every DAG over d variables."""
     pairs = list(itertools.combinations(range(d), 2))
     found = []
     for ways in itertools.product(range(3), repeat=len(pairs)):
@@ -34,7 +34,7 @@ def all_dags(d):
 
 
 def left_of(X, parents, j):
-    """Return the mean squared residual of column j on `parents`, by least squares."""
+    """The mean squared residual of column j on `parents`, by least squares."""
     if not len(parents):
         return float(np.mean(X[:, j] ** 2))
     weights = np.linalg.lstsq(X[:, parents], X[:, j], rcond=None)[0]
@@ -90,7 +90,7 @@ def test_no_dag_of_five_variables_scores_better():
 
 
 def best_over_orders(d, score):
-    """Return the best score of any DAG: of the best order, each variable with the best of the sets before it."""
+    """The best score of any DAG: of the best order, each variable with the best of the sets before it."""
 
     @functools.cache
     def best(before, j):

@@ -57,7 +57,7 @@ def test_fewer_shares_fit_every_secret_equally(secret: bytes, other: bytes, thre
 
 
 def solve_vandermonde(values: list[int]) -> list[int]:
-    """Return the polynomial through the points 0, 1, 2, ... modulo the prime, lowest power first (Newton's form)."""
+    """The polynomial through the points 0, 1, 2, ... modulo the prime, lowest power first (Newton's form)."""
     p, table = participant.PRIME, list(values)
     for level in range(1, len(values)):
         for i in range(len(values) - 1, level - 1, -1):

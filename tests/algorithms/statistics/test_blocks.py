@@ -18,7 +18,7 @@ def blocks_of_table(table, levels, silos=1):
 
 
 def labelled(counts, seed=0):
-    """Return a table of a number, and a label whose levels have so many rows."""
+    """A table of a number, and a label whose levels have so many rows."""
     codes = np.repeat(np.arange(len(counts)), counts)
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.normal(size=len(codes)), rng.permutation(codes)])

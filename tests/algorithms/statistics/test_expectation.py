@@ -25,7 +25,7 @@ def drawn(seed: int, rows: int, share: float):
 
 
 def row_by_row(table, S):
-    """Return mean and products as Little & Rubin write them, with the mean that maximises the likelihood given S."""
+    """Mean and products as Little & Rubin write them, with the mean that maximises the likelihood given S."""
     precision, weighted = np.zeros((4, 4)), np.zeros(4)
     for x in table:
         o = np.flatnonzero(~np.isnan(x))

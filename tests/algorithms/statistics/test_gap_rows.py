@@ -19,7 +19,7 @@ SHARES = np.array([0.05, 0.2, 0.35, 0.5])
 
 
 def holed(sizes, seed=0):
-    """Return silos of unequal rows, means and shares of empty cells, and their schema."""
+    """Silos of unequal rows, means and shares of empty cells, and their schema."""
     rng, tables = np.random.default_rng(seed), {}
     for k, (silo, n) in enumerate(sizes.items()):
         table = rng.standard_normal((n, 4)) @ np.triu(np.ones((4, 4))) + 7 * k
@@ -29,7 +29,7 @@ def holed(sizes, seed=0):
 
 
 def pairs_together(tables):
-    """Return the mean over all pairs of columns of the rows in which both cells are there."""
+    """The mean over all pairs of columns of the rows in which both cells are there."""
     rows = pd.concat([pd.DataFrame(table, columns=NAMES) for table in tables.values()])
     return np.mean([rows[list(pair)].dropna().shape[0] for pair in combinations(NAMES, 2)])
 

@@ -15,7 +15,7 @@ DAG[0, 1] = DAG[2, 1] = DAG[1, 3] = True
 
 
 def network(seed: int):
-    """Return tables, as in a filling, and the probability of every joint state."""
+    """Tables, as in a filling, and the probability of every joint state."""
     rng = np.random.default_rng(seed)
     shapes = [(2,), (2, 2, 3), (2,), (3, 2)]
     tables = [rng.dirichlet(np.ones(shape[-1]), shape[:-1]) for shape in shapes]

@@ -12,9 +12,16 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.chunks import Chunked, sum_over_chunks, thin_rows
 from fedbnsl.algorithms.statistics.count_tables import CodePasses, count
-from fedbnsl.algorithms.statistics.moments import about_means, centred_moments, column_summaries, products
+from fedbnsl.algorithms.statistics.moments import (
+    Chunked,
+    about_means,
+    centred_moments,
+    column_summaries,
+    products,
+    sum_over_chunks,
+    thin_rows,
+)
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 

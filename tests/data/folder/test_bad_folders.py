@@ -20,7 +20,7 @@ def read_alone(path):
 
 
 def corrected(column):
-    """Return how the message about a word among numbers goes on."""
+    """How the message about a word among numbers goes on."""
     return (
         f"; correct it, leave the column out by --ignore {column}, or, if it has labels, say so in about.json: "
         f'{{"columns": {{"{column}": "discrete"}}}}'

@@ -19,7 +19,7 @@ FRACTIONS = "amount"
 
 @pytest.fixture(params=["in memory", "in passes"])
 def schema_of(request, tmp_path, monkeypatch):
-    """Return a function that writes silos of columns and reads their schema."""
+    """A function that writes silos of columns and reads their schema."""
     if request.param == "in passes":
         monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)

@@ -29,7 +29,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 3).
 
 @st.composite
 def data_sets(draw):
-    """Return mixed or discrete data with gaps, no column empty or constant everywhere."""
+    """Mixed or discrete data with gaps, no column empty or constant everywhere."""
     variables = tuple(draw(st.lists(st.sampled_from(["x", "y,z", "w;v", "8"]), min_size=2, max_size=4, unique=True)))
     named = draw(st.sets(st.sampled_from(variables), min_size=1))
     levels = {
@@ -184,7 +184,7 @@ def test_a_private_reading_tells_nothing_but_the_kinds_of_columns(tmp_path):
 
 @pytest.fixture
 def hospitals(tmp_path):
-    """Return the folder of the four hospitals of the heart disease data."""
+    """The folder of the four hospitals of the heart disease data."""
     with gzip.open(SHARED / "heart_disease_4sites.csv.gz") as file:
         head, *rows = csv.reader(io.TextIOWrapper(file))
     for site in {row[0] for row in rows}:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.levels import parse_cells
 from fedbnsl.data.folder.profile import ColumnProfile, profile_cells, profile_numbers
+from fedbnsl.data.folder.scan import parse_cells
 
 CELLS = st.lists(
     st.sampled_from(["1", "2", "0", "-3", "40", "0.5", "250", ""]) | st.integers(-99, 99).map(str),

@@ -12,13 +12,13 @@ from fedbnsl.data.generators.dynamic import BURN_IN, dynamic, svar
 
 
 def slices(data, silo=None):
-    """Return the W and A of a silo as [lags + 1, d, d]."""
+    """The W and A of a silo as [lags + 1, d, d]."""
     shared = np.concatenate([data.truth.weights[None], data.truth.lagged])
     return data.silo_weights.get(silo, shared)
 
 
 def regressed(data, silo):
-    """Return the least squares weights of every variable on its true parents, and the residuals' covariance."""
+    """The least squares weights of every variable on its true parents, and the residuals' covariance."""
     true = slices(data, silo)
     lags, d, _ = true.shape
     rows = windows(data.tables[silo], data.schema.stretches[silo], lags - 1)

@@ -18,7 +18,7 @@ from fedbnsl.data.networks.published import discrete_network
 
 
 def misfit(network, codes):
-    """Return the largest deviation, in standard errors, of a level's frequency from its table, parents being given."""
+    """The largest deviation, in standard errors, of a level's frequency from its table, parents being given."""
     worst = 0.0
     place = {name: v for v, name in enumerate(network.variables)}
     for name, table in network.tables.items():
@@ -43,7 +43,7 @@ def test_the_tables_are_those_of_the_network(name):
 
 
 def swapped(network):
-    """Return the network with the first two parents of every variable mistaken for one another."""
+    """The network with the first two parents of every variable mistaken for one another."""
     tables = {
         name: np.swapaxes(table, 0, 1) if table.ndim > 2 and table.shape[0] == table.shape[1] else table
         for name, table in network.tables.items()

@@ -33,7 +33,7 @@ def test_a_surrogate_deals_the_same_rows_differently():
 
 
 def association(given, owner):
-    """Return the p-value of independence between the owner of a row and a column."""
+    """The p-value of independence between the owner of a row and a column."""
     counts = np.zeros((given.max() + 1, owner.max() + 1))
     np.add.at(counts, (given, owner), 1)
     return chi2_contingency(counts[counts.sum(axis=1) > 0]).pvalue

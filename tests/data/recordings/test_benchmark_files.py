@@ -10,7 +10,7 @@ from fedbnsl.data.recordings.series import series
 
 @pytest.fixture
 def netsim(tmp_path):
-    """Return a function: the path of three subjects' 20 times of 4 nodes, with other arrays as asked for."""
+    """A function: the path of three subjects' 20 times of 4 nodes, with other arrays as asked for."""
     rng = np.random.default_rng(0)
     held = {"ts": rng.normal(size=(60, 4)), "Nsubjects": 3, "Ntimepoints": 20, "Nnodes": 4}
     held["net"] = np.zeros((3, 4, 4))

@@ -21,7 +21,7 @@ needs_dream4 = pytest.mark.skipif(not (SHARED / "dream4").is_dir(), reason="the 
 
 @pytest.fixture
 def table(tmp_path):
-    """Return a function that writes a long table of series a, b, c of 4, 3 and 2 rows, interleaved."""
+    """A function that writes a long table of series a, b, c of 4, 3 and 2 rows, interleaved."""
 
     def write(**columns):
         rows = [(name, time) for time in range(4) for name, n in (("b", 3), ("a", 4), ("c", 2)) if time < n]

@@ -285,7 +285,7 @@ def test_numbers_have_no_labels_to_skew(table, tmp_path):
 
 @pytest.fixture
 def patients(tmp_path):
-    """Return the path of a table of numbers and labels with empty cells."""
+    """The path of a table of numbers and labels with empty cells."""
     rng = np.random.default_rng(100)
     made = pd.DataFrame({"age": rng.normal(60, 10, 400), "sex": rng.choice(["m", "f"], 400)})
     made["ward"] = list("abcd" * 100)

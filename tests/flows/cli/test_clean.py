@@ -26,7 +26,7 @@ def request(run):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with three journals: one long unused, one still in use, one that is old and empty."""
+    """A folder with three journals: one long unused, one still in use, one that is old and empty."""
     kept = tmp_path / "data" / ".fedbnsl"
     for silo, days in (("old", 40), ("young", 1), ("done", 40)):
         with Journal(kept / f"{silo}.sqlite") as journal:
@@ -99,7 +99,7 @@ def test_what_cannot_be_cleaned(capsys, monkeypatch, words, said):
 
 @pytest.fixture
 def database(server, tmp_path):
-    """Return a copy of the server's database with one run that ended long ago, and one that has just ended."""
+    """A copy of the server's database with one run that ended long ago, and one that has just ended."""
     from prefect import flow
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings

@@ -13,7 +13,7 @@ ROWS = "a,b,c\n1,2,3\n2,1,5\n3,5,1\n4,4,4\n"
 
 
 def run(capsys, *words):
-    """Return exit code, stdout and stderr of the command line."""
+    """Exit code, stdout and stderr of the command line."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()

@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def refused(capsys, words):
-    """Return the one line that the command line refuses `words` with."""
+    """The one line that the command line refuses `words` with."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()

@@ -10,7 +10,7 @@ from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_metavars
 
 
 def run(capsys, *words):
-    """Return exit code, stdout and stderr of the command line."""
+    """Exit code, stdout and stderr of the command line."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()
@@ -59,7 +59,7 @@ def test_no_help_shows_the_name_of_a_type_beside_a_flag_or_a_word():
 
 
 def completed(capsys, monkeypatch, line):
-    """Return the words that bash is offered for `line`, of which the last word is not complete."""
+    """The words that bash is offered for `line`, of which the last word is not complete."""
     words = line.split(" ")
     monkeypatch.setenv("_FEDBNSL_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)

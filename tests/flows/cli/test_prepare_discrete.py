@@ -29,7 +29,7 @@ probability ( b | a ) { (<5) 0.9, 0.1; (5+) 0.2, 0.8; }
 
 
 def run(capsys, *words):
-    """Return exit code, stdout and stderr of the command line."""
+    """Exit code, stdout and stderr of the command line."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()
@@ -179,7 +179,7 @@ def test_a_recipe_makes_what_the_command_line_makes(capsys, tmp_path):
 
 @pytest.fixture
 def hosted(tmp_path):
-    """Return a function that writes silos to a folder and returns it with a transport to their services."""
+    """A function that writes silos to a folder and returns it with a transport to their services."""
     (tmp_path / "data").mkdir()
 
     def host(**contents):

@@ -18,7 +18,7 @@ from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 
 def run(capsys, *words):
-    """Return exit code, stdout and stderr of the command line."""
+    """Exit code, stdout and stderr of the command line."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()

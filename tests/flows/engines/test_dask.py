@@ -31,7 +31,7 @@ def test_a_killed_worker_resumes_from_its_journal(server, example, tmp_path):
 
 
 def worker_processes():
-    """Return the processes of the Dask workers that this process has started, by id."""
+    """The processes of the Dask workers that this process has started, by id."""
     from distributed.nanny import Nanny
 
     return [nanny.pid for nanny in Nanny._instances if nanny.pid is not None]
@@ -39,7 +39,7 @@ def worker_processes():
 
 @pytest.fixture
 def two_of_three(example):
-    """Return a client of one worker that hosts silos 1 and 3."""
+    """A client of one worker that hosts silos 1 and 3."""
     files = silo_files(example)
     del files["silo-2"]
     with embedded_cluster(files, workers=1) as client:
@@ -71,7 +71,7 @@ def test_a_call_finds_the_service_of_its_silo_on_the_worker_and_may_do_no_more_t
 
 @pytest.fixture
 def owners(example, tmp_path):
-    """Return the running owners of three silos; the coordinator's folder holds the truth, and no row."""
+    """The running owners of three silos; the coordinator's folder holds the truth, and no row."""
     with owners_of(silo_files(example), tmp_path / "federation") as found:
         (found.file.parent / "truth.csv").write_bytes((example / "truth.csv").read_bytes())
         yield found

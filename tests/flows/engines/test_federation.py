@@ -32,7 +32,7 @@ from tests.flows.test_learn import SETTINGS, inline, same
 
 @pytest.fixture(scope="module")
 def owners(tmp_path_factory):
-    """Return four running silos, of 100, 60, 40 and 50 rows; every test leaves them as it found them."""
+    """Four running silos, of 100, 60, 40 and 50 rows; every test leaves them as it found them."""
     place = tmp_path_factory.mktemp("federation")
     data = homogeneous(variables=5, silos=4, rows=100, seed=1)
     rows = {"silo-1": 100, "silo-2": 60, "silo-3": 40, "silo-4": 50}
@@ -45,7 +45,7 @@ def owners(tmp_path_factory):
 
 @pytest.fixture
 def settings(server, owners, tmp_path):
-    """Return a function that gives the settings of a run over them."""
+    """A function that gives the settings of a run over them."""
 
     def settings(**more):
         told = {"data": str(owners.file.parent), "federation": str(owners.file), "silo_patience": 2}
@@ -60,7 +60,7 @@ def address(owners):
 
 
 def greeted(where, context):
-    """Say whether the port at `where` goes on talking after a TLS handshake made by `context`."""
+    """Whether the port at `where` goes on talking after a TLS handshake made by `context`."""
     with socket.create_connection(where, timeout=10) as plain, context.wrap_socket(plain) as wrapped:
         wrapped.settimeout(3)
         return bool(wrapped.recv(1))

@@ -32,7 +32,7 @@ def in_parts(folder, data: FederatedData, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """Return data of three silos in memory, and a folder of them with one silo in parts."""
+    """Data of three silos in memory, and a folder of them with one silo in parts."""
     data = homogeneous(variables=6, silos=3, rows=300, seed=4)
     folder = tmp_path_factory.mktemp("large") / "numbers"
     in_parts(folder, data, "silo-2")

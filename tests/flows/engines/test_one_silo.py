@@ -120,7 +120,7 @@ def test_inline_parses_each_file_once(folder, monkeypatch):
 
 @pytest.fixture
 def mixed(tmp_path):
-    """Return silos of three forms: a file, Parquet parts, and a query; and how each gets 50 rows more."""
+    """Silos of three forms: a file, Parquet parts, and a query; and how each gets 50 rows more."""
     data = homogeneous(variables=4, silos=3, rows=300, seed=3)
     names, place = list(data.schema.variables), tmp_path / "rows"
     frames = [pd.DataFrame(data.tables[silo], columns=names) for silo in data.schema.silos]

@@ -19,7 +19,7 @@ from tests.flows.owners import owners_of
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    """Return a folder of four silos of 500 rows."""
+    """A folder of four silos of 500 rows."""
     folder = tmp_path_factory.mktemp("data") / "four"
     write_folder(folder, homogeneous(variables=5, silos=4, rows=500, seed=2))
     return folder

@@ -29,7 +29,7 @@ from fedbnsl.flows.engines.run_comparison import (
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import validate
 from fedbnsl.flows.options.repeat import RepeatSettings
-from fedbnsl.tasks.silo.seal import seal
+from fedbnsl.tasks.silo.journal import seal
 from fedbnsl.tracking.result import CompletedRun
 from tests.flows.cli.test_commands import run
 
@@ -38,7 +38,7 @@ NIGHTLY = RepeatSettings(deployment="nightly")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Return a folder of two silos; without about.json, whose checksums would refuse a change."""
+    """A folder of two silos; without about.json, whose checksums would refuse a change."""
     folder = tmp_path_factory.mktemp("repeat") / "study"
     folder.mkdir()
     rng = np.random.default_rng(1)
@@ -69,7 +69,7 @@ def night(data, name, repeat=NIGHTLY, **more):
 
 @pytest.fixture
 def changing(data, tmp_path):
-    """Return a copy of the folder that a test may change."""
+    """A copy of the folder that a test may change."""
     folder = tmp_path / "study"
     folder.mkdir()
     for file in data.glob("*.csv"):

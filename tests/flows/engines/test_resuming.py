@@ -64,7 +64,7 @@ def test_a_killed_coordinator_goes_on_and_the_result_is_the_same_bit_for_bit(
 
 
 def stop_at(number):
-    """Return a listener that stops the coordinator when it hears of this round, which is checkpointed by then."""
+    """A listener that stops the coordinator when it hears of this round, which is checkpointed by then."""
 
     def stop(heard):
         if heard.round.number == number:

@@ -17,7 +17,7 @@ from tests.flows.test_learn import inline, same
 
 @pytest.fixture(scope="module")
 def series(tmp_path_factory):
-    """Return a folder of three silos with two series each, and structures of their own."""
+    """A folder of three silos with two series each, and structures of their own."""
     folder = tmp_path_factory.mktemp("data") / "series"
     write_folder(folder, dynamic(variables=4, silos=3, rows=60, series=2, own_structures=True, seed=2))
     return folder
@@ -108,7 +108,7 @@ def test_lags_cannot_be_chosen_on_series_too_short(capsys, tmp_path):
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory):
-    """Return a folder of long series: enough for a private run."""
+    """A folder of long series: enough for a private run."""
     folder = tmp_path_factory.mktemp("data") / "long"
     write_folder(folder, dynamic(variables=3, silos=3, rows=4000, seed=4))
     return folder

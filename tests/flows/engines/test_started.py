@@ -66,7 +66,7 @@ def test_a_run_begins_again_with_every_option_it_had(tmp_path):
 
 @pytest.fixture
 def stopped(tmp_path):
-    """Return the folder of a run that was interrupted after its third round, without one of its silos."""
+    """The folder of a run that was interrupted after its third round, without one of its silos."""
     folder = tmp_path / "run"
     write_started(folder, started())
     spec = AlgorithmSpec("fed-sparse", registry.entry("fed-sparse").config(l1=0.19))

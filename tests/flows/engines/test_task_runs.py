@@ -15,7 +15,7 @@ from fedbnsl.tasks.task_runs import record_task_runs
 
 
 def states(run_id, wanted):
-    """Return the states of the task runs by name, once `wanted` are as they should be, or after a while."""
+    """The states of the task runs by name, once `wanted` are as they should be, or after a while."""
     only, deadline = FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), time.monotonic() + 20
     while True:
         with get_client(sync_client=True) as client:

@@ -34,7 +34,7 @@ def metrics(folder):
 
 @pytest.fixture(scope="module")
 def two_exchanges(tmp_path_factory):
-    """Return a folder whose class has undirected edges, and errors that are not Gaussian: it takes both exchanges."""
+    """A folder whose class has undirected edges, and errors that are not Gaussian: it takes both exchanges."""
     rng = np.random.default_rng(4)
     scale = np.array([1e-6, 1e4, 1.0, 30.0, 0.2])
     W = np.diag([1.0, -1.0, 0.8, 1.2], 1)

@@ -16,7 +16,7 @@ from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.follow_up import resample_spec
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.terminal.progress import progress_bar
+from fedbnsl.flows.terminal.summary import progress_bar
 
 WRITTEN = ("structure.csv", "averaged.csv")
 

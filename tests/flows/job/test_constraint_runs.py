@@ -15,7 +15,7 @@ from tests.flows.owners import owners_of
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    """Return a folder of four silos of 500 rows over six discrete variables."""
+    """A folder of four silos of 500 rows over six discrete variables."""
     folder = tmp_path_factory.mktemp("data") / "four"
     write_folder(folder, discrete(variables=6, silos=4, rows=500, seed=2))
     return folder

@@ -13,7 +13,7 @@ from fedbnsl import learn, prepare
 from fedbnsl.algorithms import registry
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.tasks.silo.ledger import ledger_of
-from fedbnsl.tasks.transport.roster import Roster
+from fedbnsl.tasks.transport.federation import Roster
 
 MAKE = {
     "numbers": ("homogeneous", {"variables": 5, "silos": 3, "rows": 600, "seed": 1}),
@@ -194,7 +194,7 @@ class Trace:
             self.steps[-1][1].append(number)
 
     def lines(self, charged):
-        """Return the steps as the table writes them; `charged` has the rounds on the silos' ledgers."""
+        """The steps as the table writes them; `charged` has the rounds on the silos' ledgers."""
         found = []
         for (step, name, how), numbers in self.steps:
             assert numbers == list(range(1, len(numbers) + 1))

@@ -48,7 +48,7 @@ OTHER = dynamic([(0, 1)], [(1, 0, 0), (1, 2, 1)])
 
 
 def tables(seed=0, rows=60):
-    """Return two silos of `TRUE`, two stretches each."""
+    """Two silos of `TRUE`, two stretches each."""
     rng = np.random.default_rng(seed)
     now = np.linalg.inv(np.eye(3) - TRUE.weights)
     found = {}

@@ -9,8 +9,7 @@ import pytest
 
 from fedbnsl import learn as learn_api
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.one_silo import silo_generator
-from fedbnsl.algorithms.core.protocol import SiloLost, gather, traffic_of
+from fedbnsl.algorithms.core.protocol import SiloLost, gather, silo_generator, traffic_of
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.networks.lucas import lucas
@@ -26,7 +25,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory):
-    """Return a folder of three silos with labels that BIF readers stumble over; one silo never sees a level."""
+    """A folder of three silos with labels that BIF readers stumble over; one silo never sees a level."""
     folder = tmp_path_factory.mktemp("data") / "labels"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -136,7 +135,7 @@ def test_a_gaussian_network_gets_back_its_published_coefficients():
 
 
 def given(structure, config):
-    """Return fed-sparse, but it always finds `structure`."""
+    """Fed-sparse, but it always finds `structure`."""
     from fedbnsl.algorithms.admm import fed_sparse
 
     return replace(fed_sparse.build(config), structure=lambda server: structure)
@@ -182,7 +181,7 @@ def test_a_private_run_asks_nothing_that_nobody_paid_for(example):
 
 
 def losing(data, gone):
-    """Return a session whose silos `gone` answer the search and then no more; all of them: nobody does."""
+    """A session whose silos `gone` answer the search and then no more; all of them: nobody does."""
 
     class Losing:
         schema = data.schema

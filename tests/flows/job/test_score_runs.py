@@ -17,7 +17,7 @@ from tests.flows.cli.test_commands import run
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """Return a folder of two silos of 800 rows over five discrete variables."""
+    """A folder of two silos of 800 rows over five discrete variables."""
     folder = tmp_path_factory.mktemp("data") / "two"
     write_folder(folder, discrete(variables=5, silos=2, rows=800, seed=3))
     return folder

@@ -21,7 +21,7 @@ from ..engines.reached import reach
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory):
-    """Return folders of three unequal silos: of numbers, of labels, with gaps, with a cyclic truth."""
+    """Folders of three unequal silos: of numbers, of labels, with gaps, with a cyclic truth."""
     home, rng = tmp_path_factory.mktemp("studies"), np.random.default_rng(3)
     for number, (silo, n) in enumerate({"clinic": 90, "lab": 61, "ward": 43}.items()):
         a = rng.normal(number, 1, n)
@@ -90,7 +90,7 @@ def rows_of(finished):
 
 
 def sharpest(finished):
-    """Return the greatest probability of any table: a strong prior makes all of them flat."""
+    """The greatest probability of any table: a strong prior makes all of them flat."""
     tables = finished.result.parameters.network.tables
     return max(float(table.max()) for table in tables.values()) > 0.6
 

@@ -41,7 +41,7 @@ WRITTEN = {"source": "from"}
 
 
 def defaults(model):
-    """Return the defaults of the fields of a model that have one."""
+    """The defaults of the fields of a model that have one."""
     return {
         name: field.get_default(call_default_factory=True)
         for name, field in model.model_fields.items()
@@ -55,7 +55,7 @@ class TakenError(BadInput):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Return a function: the first argument with which words of the command line call what does the work."""
+    """A function: the first argument with which words of the command line call what does the work."""
 
     def of(target, *words):
         found = []

@@ -11,8 +11,7 @@ from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
 from fedbnsl.flows.engines.artifacts import publish, result_lines
 from fedbnsl.flows.engines.hooks import markdown
-from fedbnsl.flows.terminal.summary import as_document, show_result
-from fedbnsl.flows.terminal.tables import show_structure
+from fedbnsl.flows.terminal.summary import as_document, show_result, show_structure
 from fedbnsl.tracking.result import CompletedRun
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
@@ -21,7 +20,7 @@ LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
 
 
 def finished(name):
-    """Return the run as if its results were in the folder /runs/NAME."""
+    """The run as if its results were in the folder /runs/NAME."""
     folder = Path("/runs") / name
     files = {file: folder / file for file in ("report.html", "model.json", "structure.csv")}
     return CompletedRun(RUNS[name], folder, files, LINK)
@@ -46,7 +45,7 @@ def test_log_notebook_and_document_are_as_expected(name):
 
 
 def edges_in(text):
-    """Return the printed edges as {(cause, symbol, target): the rest of the line}."""
+    """The printed edges as {(cause, symbol, target): the rest of the line}."""
     found = {}
     for line in text.splitlines():
         words = line.split()
@@ -126,7 +125,7 @@ def test_forecasts_are_printed_with_the_model_first(capsys):
 
 @pytest.fixture
 def published(monkeypatch):
-    """Return a function that publishes a run and returns its artifacts by key."""
+    """A function that publishes a run and returns its artifacts by key."""
     made = {}
     for kind in ("image", "table", "link"):
         take = lambda key, **given: made.update({key: given})  # noqa: E731

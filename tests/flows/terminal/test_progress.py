@@ -6,7 +6,7 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.terminal.progress import progress_bar
+from fedbnsl.flows.terminal.summary import progress_bar
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ CHANGES = (in_place, replaced, appended, shortened)
 
 @pytest.fixture(params=["durable", "in memory"])
 def owners(hosted, request):
-    """Return owners whose services keep journals on disk, as over Dask, or in memory, as inline without an ε."""
+    """Owners whose services keep journals on disk, as over Dask, or in memory, as inline without an ε."""
     found = hosted()
     if request.param == "in memory":
         found.services = {
@@ -69,7 +69,7 @@ def asked(owners, terms):
 
 
 def learn(owners, terms, run_id):
-    """Return the reply to round 1 of a run on the rows that silo-1 describes now."""
+    """The reply to round 1 of a run on the rows that silo-1 describes now."""
     service = owners.services["silo-1"]
     rows = dict(terms.schema.rows, **{"silo-1": service.describe().rows})
     now = replace(terms, run_id=run_id, schema=replace(terms.schema, rows=rows))

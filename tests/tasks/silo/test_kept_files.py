@@ -36,7 +36,7 @@ def terms(owners):
 
 @pytest.fixture
 def asked(owners):
-    """Return the broadcasts of both rounds, as bytes."""
+    """The broadcasts of both rounds, as bytes."""
     algorithm = registry.build(registry.specify("dp-covariance", {"epsilon": 4.0}))
     server = algorithm.open_server(owners.data.schema)
     return [wire.encode(algorithm.broadcast(state)) for state in (server, replace(server, scales=np.ones(5)))]
@@ -224,7 +224,7 @@ class TestLedgersFollowTheRows:
 
     @pytest.fixture
     def rows(self, tmp_path):
-        """Return the rows on which one run has been charged, so that another is too much."""
+        """The rows on which one run has been charged, so that another is too much."""
         path = write(tmp_path / "rows" / "a.csv")
         charge(path, "a", limit=self.LIMIT)
         with pytest.raises(Overspent):

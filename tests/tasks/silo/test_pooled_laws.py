@@ -22,9 +22,8 @@ from fedbnsl.algorithms.parameters import tables as family_tables
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SIZES = {"a": 60, "b": 150, "c": 90, "d": 240}
 LOST = "b"
@@ -32,7 +31,7 @@ PATIENCE = Patience(absent=60.0)
 
 
 def last_of(owners, spec, start=None, lost=(), secure=False, run="run", **schema):
-    """Return the last round of `spec` over the services of `owners`, without the silos `lost`."""
+    """The last round of `spec` over the services of `owners`, without the silos `lost`."""
     known = replace(owners.data.schema, **schema)
     terms = RunTerms(run, registry.pack(spec), known, 3)
     roster = Roster(InProcessTransport(owners.services), known.silos, PATIENCE, dict.fromkeys(lost, "it is gone"))
@@ -166,7 +165,7 @@ def holed(host, tmp_path, holed_given):
 
 
 def expected_by_rows(table, S):
-    """Return a silo's expected second moments about the likeliest mean given `S`, row by row (Little & Rubin)."""
+    """A silo's expected second moments about the likeliest mean given `S`, row by row (Little & Rubin)."""
     precision, weighted, d = np.zeros_like(S), np.zeros(len(S)), len(S)
     for x in table:
         o = np.flatnonzero(~np.isnan(x))
@@ -236,7 +235,7 @@ def series(host, tmp_path):
 
 
 def windows(frame, lags):
-    """Return x_t and the rows before it beside each other, of no window that reaches over the gap."""
+    """X_t and the rows before it beside each other, of no window that reaches over the gap."""
     table, cut = frame[["x", "y", "z"]].to_numpy(), len(frame) // 3
     return np.vstack(
         [
@@ -390,7 +389,7 @@ MIXED_GRAPH[1, 2] = MIXED_GRAPH[3, 2] = MIXED_GRAPH[1, 4] = MIXED_GRAPH[3, 4] = 
 
 
 def coded(frame):
-    """Return the columns cough=yes, dose, pulse, smoke=now, smoke=once, stage=ii, stage=iii."""
+    """The columns cough=yes, dose, pulse, smoke=now, smoke=once, stage=ii, stage=iii."""
     return np.column_stack(
         [
             frame["cough"] == "yes",

@@ -28,7 +28,7 @@ def owners(hosted):
 
 @pytest.fixture
 def silo(owners):
-    """Return a function that returns the service of silo-1, as it is now."""
+    """A function that returns the service of silo-1, as it is now."""
     return lambda: owners.services["silo-1"]
 
 
@@ -39,7 +39,7 @@ def terms(owners):
 
 @pytest.fixture
 def asked(owners):
-    """Return the broadcasts of both rounds, as bytes."""
+    """The broadcasts of both rounds, as bytes."""
     algorithm = registry.build(registry.specify("dp-covariance", {"epsilon": 4.0}))
     server = algorithm.open_server(owners.data.schema)
     later = replace(server, scales=np.ones(5))

@@ -11,9 +11,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
 from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
-from fedbnsl.tasks.transport.federation import SecureTransport
+from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import Patience, Roster
 
 SILOS = ("silo-1", "silo-2", "silo-3")
 
@@ -46,7 +45,7 @@ def nobody(phase, silo):
 
 
 def exchange(owners, terms, silent=nobody):
-    """Return the replies of round 1, and all that was answered on the way."""
+    """The replies of round 1, and all that was answered on the way."""
     algorithm = terms.algorithm()
     broadcast = algorithm.broadcast(algorithm.open_server(terms.schema))
     roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))

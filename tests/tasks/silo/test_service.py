@@ -11,9 +11,8 @@ from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.profile import ColumnProfile, Profile
 from fedbnsl.tasks.silo.service import MethodCall, SiloFailed, SiloService
-from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
-from fedbnsl.tasks.transport.roster import Patience, Roster
 
 ALGORITHM = "notears-admm"
 
@@ -35,7 +34,7 @@ def algorithm():
 
 @pytest.fixture
 def broadcast(owners, algorithm):
-    """Return the broadcast of round 1, as bytes."""
+    """The broadcast of round 1, as bytes."""
     return wire.encode(algorithm.broadcast(algorithm.open_server(owners.data.schema)))
 
 

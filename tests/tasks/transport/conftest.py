@@ -7,7 +7,7 @@ from fedbnsl.flows.cli.federation import init_federation
 
 @pytest.fixture(scope="session")
 def issued(tmp_path_factory):
-    """Return the folder of a federation of two silos, clinic and lab, both with rows; tests leave it as it is."""
+    """The folder of a federation of two silos, clinic and lab, both with rows; tests leave it as it is."""
     folder = tmp_path_factory.mktemp("federation") / "made"
     init_federation(folder, ["clinic", "lab"], "10.0.0.5:8786")
     for silo in ("clinic", "lab"):

@@ -12,7 +12,7 @@ from fedbnsl.tasks.transport.identity import Endpoint
 
 @pytest.fixture
 def folder(issued, tmp_path):
-    """Return a copy of the federation's folder that a test may change."""
+    """A copy of the federation's folder that a test may change."""
     return shutil.copytree(issued, tmp_path / "made")
 
 

@@ -28,7 +28,7 @@ class Connection:
 
 
 def refused(peer, claimed, here=(), silos=("clinic", "lab")):
-    """Return why a worker with the certificate of `peer` is refused that claims to be `claimed`."""
+    """Why a worker with the certificate of `peer` is refused that claims to be `claimed`."""
     said, connection = [], Connection(peer)
 
     async def join():

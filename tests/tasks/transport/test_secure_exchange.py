@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.transport.federation import SiloFederation
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tasks.transport.roster import Patience, Roster
 
 
 @dataclass

@@ -4,7 +4,7 @@ import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.tasks.silo.service import MethodCall
-from fedbnsl.tasks.transport.roster import Patience, Roster, wait_for_answer
+from fedbnsl.tasks.transport.federation import Patience, Roster, wait_for_answer
 
 CALL = MethodCall("describe")
 PATIENT = Patience(absent=60.0)

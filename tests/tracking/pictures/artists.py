@@ -21,7 +21,7 @@ class Line:
 
 
 def lines(figure, time=False):
-    """Return the edges of a drawing as `Line`; with `time` the boxes are called by column, as `x@0` for the last."""
+    """The edges of a drawing as `Line`; with `time` the boxes are called by column, as `x@0` for the last."""
     axes = figure.axes[0]
     boxes = _boxes(axes, time)
     drawn = [patch for patch in axes.patches if isinstance(patch, PathPatch) and patch.get_linewidth() < 6]
@@ -65,7 +65,7 @@ def _nearest(boxes, point):
 
 
 def _any_at(end, points, time):
-    """Say whether a mark sits at the end of a line: in its direction, no further away than a mark is long.
+    """Whether a mark sits at the end of a line: in its direction, no further away than a mark is long.
 
     Lines arrive from above or below, over time from the side.
     """
@@ -74,7 +74,7 @@ def _any_at(end, points, time):
 
 
 def cells(axes):
-    """Return the marks of a matrix as {label: {(row's name, column's name), ...}}, white dots as "circle"."""
+    """The marks of a matrix as {label: {(row's name, column's name), ...}}, white dots as "circle"."""
     return {
         str(marks.get_label()): {
             (named(axes.yaxis, y), named(axes.xaxis, x)) for x, y in np.asarray(marks.get_offsets()).tolist()
@@ -90,7 +90,7 @@ def named(axis, place):
 
 
 def shown(axes):
-    """Return the cells of a matrix that are not empty, as {(row's name, column's name): (value, colour)}."""
+    """The cells of a matrix that are not empty, as {(row's name, column's name): (value, colour)}."""
     (image,) = axes.images
     values = np.asarray(image.get_array())
     assert image.origin == "upper"
@@ -103,13 +103,13 @@ def shown(axes):
 
 
 def colour_of(image, row, column):
-    """Return "blue" or "red": what the cell is mostly."""
+    """ "blue" or "red": what the cell is mostly."""
     red, _, blue, _ = image.cmap(image.norm(np.asarray(image.get_array())))[row, column]
     return "blue" if blue > red else "red"
 
 
 def described(figure):
-    """Return every artist of a figure in a line of text, positions and sizes rounded."""
+    """Every artist of a figure in a line of text, positions and sizes rounded."""
     found = [f"figure {_numbers(figure.get_size_inches())}"]
     found += [f"text {_numbers(text.get_position())} {text.get_text()!r}" for text in figure.texts if text.get_text()]
     for axes in figure.axes:

@@ -30,7 +30,7 @@ def category(edge, true):
 
 
 def as_drawn(figure, time=False):
-    """Return the directed lines as {(source, target): (colour, width)}."""
+    """The directed lines as {(source, target): (colour, width)}."""
     found = {}
     for line in lines(figure, time):
         (head,) = line.heads

@@ -6,9 +6,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.pictures.drawing import STYLES
 from fedbnsl.tracking.pictures.heat_map import draw_matrices
 from fedbnsl.tracking.pictures.picture import MAX_UNROLLED_VARIABLES, as_png, as_svg, draw_structure
-from fedbnsl.tracking.pictures.style import STYLES
 
 
 def structure(d=3, lags=2, within=(), lagged=()):
@@ -31,7 +31,7 @@ def test_every_time_has_its_column_and_every_edge_its_head():
 
 
 def column(figure, name, nth):
-    """Return the place of the box with `name` in column `nth`."""
+    """The place of the box with `name` in column `nth`."""
     places = [text.get_position() for text in figure.axes[0].texts if text.get_text() == name]
     return sorted(places)[nth]
 

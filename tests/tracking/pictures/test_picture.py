@@ -18,7 +18,7 @@ def test_structures_are_drawn(random_case, d):
 
 
 def drawn_marks(structure):
-    """Return how many arrow heads and how many circles a picture of `structure` has."""
+    """How many arrow heads and how many circles a picture of `structure` has."""
     from matplotlib.patches import Circle, Polygon
 
     patches = draw_structure(structure).axes[0].patches
@@ -35,7 +35,7 @@ def test_edges_have_the_marks_of_their_graph():
 
 
 def head_and_line(learned, truth=None):
-    """Return the height of the tip of the only arrow, of both ends of its line, and of the variables."""
+    """The height of the tip of the only arrow, of both ends of its line, and of the variables."""
     from matplotlib.patches import PathPatch, Polygon
 
     axes = draw_structure(learned, truth).axes[0]

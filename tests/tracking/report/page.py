@@ -21,12 +21,12 @@ class Section:
         return " ".join(text for _, text in self.paragraphs)
 
     def table(self, *header):
-        """Return the rows of the one table that has this header."""
+        """The rows of the one table that has this header."""
         (found,) = [rows for names, rows in self.tables if names == header]
         return found
 
     def columns(self, number=0):
-        """Return a table as {first cell of a row: {header: cell}}."""
+        """A table as {first cell of a row: {header: cell}}."""
         header, rows = self.tables[number]
         return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
 
@@ -93,17 +93,17 @@ class Reader(HTMLParser):
 
 
 def one_line(html):
-    """Return a text without line breaks and indents, which browsers do not show."""
+    """A text without line breaks and indents, which browsers do not show."""
     return " ".join(html.split())
 
 
 def read(html):
-    """Return the sections of a report by their titles; what stands above the first has the title ""."""
+    """The sections of a report by their titles; what stands above the first has the title ""."""
     reader = Reader()
     reader.feed(html[html.index("<body>") :])
     return {one.title: one for one in reader.sections}
 
 
 def as_text(sections):
-    """Return a report that was read as lines of text, without its pictures."""
+    """A report that was read as lines of text, without its pictures."""
     return "\n".join(line for one in sections.values() for line in one.order) + "\n"
