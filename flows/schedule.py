@@ -1,5 +1,6 @@
 """`fedbnsl serve`: the flow `learn` on a schedule, run by this process until it is stopped."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,9 @@ from fedbnsl.algorithms.errors import BadInput
 
 from .options.learn import LearnSettings
 from .options.parameters import with_settings_schema
-from .options.repeat import RepeatSettings
+from .options.repeat import HOOKS, NO_HOOKS, HookOptions, RepeatSettings
 from .servers.environment import prepare_environment
-from .servers.processes import prefect_server
+from .servers.processes import api_settings, prefect_server, sign_in_lines
 from .start import precheck
 
 LEAST, MOST = 1.0, 10 * 365.25 * 24 * 3600
@@ -17,7 +18,12 @@ LEAST, MOST = 1.0, 10 * 365.25 * 24 * 3600
 
 
 def serve_learn(
-    settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
+    settings: LearnSettings,
+    repeat: RepeatSettings,
+    hooks: HookOptions = NO_HOOKS,
+    *,
+    cron: str | None = None,
+    interval: float | None = None,
 ) -> None:
     """Serve `learn` with `settings` as the deployment that `repeat` names: by `cron`, every `interval` s, or on demand.
 
@@ -27,11 +33,14 @@ def serve_learn(
     prepare_environment()
     precheck(settings)
     with prefect_server() as url:
-        print(f"Prefect: {url.removesuffix('/api')}", flush=True)
+        for line in sign_in_lines(url):
+            print(line, flush=True)
         from prefect import serve
-        from prefect.settings import PREFECT_API_URL, temporary_settings
+        from prefect.settings import temporary_settings
 
-        with temporary_settings({PREFECT_API_URL: url}):
+        # Runs are processes of their own, which inherit the environment.
+        os.environ[HOOKS] = hooks.model_dump_json()
+        with temporary_settings(api_settings(url)):
             anywhere = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
             deployment = deployed(anywhere, repeat, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"

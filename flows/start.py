@@ -100,13 +100,13 @@ def client_settings(url: str) -> dict[Any, Any]:
 
     Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
     """
-    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
-    from .servers.processes import users_server
+    from .servers.processes import api_settings, users_server
 
     if users_server():
-        return {PREFECT_API_URL: url}
-    return {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+        return api_settings(url)
+    return api_settings(url) | {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
 
 
 def _flow_run(settings: LearnSettings, url: str, context: RunContext) -> CompletedRun:

@@ -1,16 +1,13 @@
 """`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files.
 
 What is said of a federated data set before it is read: by its `about.json`, and by those who read it.
-
-What is said of a file that a run with an ε cannot read: which one it is, and nothing of what is in it.
 """
 
 import codecs
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -47,7 +44,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
     if "kind" in about and about["kind"] not in KINDS:
         raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
-    for key in ("levels", "columns", "missing", "checksums"):
+    for key in ("levels", "columns", "missing", "stretches", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
     if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
@@ -56,6 +53,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
         raise BadInput(f"{path}: step: {shown(str(step))} is not the positive number that lies between two times")
     _check_columns(path, about)
+    _check_stretches(path, about)
     _check_form(path, about)
     return about
 
@@ -75,6 +73,14 @@ def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
     for name, cells in about.get("missing", {}).items():
         if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
             raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that stand for a missing value")
+
+
+def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for lengths of time series that are no whole numbers above 0."""
+    for silo, lengths in about.get("stretches", {}).items():
+        whole = isinstance(lengths, list) and all(type(length) is int and length > 0 for length in lengths)
+        if not whole or not lengths:
+            raise BadInput(f"{path}: stretches: {shown(silo)}: not a list of numbers of rows, such as [200, 150]")
 
 
 def _check_form(path: Path, about: Mapping[str, Any]) -> None:
@@ -185,6 +191,8 @@ class Declared:
     form: Form = NO_FORM
     step: float | None = None
     """between two times of time series"""
+    stretches: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """by silo, the lengths of its unbroken time series, in the order of its rows; used in runs with an ε"""
     reading: Reading = Reading()
     complete: tuple[str, ...] = ()
     """the variables of which a row must have all, if rows with an empty cell are left out or refused"""
@@ -220,21 +228,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     form = Form(*(about.get(key) for key in ("separator", "encoding", "decimal")))
     marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
     levels = declared_levels(about)
-    return Declared(about.get("kind"), about.get("columns") or {}, levels, marks, form, about.get("step"), reading)
-
-
-@contextmanager
-def redact_errors(path: Path, reading: Reading) -> Iterator[None]:
-    """Where a private run reads `path`, raise a `BadInput` that names the file alone instead of line, column and value.
-
-    Such a line would tell of single rows at no price, and it reaches the coordinator.
-    """
-    try:
-        yield
-    except BadInput:
-        if not reading.private or not path.exists():
-            raise
-        raise BadInput(
-            f"{path}: it has empty cells, or lines or cells that cannot be read, and a run with an ε tells no more: "
-            "`fedbnsl inspect` names them to who has the file"
-        ) from None
+    stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}
+    return Declared(
+        about.get("kind"), about.get("columns") or {}, levels, marks, form, about.get("step"), stretches, reading
+    )

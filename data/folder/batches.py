@@ -24,7 +24,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedbnsl.algorithms.core.schema import check_names
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.schema import FloatArray, check_names
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import check_same_columns
@@ -35,6 +38,10 @@ MAX_BATCH_ROWS, LEAST_ROWS, CELLS = 1 << 17, 1 << 10, 1 << 23
 """rows read at once: at most, at least, and else as many as have so many cells"""
 BUFFER = 1 << 18
 """bytes of a column that are read ahead from a Parquet file"""
+
+
+IN_MEMORY_BYTES = 1 << 28
+"""A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
 
 
 class Source(Protocol):
@@ -335,3 +342,36 @@ class TextFile:
             raise BadInput(f"{self.path}: not a table: {str(error).splitlines()[0]}{declare}") from error
         except (pyarrow.ArrowException, OSError) as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def numbers_in(column: Any) -> FloatArray | None:
+    """The numbers in an arrow `column` `[n_rows]`, NaN where there is none; None if it does not hold numbers."""
+    import pyarrow
+
+    kind = column.type
+    if pyarrow.types.is_floating(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
+        return np.asarray(column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False))
+    return None
+
+
+def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """The distinct cells in an arrow `column` as text, and which of them each row holds, `[n_rows]`.
+
+    A missing one is an empty cell, which comes last.
+    """
+    import pyarrow
+    import pyarrow.compute
+
+    if not pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    cells = [_text(value) for value in column.dictionary.to_pylist()]
+    codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
+    return [*cells, ""], codes
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)

@@ -15,7 +15,8 @@ from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .about import Declared
-from .batches import Parts, QuerySource, Source, TextFile, cells_of
+from .batches import IN_MEMORY_BYTES, Parts, QuerySource, Source, TextFile, cells_in, cells_of, numbers_in
+from .private_table import PrivateRows, PrivateTable
 from .profile import Profile, StreamingProfile
 from .scan import MOST_LEVELS, Cells, cell_fault, codes_of, level_faults, parse_cells
 from .table import Table, read_table
@@ -93,43 +94,6 @@ class ChunkedRows:
             raise BadInput(f"{self.source.path}: column {shown(name)}: {shown(cells.texts[cell])} {why}")
 
 
-def numbers_in(column: Any) -> FloatArray | None:
-    """The numbers in an arrow `column` `[n_rows]`, NaN where there is none; None if it does not hold numbers."""
-    import pyarrow
-
-    kind = column.type
-    if pyarrow.types.is_floating(kind):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
-    if pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
-        return np.asarray(column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False))
-    return None
-
-
-def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct cells in an arrow `column` as text, and which of them each row holds, `[n_rows]`.
-
-    A missing one is an empty cell, which comes last.
-    """
-    import pyarrow
-    import pyarrow.compute
-
-    if not pyarrow.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    cells = [_text(value) for value in column.dictionary.to_pylist()]
-    codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
-    return [*cells, ""], codes
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-IN_MEMORY_BYTES = 1 << 28
-"""A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
-
-
 def source_of(path: Path, declared: Declared) -> Source | None:
     """The rows at `path` if they are to be read in passes, None if they fit into memory.
 
@@ -147,6 +111,8 @@ def source_of(path: Path, declared: Declared) -> Source | None:
 
 def open_table(path: Path, declared: Declared) -> "AnyTable":
     """The table at `path`: in memory, or, if it is too large for that, to be read in passes."""
+    if declared.reading.private:
+        return PrivateTable(path, declared)
     source = source_of(path, declared)
     return read_table(path, declared) if source is None else LargeTable(source, declared)
 
@@ -187,8 +153,8 @@ class LargeTable:
                     tallies[name].add_numbers(codes if kept is None else codes[kept])
             told += batch.num_rows
         rows = next(iter(tallies.values())).rows if tallies else 0
-        place, notes = str(self.source.path), () if self.declared.reading.private else self.source.notes
-        return Profile(rows, {name: tally.profile(place, name) for name, tally in tallies.items()}, notes)
+        place = str(self.source.path)
+        return Profile(rows, {name: tally.profile(place, name) for name, tally in tallies.items()}, self.source.notes)
 
     def passes(self, schema: Schema, silo: str) -> ChunkedRows:
         """The table that a federation of this `schema` learns from."""
@@ -197,7 +163,7 @@ class LargeTable:
     def _tally(self, name: str) -> StreamingProfile:
         said = name in self.declared.levels or name in self.declared.columns
         discrete = self.declared.kind_of(name) == "discrete"
-        return StreamingProfile(discrete, np.inf if said and discrete else MOST_LEVELS, self.declared.reading.private)
+        return StreamingProfile(discrete, np.inf if said and discrete else MOST_LEVELS)
 
     def _as_text(self, name: str) -> bool:
         return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
@@ -216,7 +182,7 @@ class LargeTable:
     ) -> NDArray[np.bool_] | None:
         """Which rows count: all (None), or those that are complete; refuse empty cells if that is asked for."""
         reading, complete = self.declared.reading, self.declared.complete
-        refused = tuple(read) if reading.private else complete if reading.missing == "refuse" else ()
+        refused = complete if reading.missing == "refuse" else ()
         wanted = complete if reading.missing == "complete-rows" else ()
         empty = {name: _empty(*read[name]) for name in {*refused, *wanted}}
         self._refuse(refused, empty, told)
@@ -226,8 +192,7 @@ class LargeTable:
         """Raise `BadInput` for the first empty cell of the columns `names`."""
         found = [(int(np.argmax(empty[name])), v) for v, name in enumerate(names) if empty[name].any()]
         for row, v in sorted(found)[:1]:
-            why = "no run with an ε can take it" if self.declared.reading.private else "--missing refuse takes none"
-            raise BadInput(f"{self._place(told + row, names[v])}: the cell is empty, and {why}")
+            raise BadInput(f"{self._place(told + row, names[v])}: the cell is empty, and --missing refuse takes none")
 
     def _check(self, name: str, cells: Cells, codes: NDArray[np.int64], told: int) -> None:
         """Raise `BadInput` for the first cell that is not what is declared of its column."""
@@ -252,12 +217,14 @@ class LargeTable:
         return f"{self.source.path}: row {row + 1}, column {shown(name)}"
 
 
-AnyTable = Table | LargeTable
+AnyTable = Table | LargeTable | PrivateTable
 """a silo's table, in memory or read in passes"""
 
 
-def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | ChunkedRows:
+def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | ChunkedRows | PrivateRows:
     """The rows of `table` that a federation of this `schema` learns from."""
+    if isinstance(table, PrivateTable):
+        return table.rows(schema, silo)
     return table.rows(schema) if isinstance(table, Table) else table.passes(schema, silo)
 
 

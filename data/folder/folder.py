@@ -32,7 +32,6 @@ from .about import (
     check_checksums,
     declarations,
     read_about,
-    redact_errors,
     write_about,
 )
 from .check import (
@@ -116,7 +115,7 @@ __all__ = [
 TRUTH = "truth.csv"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".sql")
 Form = Literal["csv", "parquet"]
-AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels")
+AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels", "stretches")
 """what `about.json` says of files as they were: times are written in whole steps, and files in one form"""
 
 
@@ -172,18 +171,16 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     said = declarations(about, reading)
     fingerprints = {}
     for silo, path in files.items():
-        with redact_errors(path, reading):
-            fingerprints[silo] = fingerprint(path)
+        fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
     if _are_series(files, said):
         found, rows = _read_series(files, said)
     else:
-        tables = {silo: _opened(path, said) for silo, path in files.items()}
+        tables = {silo: open_table(path, said) for silo, path in files.items()}
         found = _agreed(folder, files, said, tables)
         rows = {}
         for silo, table in tables.items():
-            with redact_errors(files[silo], reading):
-                rows[silo] = rows_of(table, found.schema, silo)
+            rows[silo] = rows_of(table, found.schema, silo)
     check_checksums(folder, about, files)
     schema = found.schema
     truth = None
@@ -220,7 +217,7 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
     files, said = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
     if _are_series(files, said):
         raise BadInput(f"{folder}: its silos hold time series")
-    return {silo: _profile(path, _opened(path, said)) for silo, path in files.items()}
+    return {silo: open_table(path, said).profile() for silo, path in files.items()}
 
 
 def _agreed(
@@ -230,7 +227,7 @@ def _agreed(
 
     def ask(asked: Declared) -> dict[str, Profile]:
         return {
-            silo: _profile(path, replace(tables[silo], declared=asked) if tables else _opened(path, asked))
+            silo: (replace(tables[silo], declared=asked) if tables else open_table(path, asked)).profile()
             for silo, path in files.items()
         }
 
@@ -239,18 +236,13 @@ def _agreed(
     return replace(found, schema=replace(found.schema, streamed=streamed))
 
 
-def _opened(path: Path, said: Declared) -> AnyTable:
-    with redact_errors(path, said.reading):
-        return open_table(path, said)
-
-
-def _profile(path: Path, table: AnyTable) -> Profile:
-    with redact_errors(path, table.declared.reading):
-        return table.profile()
-
-
 def _are_series(files: Mapping[str, Path], said: Declared) -> bool:
-    """Whether the files hold time series: if that is declared, or if one has a column `time` and nothing is."""
+    """Whether the files are read as time series: if that is declared, or if one has a column `time` and nothing is.
+
+    With an ε, all tables are read in one way (`private_table.py`).
+    """
+    if said.reading.private:
+        return False
     if said.kind is not None:
         return said.kind == "time-series"
     return said.may_be_series and any(has_time(path, said) for path in files.values())
@@ -261,8 +253,7 @@ def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[st
     by = next(iter(files.values())).name
     first: SeriesTable | None = None
     for silo, path in files.items():
-        with redact_errors(path, said.reading):
-            table = read_series(path, said)
+        table = read_series(path, said)
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)
@@ -279,6 +270,18 @@ def _series_schema(tables: Mapping[str, SeriesTable]) -> Schema:
     stretches = {silo: table.stretches for silo, table in tables.items()}
     rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
     return Schema(next(iter(tables.values())).variables, rows, "time-series", stretches=stretches)
+
+
+def declarations_of(schema: Schema) -> dict[str, Any]:
+    """What `about.json` declares of data with this `schema`, as far as a run with an ε needs it."""
+    about: dict[str, Any] = {"kind": schema.kind}
+    if schema.levels:
+        about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}
+    if schema.kind == "mixed":
+        about["columns"] = dict.fromkeys((name for name in schema.variables if name not in schema.levels), "continuous")
+    if schema.kind == "time-series":
+        about["stretches"] = {silo: list(lengths) for silo, lengths in schema.stretches.items()}
+    return about
 
 
 def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
@@ -329,11 +332,7 @@ def _write_files(folder: Path, data: FederatedData, form: Form) -> None:
         write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
-    levels: dict[str, Any] = {"levels": data.schema.levels} if data.schema.levels else {}
+    about = {key: value for key, value in data.about.items() if key not in AS_READ} | declarations_of(data.schema)
     if any(mark in name for name in data.schema.variables for mark in SEPARATORS):
-        levels["separator"] = ","
-    if data.schema.kind == "mixed":
-        numbers = (name for name in data.schema.variables if name not in data.schema.levels)
-        levels["columns"] = dict.fromkeys(numbers, "continuous")
-    about = {key: value for key, value in data.about.items() if key not in AS_READ}
-    write_about(folder, {**about, "kind": data.schema.kind, **levels}, files)
+        about["separator"] = ","
+    write_about(folder, about, files)

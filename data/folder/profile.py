@@ -11,7 +11,7 @@ What all silos together tell of a column.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ PEEKED = 2000
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What is public of one column of a silo's table. A private run is told `numbers`, `words` and `whole` alone."""
+    """The description of one column of a silo's table; in runs with an ε it is empty (`UNDISCLOSED`)."""
 
     empty: int
     numbers: int
@@ -77,6 +77,10 @@ class ColumnProfile:
         return self.numbers + self.words
 
 
+UNDISCLOSED = ColumnProfile(0, 0, 0, whole=False)
+"""the description of a column of which nothing is disclosed"""
+
+
 @dataclass(frozen=True)
 class Profile:
     """What is public of a silo's table: its rows, its columns in their order, and how the file had to be read."""
@@ -88,18 +92,21 @@ class Profile:
     left_out: tuple[str, ...] = ()
     """the columns that were to be left out"""
 
+    @classmethod
+    def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":
+        """The profile of a table of which nothing but names and the number of rows is disclosed."""
+        return cls(rows, dict.fromkeys(names, UNDISCLOSED), left_out=left_out)
+
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self.columns)
 
 
-def profile_numbers(values: NDArray[np.floating[Any]], *, private: bool = False) -> ColumnProfile:
+def profile_numbers(values: NDArray[np.floating[Any]]) -> ColumnProfile:
     """The profile of a column of numbers `[n_rows]`, NaN where a cell is empty."""
     known = values[~np.isnan(values)]
     whole = bool((known == np.rint(known)).all())
-    if private:
-        return ColumnProfile(0, len(known), 0, whole)
     few = len(np.unique(known[:PEEKED])) <= MOST_LEVELS
     distinct, counts = np.unique(known, return_counts=True) if few or whole else (known, np.ones(len(known)))
     many = len(distinct) > MOST_LEVELS
@@ -120,7 +127,6 @@ def profile_cells(
     *,
     labelled: bool = False,
     most: int = MOST_LEVELS,
-    private: bool = False,
     odd: str = "",
 ) -> ColumnProfile:
     """The profile of a column from its distinct `cells` and how often each of them occurs.
@@ -135,8 +141,6 @@ def profile_cells(
         not is_number and NUMBER_LIKE.fullmatch(label) is not None
         for label, is_number in zip(cells.labels, number, strict=True)
     ]
-    if private:
-        return ColumnProfile(0, numbers, words, whole)
     labels = {label for label, there in zip(cells.labels, filled, strict=True) if there}
     named = {label for label, there in zip(cells.labels, filled & ~number, strict=True) if there}
     told = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
@@ -199,7 +203,6 @@ class StreamingProfile:
     labelled: bool = False
     """whether the column was said to be discrete"""
     most: float = MOST_LEVELS
-    private: bool = False
     rows: int = 0
     numbers: int = 0
     words: int = 0
@@ -228,7 +231,7 @@ class StreamingProfile:
         self.rows += len(values)
         self.numbers += len(known)
         self.whole = self.whole and bool((known == np.rint(known)).all())
-        if self.private or not len(known):
+        if not len(known):
             return
         self._size(known)
         if self.labels is not None and len(np.unique(known[:PEEKED])) > self.most:
@@ -250,8 +253,6 @@ class StreamingProfile:
         self.words += int(counts[word].sum())
         self.number_like += int(counts[like].sum())
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(there & number))
-        if self.private:
-            return
         filled = {cells.labels[k] for k in np.flatnonzero(there & ~cells.empty)}
         self.labels = _joined(self.labels, filled, self.most)
         self.named = _joined(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MOST_LEVELS)
@@ -262,8 +263,6 @@ class StreamingProfile:
 
     def profile(self, place: str, name: str) -> ColumnProfile:
         """The profile; `place` is the file that a word among numbers is in."""
-        if self.private:
-            return ColumnProfile(0, self.numbers, self.words, self.whole)
         odd = self._odd(place, name)
         count = MOST_LEVELS + 1 if self.labels is None else min(len(self.labels), MOST_LEVELS + 1)
         told = self.labelled or self.whole or self.words >= self.numbers or count == 1

@@ -21,8 +21,9 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import LEAST_ROWS
 from .about import ColumnKind, Declared
+from .private_table import declared_schema
 from .profile import TOO_FAR, JointColumn, Profile, joint_columns
-from .scan import MOST_CODES, MOST_LEVELS, check_levels_public, merged_levels
+from .scan import MOST_CODES, MOST_LEVELS, merged_levels
 
 SHOWN = 6
 """columns or labels that a line names"""
@@ -213,6 +214,9 @@ def infer_schema(
     _check_columns(place, profiles, declared, names)
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
+    if declared.reading.private:
+        schema = declared_schema(place, profiles, declared)
+        return InferredSchema(replace(schema, aside=_left_out(place, profiles, declared)))
     every = joint_columns(profiles)
     kinds = _kinds(place, every, declared)
     aside = _left_out(place, profiles, declared) | _set_aside(every, kinds, declared)
@@ -236,8 +240,6 @@ def infer_schema(
         complete_rows=declared.reading.missing == "complete-rows" and bool(declared.complete),
         aside=aside,
     )
-    if declared.reading.private:
-        return InferredSchema(schema)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
 
@@ -252,13 +254,12 @@ def _check_sizes(name: str, column: JointColumn, names: Mapping[str, str]) -> No
 def _set_aside(
     columns: Mapping[str, JointColumn], kinds: Mapping[str, ColumnKind], declared: Declared
 ) -> dict[str, str]:
-    """Which columns cannot be variables, with why; in private runs none, as that would tell of their cells."""
+    """Which columns cannot be variables, with why."""
     found = {
         name: exclusion_reason(
             name, column, kinds[name], declared=declared.kind_of(name) is not None, levels=name in declared.levels
         )
         for name, column in columns.items()
-        if not declared.reading.private
     }
     return {name: why for name, why in found.items() if why}
 
@@ -267,8 +268,6 @@ def _all_levels(
     place: str, columns: Mapping[str, JointColumn], declared: Declared
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """The levels of the discrete `columns`, and by column which spellings were joined to make them."""
-    if declared.reading.private:
-        check_levels_public(place, set(columns) - set(declared.levels))
     found = {name: _levels(place, name, column, declared) for name, column in columns.items()}
     joined = {name: spellings for name, (_, spellings) in found.items() if spellings}
     return {name: levels for name, (levels, _) in found.items()}, joined
@@ -331,14 +330,11 @@ def _kinds(place: str, columns: Mapping[str, JointColumn], declared: Declared) -
 
 
 def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions: bool) -> bool:
-    """Whether a column of whole numbers holds codes, beside columns of labels or fractions.
-
-    Nothing is taken for codes in private runs beside fractions, as the number of values is not told there.
-    """
+    """Whether a column of whole numbers holds codes, beside columns of labels or fractions."""
     if not column.whole or not column.numbers or not (labels or fractions):
         return False
     if declared.kind is None and declared.levels and not fractions:
-        return column.labels is not None or declared.reading.private
+        return column.labels is not None
     if column.labels is None or not 1 < len(column.labels) <= MOST_CODES:
         return False
     return not fractions or column.filled >= ROWS_PER_CODE * len(column.labels)

@@ -226,7 +226,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     found = cut(recording, declared.step, NO_SERIES)
     values = recording.values[found.rows]
     check_table(path, recording.variables, values)
-    if declared.reading.learned_from and not declared.reading.private:
+    if declared.reading.learned_from:
         for name, column in zip(recording.variables, values.T, strict=True):
             if beyond(np.abs(column)):
                 raise BadInput(f"{path}: column {shown(name)}: {TOO_FAR}")

@@ -53,15 +53,13 @@ class Table:
         """
         self._check_declared()
         reading, complete = self.declared.reading, self.declared.complete
-        if reading.private:
-            self._refuse_empty(tuple(self.columns), "which no run with an ε can take: give complete tables")
         if complete and reading.missing == "refuse":
             self._refuse_empty(complete, "and --missing refuse takes no such table")
         table = self
         if complete and reading.missing == "complete-rows":
             table = self._complete(complete)
         columns = {name: table._profile(name, whole=table is self) for name in table.columns}
-        return Profile(len(table), columns, () if reading.private else self.notes, self.left_out)
+        return Profile(len(table), columns, self.notes, self.left_out)
 
     def rows(self, schema: Schema) -> NDArray[Any]:
         """The table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
@@ -172,15 +170,15 @@ class Table:
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
         """The profile of a column; of a part of the table no place is said, as its rows are others."""
-        column, private = self.columns[name], self.declared.reading.private
+        column = self.columns[name]
         if isinstance(column, NumberColumn):
-            return profile_numbers(column.values, private=private)
+            return profile_numbers(column.values)
         cells = self._cells(column)
         kind = self.declared.kind_of(name)
         most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MOST_LEVELS
         odd = self._odd(column, cells) if whole and kind is None else ""
         counts = np.bincount(column.codes, minlength=len(column.cells))
-        return profile_cells(cells, counts, labelled=kind == "discrete", most=most, private=private, odd=odd)
+        return profile_cells(cells, counts, labelled=kind == "discrete", most=most, odd=odd)
 
     def _odd(self, column: Column, cells: Cells) -> str:
         """Where the first word stands among numbers, or the first number that is not written as one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,28 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
     reading = reading_of(options)
     data = read_folder(folder, reading)
     show_data(data.schema, data.notes, _holds(folder, data.schema, reading))
+
+
+def draft_about(folder: Path, options: LearnOptions) -> None:
+    """Write how `folder` is read to its `about.json`, for its owners to review; keys that are there already stay.
+
+    A run with an ε takes kinds, levels and lengths of series from there alone. Raises `BadInput` as reading does.
+    """
+    from fedbnsl.data.folder.about import ABOUT, read_about
+    from fedbnsl.data.folder.folder import declarations_of, read_schema
+
+    from ..job.check import reading_of
+
+    schema, about = read_schema(folder, reading_of(options)), read_about(folder)
+    drafted = declarations_of(schema)
+    for key, found in drafted.items():
+        merged = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
+        about[key] = merged
+    path = folder / ABOUT
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"written: {path}: review kinds and levels; levels that one record alone has would disclose it")
+    if schema.aside:
+        print(f"a run with an ε needs --ignore {','.join(schema.aside)}: these columns have no kind")
 
 
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
@@ -86,14 +109,22 @@ def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
 app = typer.Typer(add_completion=False)
 
 
+Write = Annotated[bool, typer.Option("--write", help="Draft FOLDER/about.json: kinds, levels, lengths of series.")]
+
+
 @app.command()
 @options_from_model(LearnOptions, only=("ignore", "only", "missing"))
 def inspect(
     options: LearnOptions,
     folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
+    write: Annotated[
+        bool, typer.Option("--write", help="Draft FOLDER/about.json: kinds, levels, lengths of series.")
+    ] = False,
 ) -> None:
     """Show how the tables of FOLDER are read: kinds, levels, empty cells, excluded columns; nothing is learned.
 
     Example: fedbnsl inspect my_folder --ignore comment
     """
     show_folder(folder, options)
+    if write:
+        draft_about(folder, options)

@@ -32,4 +32,5 @@ def serve(
     """
     from ..schedule import serve_learn
 
-    serve_learn(options.learn().on(str(folder)), options.repeat(deployment), cron=cron, interval=interval)
+    settings, repeat = options.learn().on(str(folder)), options.repeat(deployment)
+    serve_learn(settings, repeat, options.hooks(), cron=cron, interval=interval)

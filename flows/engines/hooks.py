@@ -24,7 +24,7 @@ from fedbnsl.tracking.result import CompletedRun
 from fedbnsl.tracking.staging import notice
 
 from ..options.learn import LearnSettings
-from ..options.repeat import Event, RepeatSettings
+from ..options.repeat import Event, HookOptions, RepeatSettings
 from .run_comparison import Unchanged, is_drift
 
 HOOK_TIMEOUT_SECONDS = 30.0
@@ -33,43 +33,45 @@ HOOK_TIMEOUT_SECONDS = 30.0
 Message = Mapping[str, Any]
 
 
-def notify_finished(settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun) -> None:
+def notify_finished(
+    settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun, hooks: HookOptions
+) -> None:
     """Tell of a run that has come to its end: that it was learned, or failed for want of silos, and of drift."""
     result = finished.result
     if result.outcome == "silo lost":
-        notify(repeat, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
+        notify(hooks, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
         return
     told = _message(settings, repeat) | {"algorithm": result.algorithm}
     if result.changes is not None:
         told |= result.changes.metrics | changes_by_fate(result.changes)
-    notify(repeat, "learned", told)
+    notify(hooks, "learned", told)
     if result.changes is not None and is_drift(result.changes, repeat):
-        notify(repeat, "drift", told)
+        notify(hooks, "drift", told)
 
 
-def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException) -> None:
+def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException, hooks: HookOptions) -> None:
     """Tell of a run that has failed, and of which kind the failure is."""
     reason = "the run failed"
     if isinstance(error, BadInput):
         reason = "silos did not respond" if isinstance(error, SilosAway) else "wrong input"
-    notify(repeat, "failure", _message(settings, repeat) | {"reason": reason})
+    notify(hooks, "failure", _message(settings, repeat) | {"reason": reason})
 
 
-def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings) -> None:
+def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings, hooks: HookOptions) -> None:
     """Tell of a run that was skipped."""
-    notify(repeat, "unchanged", _message(settings, repeat) | {"folder": None})
+    notify(hooks, "unchanged", _message(settings, repeat) | {"folder": None})
 
 
-def notify(repeat: RepeatSettings, event: Event, message: Message) -> None:
+def notify(hooks: HookOptions, event: Event, message: Message) -> None:
     """Send `message` of `event` to the address and to the command, if it was asked for."""
-    if event not in repeat.hook_on:
+    if event not in hooks.hook_on:
         return
     text = json.dumps({"event": event, **message}, ensure_ascii=False)
-    if repeat.hook_url is not None:
-        url = repeat.hook_url
+    if hooks.hook_url is not None:
+        url = hooks.hook_url
         _tried(f"the hook at {urlsplit(url).hostname}", lambda: _post(url, text))
-    if repeat.hook_command is not None:
-        words = shlex.split(repeat.hook_command)
+    if hooks.hook_command is not None:
+        words = shlex.split(hooks.hook_command)
         _tried(f"the hook {words[0]}", lambda: _run(words, text))
 
 
@@ -114,18 +116,19 @@ def run_recurring(
 ) -> Any:
     """Return what `learned` returns, or the state of a run that was skipped; tell the hooks what has become of it."""
     named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
+    hooks = HookOptions.of_environment()
     try:
         finished = learned(settings, named)
     except Unchanged as same:
         notice(f"skipped: {same}")
-        notify_unchanged(settings, named)
+        notify_unchanged(settings, named, hooks)
         return Completed(name=SKIPPED, message=str(same))
     except Exception as error:
-        notify_failed(settings, named, error)
+        notify_failed(settings, named, error, hooks)
         raise
     if finished.result.changes is not None:
         notice(finished.result.changes.said)
-    notify_finished(settings, named, finished)
+    notify_finished(settings, named, finished, hooks)
     return finished
 
 

@@ -1,10 +1,11 @@
 """The options of scheduled runs: what to do with unchanged data, what counts as drift, and who is notified."""
 
+import os
 import shlex
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedbnsl.algorithms.errors import BadInput, shown
 
@@ -13,6 +14,8 @@ from .model import OnCommandLine, Options
 
 Event = Literal["drift", "failure", "learned", "unchanged"]
 EVENTS: tuple[Event, ...] = ("drift", "failure", "learned", "unchanged")
+HOOKS = "FEDBNSL_HOOKS"
+"""the environment variable with the hooks of a process that serves runs, as JSON"""
 
 
 class RepeatOptions(Options):
@@ -46,6 +49,15 @@ class RepeatOptions(Options):
         ),
         OnCommandLine(value="NATS"),
     ] = 0.1
+
+
+class HookOptions(Options):
+    """Where messages about scheduled runs go.
+
+    These are settings of the process that serves runs, read from its environment (`HOOKS`), and never parameters of a
+    deployment: whoever reaches the API could otherwise run a command on this machine.
+    """
+
     hook_url: Annotated[
         str | None,
         Field(title="Hook: address", description="Address (http or https) to which a JSON message is posted."),
@@ -101,6 +113,17 @@ class RepeatOptions(Options):
             raise BadInput(f"hook_command is {shown(str(given))}: give a command with its words, quotes closed")
         return given
 
+    @classmethod
+    def of_environment(cls) -> "HookOptions":
+        """The hooks of this process; raises `BadInput` for a variable that does not hold any."""
+        try:
+            return cls.model_validate_json(os.environ.get(HOOKS, "{}"))
+        except ValidationError:
+            raise BadInput(f'{HOOKS} must be a JSON object such as {{"hook_command": "notify"}}') from None
+
+
+NO_HOOKS = HookOptions()
+
 
 class RepeatSettings(RepeatOptions):
     """Whether this run follows others, and what is done about what has changed since."""
@@ -112,7 +135,7 @@ class RepeatSettings(RepeatOptions):
     )
 
 
-class ServeOptions(RepeatOptions, LearnOptions):
+class ServeOptions(HookOptions, RepeatOptions, LearnOptions):
     """How to learn again and again."""
 
     def repeat(self, deployment: str) -> RepeatSettings:
@@ -120,6 +143,10 @@ class ServeOptions(RepeatOptions, LearnOptions):
         return RepeatSettings(
             **{name: getattr(self, name) for name in RepeatOptions.model_fields}, deployment=deployment
         )
+
+    def hooks(self) -> HookOptions:
+        """The hooks alone."""
+        return HookOptions(**{name: getattr(self, name) for name in HookOptions.model_fields})
 
     def learn(self) -> LearnOptions:
         """Return what is said of a single run."""

@@ -5,6 +5,8 @@ The server of a single run starts while this process still imports and checks.
 
 import json
 import os
+import secrets
+import shlex
 import signal
 import socket
 import ssl
@@ -15,7 +17,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -81,14 +83,77 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     url = f"http://{HOST}:{port}/api"
     # Without the last setting the pages would ask port 4200, whatever port they came from.
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
+    env |= protection(port, api_token())
     words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
     with process(words, env) as server:
         wait_until_up(f"{url}/health", server, "the Prefect server", patience)
-        os.environ["PREFECT_API_URL"] = url
+        os.environ |= {"PREFECT_API_URL": url, TOKEN: api_token()}
         try:
             yield url
         finally:
-            os.environ.pop("PREFECT_API_URL", None)
+            for name in ("PREFECT_API_URL", TOKEN):
+                os.environ.pop(name, None)
+
+
+TOKEN = "PREFECT_API_AUTH_STRING"
+"""the environment variable from which clients of Prefect's API take their token"""
+TOKEN_FILE = "fedbnsl-token"
+
+
+def protection(port: int, token: str) -> dict[str, str]:
+    """The environment of a Prefect server at `port` that answers the holders of `token` only.
+
+    Every account of this machine and every page in a browser can connect to the port: without a token they could start
+    runs as this user. Pages of other origins are not allowed to read answers either, and writes need a CSRF token.
+    """
+    origins = ",".join(f"http://{host}:{port}" for host in (HOST, "localhost"))
+    return {
+        "PREFECT_SERVER_API_AUTH_STRING": token,
+        TOKEN: token,
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origins,
+        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+    }
+
+
+def new_token() -> str:
+    """A random user name and password, as Prefect's API takes them."""
+    return f"fedbnsl:{secrets.token_urlsafe(24)}"
+
+
+def api_token() -> str:
+    """The token of this user's servers: as set in the environment, else of a file that only the user may read."""
+    if os.environ.get(TOKEN):
+        return os.environ[TOKEN]
+    path = _home() / TOKEN_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(new_token())
+    if path.stat().st_mode & 0o077:
+        raise BadInput(f"{path}: other users can read this token; delete the file, and a new one is written")
+    return path.read_text(encoding="utf-8")
+
+
+def api_settings(url: str) -> dict[Any, Any]:
+    """The settings with which this process reaches the API at `url`: its token only where it is ours or the user's."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
+
+    token = os.environ.get(TOKEN)
+    return {PREFECT_API_URL: url} | ({PREFECT_API_AUTH_STRING: token} if token else {})
+
+
+def sign_in_lines(url: str) -> list[str]:
+    """The lines that lead a user to the pages of the server at `url`."""
+    lines = [f"Prefect: {url.removesuffix('/api')}"]
+    token = os.environ.get(TOKEN)
+    return lines if token is None else [*lines, f"  to sign in, paste {token}"]
+
+
+def export_words(url: str) -> str:
+    """The shell command after which runs use the server at `url`; it names the file of the token, not the token."""
+    words, file = f"export PREFECT_API_URL={url}", _home() / TOKEN_FILE
+    return words + f' {TOKEN}="$(cat {shlex.quote(str(file))})"' * file.exists()
 
 
 Ready = Callable[[], str]
@@ -114,15 +179,21 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
     url = f"http://{HOST}:{port}/api"
     words = [*CHILD, "uvicorn", "--factory", SERVER_APP]
     words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    with process(words, FOR_ONE_RUN) as server:
+    token = new_token()
+    with process(words, FOR_ONE_RUN | protection(port, token)) as server:
 
         def ready() -> str:
             wait_until_up(f"{url}/health", server, "the Prefect server", patience)
             return url
 
+        before = os.environ.get(TOKEN)
+        os.environ[TOKEN] = token
         try:
             yield ready
         finally:
+            os.environ.pop(TOKEN)
+            if before is not None:
+                os.environ[TOKEN] = before
             if server.poll() is None:
                 stop_services()
             else:
@@ -170,6 +241,7 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
     url = f"http://{HOST}:{port}"
     words = [*CHILD, "mlflow", "server", "--host", HOST, "--port", str(port)]
     words += ["--backend-store-uri", uri, "--workers", "1"]
+    words += ["--allowed-hosts", f"{HOST}:{port},localhost:{port}", "--cors-allowed-origins", url]
     with process(words, {}) as server:
         wait_until_up(f"{url}/health", server, "the MLflow server", patience)
         yield url
@@ -183,11 +255,12 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
     print("starting Prefect and MLflow ...", flush=True)
     try:
         with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
-            print(f"Prefect: {prefect_api.removesuffix('/api')}", flush=True)
+            for line in sign_in_lines(prefect_api):
+                print(line, flush=True)
             print(f"MLflow:  {mlflow}", flush=True)
             for line in view_lines(mlflow):
                 print(line, flush=True)
-            print(f"to run on this server: export PREFECT_API_URL={prefect_api}", flush=True)
+            print(f"to run on this server: {export_words(prefect_api)}", flush=True)
             print("Ctrl-C stops both", flush=True)
             while True:
                 time.sleep(3600)

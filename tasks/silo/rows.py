@@ -7,10 +7,11 @@ from typing import Any
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
-from fedbnsl.data.folder.about import NO_DECLARATION, Declared, redact_errors
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
 from fedbnsl.data.folder.table import read_variables
@@ -76,17 +77,15 @@ AnyDescribed = Described | DescribedPooled | DescribedSeries
 def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
     """The public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    Where a private run reads, it names the file alone. What is `declared` of the kinds of data, of levels and of the
-    step between two times is binding.
+    What is `declared` of the kinds of data, of levels and of the step between two times is binding. With an ε, only
+    names and the number of rows are described (`private_table.py`).
     """
-    with redact_errors(source, declared.reading):
-        return _described(silo, source, declared)
-
-
-def _described(silo: str, source: Path, declared: Declared) -> AnyDescribed:
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
+    if declared.reading.private:
+        table = PrivateTable(source, declared)
+        return Described(silo, table.profile(), table.streamed)
     if declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared)):
         series = read_series(source, declared)
         return DescribedSeries(silo, series.variables, series.stretches, series.step)
@@ -98,19 +97,15 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
 
     Their columns are those of `schema` in its order.
 
-    Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says; where a
-    private run reads, naming the file alone.
+    Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says.
     """
-    with redact_errors(source, declared.reading):
-        return _rows(silo, source, schema, declared)
-
-
-def _rows(silo: str, source: Path, schema: Schema, declared: Declared) -> Any:
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: it has other columns or levels than when the run began")
         return next(iter(data.tables.values()))
+    if declared.reading.private:
+        return PrivateTable(source, declared).rows(schema, silo)
     if schema.kind == "time-series":
         series = read_cut(source, schema.stretches[silo], declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")

@@ -20,11 +20,11 @@ prepare_environment(quiet=True)
 @pytest.fixture(scope="session")
 def server():
     """The URL of the API of a running Prefect server, which this process uses, too."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import temporary_settings
 
-    from fedbnsl.flows.servers.processes import prefect_server
+    from fedbnsl.flows.servers.processes import api_settings, prefect_server
 
-    with prefect_server(0) as url, temporary_settings({PREFECT_API_URL: url}):
+    with prefect_server(0) as url, temporary_settings(api_settings(url)):
         yield url
 
 

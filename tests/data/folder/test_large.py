@@ -200,7 +200,6 @@ BAD = {
         Declared(reading=Reading(missing="refuse"), complete=("size",)),
         "row .*column 'size': the cell is empty, and --missing refuse",
     ),
-    "private gap": (frame(1)[["count", "size"]], Declared(reading=Reading(private=True)), "no run with an ε"),
 }
 
 

@@ -159,29 +159,6 @@ def test_columns_that_say_nothing_in_complete_rows_are_set_aside(tmp_path):
     assert np.array_equal(read_rows("a", folder / "a.csv", schema), [[1.5, 2.5], [2.5, 0.5], [4.5, 1.5]])
 
 
-def test_a_private_reading_tells_nothing_but_the_kinds_of_columns(tmp_path):
-    folder = tmp_path / "set"
-    folder.mkdir()
-    (folder / "a.csv").write_text("x,y,z\n1.5,2,0\n2.5,3,0\n0.5,4,0\n")
-    data = read_folder(folder, Reading(private=True))
-    assert (data.schema.variables, data.schema.kind, data.notes) == (("x", "y", "z"), "continuous", ())
-    (folder / "a.csv").write_text("x,y,z\n1.5,2,0\n2.5,,0\n0.5,4,0\n")
-    refusal = r"a\.csv: it has empty cells, or lines or cells that cannot be read, and a run with an ε tells no more"
-    with pytest.raises(BadInput, match=refusal) as refused:
-        read_folder(folder, Reading(private=True))
-    assert "'y'" not in str(refused.value)
-    (folder / "a.csv").write_text("x,y,z\n1.5,2.5,0\n2.5,7.7x,0\n0.5,4.5,0\n")
-    with pytest.raises(BadInput, match="column 'y': it has words and fractions") as refused:
-        read_folder(folder, Reading(private=True))
-    assert "7.7x" not in str(refused.value)
-    assert "line" not in str(refused.value)
-    (folder / "a.csv").write_text("x,y\n1.5,red\n2.5,blue\n")
-    with pytest.raises(BadInput, match="column 'y': its levels are those that occur in the rows, which no ε covers"):
-        read_folder(folder, Reading(private=True))
-    (folder / "about.json").write_text('{"levels": {"y": ["blue", "red"]}}')
-    assert read_folder(folder, Reading(private=True)).schema.levels == {"y": ("blue", "red")}
-
-
 @pytest.fixture
 def hospitals(tmp_path):
     """The folder of the four hospitals of the heart disease data."""

@@ -1,11 +1,11 @@
-"""What a silo tells of a column is the same whether it was read as numbers or as text; of a private run, little."""
+"""The profile of a column is the same whether it was read as numbers or as text."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.profile import ColumnProfile, profile_cells, profile_numbers
+from fedbnsl.data.folder.profile import profile_cells, profile_numbers
 from fedbnsl.data.folder.scan import parse_cells
 
 CELLS = st.lists(
@@ -24,17 +24,12 @@ def of_text(texts, **options):
 def test_numbers_and_the_cells_they_stand_in_have_the_same_profile(texts):
     values = np.array([float(text) if text else np.nan for text in texts])
     assert profile_numbers(values) == of_text(texts)
-    assert profile_numbers(values, private=True) == of_text(texts, private=True)
 
 
 def test_a_profile_counts_cells():
     found = of_text(["1", "2", "2", "x", "NA", "", "1,5"])
     assert (found.empty, found.numbers, found.words, found.number_like) == (2, 3, 2, 1)
     assert (found.labels, found.distinct, found.kinds_of_words) == (("1", "1,5", "2", "x"), 4, 2)
-
-
-def test_a_private_profile_has_no_labels_sizes_or_empty_cells():
-    assert of_text(["a", "b", "b", ""], private=True) == ColumnProfile(0, 0, 3, whole=True)
 
 
 @pytest.mark.parametrize(

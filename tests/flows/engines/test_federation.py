@@ -275,7 +275,7 @@ def test_a_run_goes_on_while_a_quorum_is_left_and_ends_with_a_code_of_its_own_be
 
     words = ["learn", "--federation", owners.file, "--silo-patience", "1", "-a", "secure-sum", "--epsilon", "8"]
     try:
-        monkeypatch.setattr("fedbnsl.flows.terminal.progress.progress_bar", lambda name: contextlib.nullcontext(kill))
+        monkeypatch.setattr("fedbnsl.flows.terminal.summary.progress_bar", lambda name: contextlib.nullcontext(kill))
         for quorum, code in ((4, 3), (3, 0)):
             with pytest.raises(SystemExit) as left:
                 main([*map(str, words), "--quorum", str(quorum), "--out", str(tmp_path / f"q{quorum}")])

@@ -28,7 +28,7 @@ from fedbnsl.flows.engines.run_comparison import (
 )
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import validate
-from fedbnsl.flows.options.repeat import RepeatSettings
+from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.tasks.silo.journal import seal
 from fedbnsl.tracking.result import CompletedRun
 from tests.flows.cli.test_commands import run
@@ -116,6 +116,7 @@ def test_a_silo_that_was_lost_has_not_been_learned_from(changing):
 
 def test_a_private_run_on_the_same_rows_is_skipped_before_anything_is_spent(changing):
     private = {"epsilon": 100.0, "delta": 1e-4}
+    (changing / "about.json").write_text('{"kind": "continuous"}')
     night(changing, "monday", **private)
     ledgers = {path: path.read_bytes() for path in (changing / ".fedbnsl").glob("*.ledger")}
     assert ledgers
@@ -172,7 +173,7 @@ def finished(changing):
 
 def hook_to(file, *events):
     copy = f"import sys; open({str(file)!r}, 'a').write(sys.stdin.read() + chr(10))"
-    return NIGHTLY.model_copy(update={"hook_command": f'{sys.executable} -c "{copy}"', "hook_on": events})
+    return HookOptions(hook_command=f'{sys.executable} -c "{copy}"', hook_on=events)
 
 
 def told_in(file):
@@ -181,7 +182,7 @@ def told_in(file):
 
 def test_drift_is_told_with_what_has_changed_and_nothing_of_the_rows(finished, changing, tmp_path):
     settings, done = finished
-    notify_finished(settings, hook_to(tmp_path / "told", "drift", "failure"), done)
+    notify_finished(settings, NIGHTLY, done, hook_to(tmp_path / "told", "drift", "failure"))
     (message,) = told_in(tmp_path / "told")
     assert (message["event"], message["run"], message["compared_with"]) == ("drift", "tuesday", "monday")
     assert message["edges_changed"] == sum(len(message[one]) for one in ("gained", "lost", "turned")) > 0
@@ -205,9 +206,10 @@ def test_a_failure_is_told_by_its_kind_and_not_in_words_that_quote_a_cell(finish
     settings, done = finished
     hook = hook_to(tmp_path / "told", "failure")
     for error in (BadInput("lab.csv: line 3, column 'a': '17.25' is no number"), SilosAway("lab"), KeyError("17.25")):
-        notify_failed(settings, hook, error)
-    notify_finished(settings, hook, replace(done, result=replace(done.result, outcome="silo lost", lost=("lab",))))
-    notify_finished(settings, hook, done)
+        notify_failed(settings, NIGHTLY, error, hook)
+    lost = replace(done, result=replace(done.result, outcome="silo lost", lost=("lab",)))
+    notify_finished(settings, NIGHTLY, lost, hook)
+    notify_finished(settings, NIGHTLY, done, hook)
     reasons = [message["reason"] for message in told_in(tmp_path / "told")]
     assert reasons == ["wrong input", "silos did not respond", "the run failed", "silos were lost"]
     assert "17.25" not in (tmp_path / "told").read_text()
@@ -230,17 +232,15 @@ def test_a_message_is_posted_to_an_address(finished):
     with HTTPServer(("127.0.0.1", 0), Listening) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/hook?token=secret"
-        notify(NIGHTLY.model_copy(update={"hook_url": url}), "drift", {"run": "tuesday"})
+        notify(HookOptions(hook_url=url), "drift", {"run": "tuesday"})
         server.shutdown()
     assert posted == [("application/json", {"event": "drift", "run": "tuesday"})]
 
 
 def test_a_hook_that_fails_is_said_without_its_secret_and_harms_nothing(capsys):
-    hook = RepeatSettings(
-        hook_url="http://127.0.0.1:9/hook?token=secret", hook_command=f"{sys.executable} -c 'exit(3)'"
-    )
+    hook = HookOptions(hook_url="http://127.0.0.1:9/hook?token=secret", hook_command=f"{sys.executable} -c 'exit(3)'")
     notify(hook, "failure", {})
-    lost = RepeatSettings(hook_command="no-such-command-anywhere")
+    lost = HookOptions(hook_command="no-such-command-anywhere")
     notify(lost, "failure", {})
     said = capsys.readouterr().err.splitlines()
     assert [line.split(" failed")[0] for line in said] == [
@@ -252,8 +252,9 @@ def test_a_hook_that_fails_is_said_without_its_secret_and_harms_nothing(capsys):
     assert "secret" not in "".join(said)
 
 
-def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_failed_one_as_it_did(changing, tmp_path, capsys):
-    hook = hook_to(tmp_path / "told", "unchanged", "failure")
+def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_failed_one_as_it_did(changing, tmp_path, capsys, monkeypatch):
+    """The hooks are those of the process that serves runs."""
+    monkeypatch.setenv(HOOKS, hook_to(tmp_path / "told", "unchanged", "failure").model_dump_json())
 
     def unchanged(settings, repeat):
         raise Unchanged("nothing to learn")
@@ -261,11 +262,11 @@ def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_failed_one_as_it_did(cha
     def failed(settings, repeat):
         raise BadInput("no such column")
 
-    state = run_recurring(asked(changing, "x"), hook, unchanged)
+    state = run_recurring(asked(changing, "x"), NIGHTLY, unchanged)
     assert (state.type.value, state.name, state.message) == ("COMPLETED", "Skipped", "nothing to learn")
     assert "note: skipped: nothing to learn" in capsys.readouterr().err
     with pytest.raises(BadInput, match="no such column"):
-        run_recurring(asked(changing, "x"), hook, failed)
+        run_recurring(asked(changing, "x"), NIGHTLY, failed)
     assert [message["event"] for message in told_in(tmp_path / "told")] == ["unchanged", "failure"]
 
 
@@ -290,7 +291,7 @@ def test_the_artifact_names_what_has_changed(finished):
 )
 def test_wrong_words_are_refused_in_one_line(words, said):
     with pytest.raises(BadInput) as error:
-        validate(RepeatSettings, words)
+        validate(HookOptions if next(iter(words)).startswith("hook") else RepeatSettings, words)
     assert str(error.value).startswith(said)
 
 
@@ -318,3 +319,17 @@ def test_a_run_is_read_back_as_it_was(data, tmp_path):
     assert found.name == "mine"
     np.testing.assert_array_equal(found.structure.weights, result.structure.weights)
     np.testing.assert_allclose(found.network.variances, result.parameters.network.variances)
+
+
+@pytest.mark.parametrize("given", ["{", '{"hook_shell": "rm"}', '{"hook_on": ["rain"]}'])
+def test_hooks_that_cannot_be_read_are_refused(given, monkeypatch):
+    monkeypatch.setenv(HOOKS, given)
+    with pytest.raises(BadInput, match=r"FEDBNSL_HOOKS must be a JSON object|hook_on: 'rain' is no event"):
+        HookOptions.of_environment()
+
+
+def test_no_parameter_of_a_deployment_is_a_hook():
+    """Whoever reaches the API could otherwise have a command run on the machine that serves runs."""
+    assert [name for name in RepeatSettings.model_fields if "hook" in name or "command" in name] == []
+    with pytest.raises(BadInput, match="hook_command"):
+        validate(RepeatSettings, {"hook_command": "touch stolen"})

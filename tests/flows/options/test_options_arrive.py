@@ -13,7 +13,7 @@ from fedbnsl.data.networks.lucas import TARGET, lucas
 from fedbnsl.flows import schedule
 from fedbnsl.flows.api import learning
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
-from fedbnsl.flows.options.repeat import RepeatOptions, RepeatSettings
+from fedbnsl.flows.options.repeat import HookOptions, RepeatOptions, RepeatSettings
 from tests.flows.cli.test_commands import run
 from tests.flows.options.values import OTHER
 
@@ -61,7 +61,7 @@ def test_a_budget_and_masks_asked_for_in_python_bind(example):
 
 def test_serving_passes_on_what_a_private_run_is_asked_for(monkeypatch, capsys, example):
     passed = {}
-    told = lambda settings, repeat, **when: passed.update(when, settings=settings, repeat=repeat)  # noqa: E731
+    told = lambda settings, repeat, hooks, **when: passed.update(when, settings=settings, repeat=repeat)  # noqa: E731
     monkeypatch.setattr(schedule, "serve_learn", told)
     assert run(capsys, "serve", example, *WORDS, "--interval", "3600")[0] == 0
     assert (passed["cron"], passed["interval"]) == (None, 3600.0)
@@ -73,16 +73,17 @@ def test_serving_passes_on_what_a_private_run_is_asked_for(monkeypatch, capsys, 
 
 def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, example):
     passed = []
-    monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, **when: passed.append(repeat))
+    monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, hooks, **when: passed.append((repeat, hooks)))
     words = [word for name, value in REPEATED.items() for word in (f"--{name.replace('_', '-')}", value)]
     code, _, err = run(capsys, "serve", example, "--name", "nightly", *words)
     assert code == 0, err
-    (repeat,) = passed
-    default = RepeatSettings()
-    assert set(REPEATED) == set(RepeatOptions.model_fields)
+    ((repeat, hooks),) = passed
+    given = {**dict(repeat), **dict(hooks)}
+    default = {**dict(RepeatSettings()), **dict(HookOptions())}
+    assert set(REPEATED) == set(RepeatOptions.model_fields) | set(HookOptions.model_fields)
     assert repeat.deployment == "nightly"
-    assert [name for name in REPEATED if getattr(repeat, name) == getattr(default, name)] == []
-    assert (repeat.drift_edges, repeat.hook_on) == (3, ("failure", "unchanged"))
+    assert [name for name in REPEATED if given[name] == default[name]] == []
+    assert (repeat.drift_edges, hooks.hook_on) == (3, ("failure", "unchanged"))
 
 
 def test_a_deployment_starts_from_all_settings_and_keeps_its_schedule(example):

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.data.folder.about import Declared, Reading
-from fedbnsl.data.folder.profile import ColumnProfile, Profile
+from fedbnsl.data.folder.profile import UNDISCLOSED, Profile
 from fedbnsl.tasks.silo.service import MethodCall, SiloFailed, SiloService
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
@@ -104,8 +104,7 @@ def test_a_silo_describes_its_public_part_only_and_leaves_no_file_behind(owners)
     assert described.rows == 100
     assert set(vars(described)) == {"silo", "profile", "streamed"}
     private = owners.services["silo-2"].describe(Declared(reading=Reading(private=True)))
-    public = ColumnProfile(0, 100, 0, whole=False)
-    assert private.profile == Profile(100, dict.fromkeys(described.variables, public))
+    assert private.profile == Profile(100, dict.fromkeys(described.variables, UNDISCLOSED))
     assert not (owners.files["silo-2"].parent / ".fedbnsl").exists()
 
 

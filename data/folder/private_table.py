@@ -1,0 +1,318 @@
+"""Tables as silos read them in runs with an ε: no cell changes a description, nor whether a run succeeds.
+
+A silo describes the names of its columns and its number of rows; kinds, levels and lengths of time series come from
+`about.json` alone (`declared_schema`). Two tables that differ in one row are therefore described alike. And every row
+can be read: a cell that is empty, no number or no declared level counts as 0 or as the first level, a number beyond
+±`LARGEST` as that bound, and a line with too few or too many cells is filled up or cut. The noise of the run covers
+these values as it covers any other, so that nothing needs to be refused because of them.
+
+Rows are taken as they stand in the file. In a text file every line is a row: a quotation mark that is never closed
+cannot swallow the rows below it. Rows of time series are not sorted by their times, which are data, too.
+"""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, check_names
+from fedbnsl.algorithms.errors import BadInput, shown
+
+from .about import Declared
+from .batches import IN_MEMORY_BYTES, Parts, QuerySource, cells_in, numbers_in
+from .check import check_same_columns
+from .profile import LARGEST, Profile
+from .scan import SEPARATORS, Form, codes_of, labels_of
+
+SERIES_KEYS = ("series", "time")
+"""the columns of time series that are no variables"""
+LINES = 1 << 14
+"""lines of a text file that are parsed at once"""
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+"""cells that are numbers, without the spaces around them"""
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The lines of a text file as rows of cells, read without looking at more than one line at a time."""
+
+    path: Path
+    form: Form
+
+    @cached_property
+    def encoding(self) -> str:
+        """The declared encoding; otherwise UTF-16 after its mark, else UTF-8."""
+        with self._binary() as file:
+            start = file.read(2)
+        return self.form.encoding or ("utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+
+    @cached_property
+    def header(self) -> tuple[str, str]:
+        """The first line that is not blank, and its separator.
+
+        Raises `BadInput` for a file without one, and for a line that several separators divide.
+        """
+        with self._lines() as lines:
+            line = next((line for line in lines if line.strip()), "").rstrip("\n")
+        if not line:
+            raise BadInput(f"{self.path}: the file is empty")
+        found = [mark for mark in SEPARATORS if len(_cells(line, mark)) > 1]
+        if self.form.separator is None and len(found) > 1:
+            marks = " or ".join(SEPARATORS[mark] for mark in found)
+            raise BadInput(
+                f"{self.path}: its columns may be separated by {marks}; declare which in about.json, such as "
+                f'{{"separator": "{found[0]}"}}'
+            )
+        return line, self.form.separator or (found[0] if found else ",")
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [name.strip() for name in _cells(*self.header)]
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Yield the rows, some at a time: the cells of each column as an arrow array of text."""
+        width, (_, mark) = len(self.names), self.header
+        with self._lines() as lines:
+            next(line for line in lines if line.strip())
+            while batch := list(islice(lines, LINES)):
+                yield _columns(batch, mark, width)
+
+    def rows(self) -> int:
+        """The number of lines below the header."""
+        with self._lines() as lines:
+            next(line for line in lines if line.strip())
+            return sum(1 for _ in lines)
+
+    def _binary(self) -> Any:
+        return gzip.open(self.path) if self.path.suffix.lower() == ".gz" else self.path.open("rb")
+
+    def _lines(self) -> Any:
+        return io.TextIOWrapper(self._binary(), encoding=self.encoding, errors="replace", newline=None)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line], delimiter=separator), [])
+
+
+def _columns(lines: Sequence[str], separator: str, width: int) -> list[Any]:
+    """The cells of `lines` by column, rows filled up or cut to `width` cells."""
+    import pyarrow
+
+    if any('"' in line for line in lines):
+        rows = [_cells(line.rstrip("\n"), separator) for line in lines]
+    else:
+        rows = [line.rstrip("\n").split(separator) for line in lines]
+    padding = [""] * width
+    return [pyarrow.array(cells) for cells in zip(*((*row, *padding)[:width] for row in rows), strict=True)]
+
+
+@dataclass(frozen=True)
+class PrivateTable:
+    """A silo's table in a run with an ε (see the module)."""
+
+    path: Path
+    declared: Declared
+
+    def profile(self) -> Profile:
+        """The description of the table: its columns, and its number of rows."""
+        left_out = tuple(name for name in self._names if not self.declared.keeps(name))
+        return Profile.of_names([name for name in self._variables if name not in left_out], self._count, left_out)
+
+    def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | PrivateRows":
+        """The table `[n_rows, n_variables]` of numbers and codes, in memory or to be read in passes.
+
+        Raises `BadInput` for other columns than those of `schema`, and for another number of rows.
+        """
+        names = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
+        check_same_columns(self.path, names, schema.variables, "the schema")
+        passes = PrivateRows(self, schema, schema.rows[silo])
+        if silo in schema.streamed:
+            return passes
+        return np.ascontiguousarray(np.concatenate([*passes]))
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows are to be read in passes: they exceed what is held in memory."""
+        large = 8 * self._count * len(self._names) > IN_MEMORY_BYTES
+        return large or self.path.is_dir() or isinstance(self._source, QuerySource)
+
+    @cached_property
+    def _source(self) -> _Text | Parts | QuerySource:
+        if not self.path.exists():
+            raise BadInput(f"{self.path}: no such file")
+        if self.path.suffix.lower() == ".sql":
+            return QuerySource(self.path)
+        if self.path.is_dir() or self.path.suffix.lower() == ".parquet":
+            return Parts(self.path)
+        return _Text(self.path, self.declared.form)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        if isinstance(self._source, QuerySource):
+            with self._redacted():
+                return list(self._source.names)
+        names = list(self._source.names)
+        check_names(str(self.path), names)
+        return names
+
+    @property
+    def _variables(self) -> list[str]:
+        """The columns but those of times and of series, if the data are declared to be time series."""
+        series = self.declared.kind == "time-series"
+        return [name for name in self._names if not (series and name.lower() in SERIES_KEYS)]
+
+    @cached_property
+    def _count(self) -> int:
+        source = self._source
+        if isinstance(source, QuerySource):
+            with self._redacted():
+                return sum(batch.num_rows for batch in source.batches(source.names[:1]))
+        return source.rows() if isinstance(source, _Text) else source.rows
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        """Yield the rows, some at a time: the columns `names` as arrow arrays."""
+        if isinstance(self._source, _Text):
+            places = [self._names.index(name) for name in names]
+            for columns in self._source.batches():
+                yield [columns[place] for place in places]
+        else:
+            with self._redacted():
+                for batch in self._source.batches(names):
+                    yield list(batch.columns)
+
+    @contextmanager
+    def _redacted(self) -> Iterator[None]:
+        """Name the file only where rows cannot be read: a database's or a library's message may quote them."""
+        try:
+            yield
+        except BadInput:
+            raise BadInput(
+                f"{self.path}: its rows cannot be read; a run with an ε discloses no reason, but `fedbnsl inspect` "
+                "shows it to the owner of the rows"
+            ) from None
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """The rows of a `PrivateTable` as a federation of this `schema` learns from them: a `Chunked` table.
+
+    Discrete data come as int64 codes, others as float64; there are no empty cells.
+    """
+
+    table: PrivateTable
+    schema: Schema
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.count, len(self.schema.variables)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows, some at a time. Raises `BadInput` for another number of rows than the schema has."""
+        names, levels, read = self.schema.variables, self.schema.levels, 0
+        for columns in self.table.batches(names):
+            pairs = zip(names, columns, strict=True)
+            rows = np.column_stack(
+                [
+                    self._codes(column, levels[name]) if name in levels else self._numbers(name, column)
+                    for name, column in pairs
+                ]
+            )
+            read += len(rows)
+            yield rows
+        if read != self.count:
+            raise BadInput(f"{self.table.path}: it has {read} rows, not {self.count} as when the run began")
+
+    def _codes(self, column: Any, levels: Sequence[str]) -> NDArray[np.int64]:
+        texts, codes = cells_in(column)
+        of_cell = np.array(codes_of(labels_of(texts, levels), levels), dtype=np.int64)
+        return np.asarray(np.maximum(of_cell, 0)[codes])
+
+    def _numbers(self, name: str, column: Any) -> FloatArray:
+        values = numbers_in(column)
+        if values is None:
+            values = _parsed(column, self.table.declared.form.decimal == ",")
+        values = np.where(self._marked(name, values), 0.0, values)
+        return np.clip(np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+
+    def _marked(self, name: str, values: FloatArray) -> NDArray[np.bool_]:
+        """The cells that a declared mark of missing values makes empty."""
+        marks: Mapping[str, tuple[str, ...]] = self.table.declared.marks
+        numbers = [float(mark) for mark in marks.get(name, ()) if re.fullmatch(NUMBER, mark)]
+        return np.isin(values, numbers)
+
+
+def _parsed(column: Any, decimal_comma: bool) -> FloatArray:
+    """The numbers in a column of text, NaN where a cell holds none."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+        column = pyarrow.array(
+            [None if value is None else str(value) for value in column.to_pylist()], pyarrow.string()
+        )
+    text = pc.utf8_trim_whitespace(column)
+    if decimal_comma:
+        text = pc.replace_substring(text, ",", ".")
+    number = pc.match_substring_regex(text, NUMBER)
+    plain = pc.replace_substring_regex(pc.if_else(number, text, None), r"^\+", "")
+    return np.asarray(plain.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Declared) -> Schema:
+    """The schema of a run with an ε: names and rows as the silos describe them, all else as it is declared.
+
+    Columns have been compared already. Raises `BadInput` for a column without a declared kind, or a discrete one
+    without declared levels, and for declared lengths of time series that do not add up to a silo's rows.
+    """
+    profiles = dict(sorted(profiles.items()))
+    variables = next(iter(profiles.values())).variables
+    rows = {silo: profile.rows for silo, profile in profiles.items()}
+    draft = "`fedbnsl inspect FOLDER --write` drafts it"
+    if declared.kind == "time-series":
+        return Schema(variables, rows, "time-series", stretches=_stretches(place, rows, declared))
+    for name in variables:
+        kind = declared.kind_of(name)
+        if kind is None:
+            raise BadInput(
+                f"{place}: column {shown(name)}: a run with an ε takes the kind of every column from about.json, "
+                f"as cells may not decide it; {draft}"
+            )
+        if kind == "discrete" and name not in declared.levels:
+            raise BadInput(
+                f"{place}: column {shown(name)}: its levels must be declared in about.json for a run with an ε: those "
+                f"that occur in the rows would disclose a label of a single row; {draft}"
+            )
+    levels = {name: tuple(declared.levels[name]) for name in variables if declared.kind_of(name) == "discrete"}
+    kind = "discrete" if len(levels) == len(variables) else "mixed" if levels else "continuous"
+    if declared.kind == "mixed":
+        kind = "mixed"
+    return Schema(variables, rows, kind, levels)
+
+
+def _stretches(place: str, rows: Mapping[str, int], declared: Declared) -> dict[str, tuple[int, ...]]:
+    """The lengths of the unbroken series of each silo: those that are declared, else all its rows are one series."""
+    found = {}
+    for silo, count in rows.items():
+        lengths = declared.stretches.get(silo, (count,))
+        if sum(lengths) != count:
+            raise BadInput(
+                f"{place}: about.json: stretches of {shown(silo)} add up to {sum(lengths)} rows, not {count}; "
+                "`fedbnsl inspect FOLDER --write` drafts them"
+            )
+        found[silo] = tuple(lengths)
+    return found
