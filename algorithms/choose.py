@@ -1,4 +1,4 @@
-"""The algorithm that suits a federation, from public facts: its kind of data, its silos and rows, and an ε."""
+"""The choice of an algorithm from public facts: the kind of data, the variables, and whether an ε is given."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,14 +19,15 @@ class Choice:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+LOCAL_NOISE = "each silo has its own ε, without masks; the noise is larger by a factor of the number of silos"
 PRIVATE_SUM = (
-    "one masked sum in which the silos' shares of noise together hide every record: the private learner that needs "
+    "one masked sum in which the silos' shares of noise together hide every record: of the private learners it needs "
     "the least noise"
 )
 CONTINUOUS = (
     Choice(
         "secure-linear",
-        "one masked sum gives the result of pooled rows; the data decide whether variances, non-Gaussian errors or "
+        "one masked sum gives the result of pooled rows; the data determine whether variances, non-Gaussian errors or "
         "only conditional independences direct the edges",
     ),
     Choice("fed-sparse", "the papers' consensus over many rounds: no second moments leave a silo, only sparse weights"),
@@ -34,18 +35,18 @@ CONTINUOUS = (
 )
 PRIVATE_CONTINUOUS = (
     Choice("secure-sum", PRIVATE_SUM),
-    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
-    Choice("dp-fed-sparse", "an ε of each silo's own, spent on consensus steps (Fassy El Fehri et al., Section 5)"),
+    Choice("dp-covariance", LOCAL_NOISE),
+    Choice("dp-fed-sparse", "each silo has its own ε, spent on consensus steps (Fassy El Fehri et al., Section 5)"),
 )
 DISCRETE = (
-    Choice("secure-boss", "masked sums of counts, and the search with the best scores: as if rows were pooled"),
-    Choice("fed-pc", "independence tests on the same masked sums: it reports which tests an edge failed"),
+    Choice("secure-boss", "masked sums of counts, and the search with the best scores: the result of pooled rows"),
+    Choice("fed-pc", "independence tests on the same masked sums: it reports the failed tests of each edge"),
     Choice("fed-ges", "each silo's own search, and a fusion of the graphs: no counts leave a silo, only arcs"),
 )
 GREEDY = Choice(
     "secure-ges",
-    "masked sums of counts, and a greedy search over classes: with so many variables it sends a small part of what "
-    "secure-boss sends",
+    "masked sums of counts, and a greedy search over equivalence classes: with so many variables it sends a small "
+    "fraction of the bytes of secure-boss",
 )
 PRIVATE_DISCRETE = (
     Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
@@ -54,24 +55,24 @@ PRIVATE_DISCRETE = (
 MIXED = (
     Choice(
         "secure-boss",
-        "one masked sum of second moments in which labels are indicators, and the search with the best scores: as if "
-        "rows were pooled",
+        "one masked sum of second moments in which labels are indicators, and the search with the best scores: the "
+        "result of pooled rows",
     ),
-    Choice("fed-pc", "independence tests on the same masked sum: it reports which tests an edge failed"),
+    Choice("fed-pc", "independence tests on the same masked sum: it reports the failed tests of each edge"),
     Choice("fed-fci", "the same tests, if unobserved variables may act on several others"),
 )
 PRIVATE_MIXED = (
     Choice("secure-sum", PRIVATE_SUM),
-    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+    Choice("dp-covariance", LOCAL_NOISE),
 )
 SERIES = (
-    Choice("secure-sum", "one masked sum of all windows; BIC chooses how far back edges reach", {"lags": "auto"}),
-    Choice("pfdbnl", "a network for each silo, as near to the others' as helps it"),
+    Choice("secure-sum", "one masked sum of all windows; BIC chooses the number of lags", {"lags": "auto"}),
+    Choice("pfdbnl", "a network for each silo, drawn towards those of similar silos"),
     Choice("fdbnl", "the paper's consensus over many rounds: no second moments leave a silo, only weights"),
 )
 PRIVATE_SERIES = (
     Choice("secure-sum", PRIVATE_SUM, {"lags": "auto"}),
-    Choice("dp-covariance", "an ε of each silo's own, without masks; its noise is larger by the number of silos"),
+    Choice("dp-covariance", LOCAL_NOISE),
 )
 CHOICES = {
     ("continuous", False): CONTINUOUS,
@@ -85,8 +86,8 @@ CHOICES = {
 }
 
 
-MANY = 40
-"""discrete variables above which the orders of BOSS take gigabytes of masked counts"""
+MAX_BOSS_VARIABLES = 40
+"""number of discrete variables above which BOSS needs gigabytes of masked counts"""
 
 
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
@@ -96,6 +97,6 @@ def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
     """
     if (schema.kind, private) not in CHOICES:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")
-    if schema.kind == "discrete" and not private and len(schema.variables) > MANY:
+    if schema.kind == "discrete" and not private and len(schema.variables) > MAX_BOSS_VARIABLES:
         return (GREEDY, *DISCRETE)
     return CHOICES[schema.kind, private]

@@ -1,6 +1,6 @@
-"""The registry: every algorithm by name, its settings, how it is built, and exactly what leaves a silo.
+"""The registry: every algorithm by name, with its settings, its builder, and its disclosure.
 
-The list itself is light: the code of an algorithm is imported on first use of its settings.
+Importing the registry imports no algorithm: the code of an algorithm is imported on first use of its settings.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ FAMILIES = (
     "statistics",
     "resampling",
 )
-"""the folders of `algorithms/` whose `__init__.py` declares entries, in the order in which these are listed"""
+"""the folders of `algorithms/` whose `__init__.py` declares entries, in the order of the list"""
 
 
 def _collect(table: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _collect(table: str) -> dict[str, Any]:
 ALGORITHMS: dict[str, Entry] = _collect("ALGORITHMS")
 """the learners"""
 STEPS: dict[str, Entry] = _collect("STEPS")
-"""exchanges that belong to a run without being an algorithm one would choose"""
+"""exchanges of a run besides those of its algorithm"""
 WRAPPERS: dict[str, Wrapper] = _collect("WRAPPERS")
 """algorithms that wrap another one (see `core/spec.py`)"""
 
@@ -59,7 +59,7 @@ def entry(name: str) -> Entry:
 def wrapper_entry(name: str) -> Wrapper:
     """The registry's entry for the wrapper `name`; raises `BadInput` naming the available wrappers."""
     if name not in WRAPPERS:
-        raise BadInput(f"unknown wrapper '{name}': there are {', '.join(WRAPPERS) or 'none'}")
+        raise BadInput(f"unknown wrapper '{name}': available: {', '.join(WRAPPERS) or 'none'}")
     return WRAPPERS[name]
 
 
@@ -73,8 +73,8 @@ def specify(
 ) -> AlgorithmSpec:
     """The specification of algorithm `name` with `params` (values or their text) in place of the defaults.
 
-    `epsilon` and `delta` replace those of its privacy settings. Raises `BadInput` that names the parameter and the
-    value, and for an algorithm that is not private.
+    `epsilon` and `delta` replace those of its privacy settings. Raises `BadInput` naming the parameter and the value,
+    and if an ε or δ is given for an algorithm that is not private.
     """
     from .privacy.ledger import PrivateSettings
 
@@ -83,12 +83,12 @@ def specify(
         return AlgorithmSpec(name, settings)
     if not isinstance(settings, PrivateSettings):
         private = [other for other, one in ALGORITHMS.items() if issubclass(one.config, PrivateSettings)]
-        raise BadInput(f"--epsilon: {name} is not private; those that are: {', '.join(private)}")
-    return AlgorithmSpec(name, settings.promising(epsilon, delta))
+        raise BadInput(f"--epsilon: {name} is not private; private algorithms: {', '.join(private)}")
+    return AlgorithmSpec(name, settings.with_budget(epsilon, delta))
 
 
-def rests_on(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
-    """The assumptions behind the directions of a `structure` learned by `spec`, if the data decided nothing."""
+def direction_assumptions(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
+    """The assumptions behind the directions of a `structure` learned by `spec`, if the data did not select them."""
     across = ("Time directs the edges across time.",) if structure.lags else ()
     if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
@@ -101,7 +101,7 @@ def rests_on(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
 
 
 def build(spec: AlgorithmSpec) -> Algorithm:
-    """The algorithm that `spec` describes, inside its wrappers; it is built once per process."""
+    """The algorithm of `spec`, inside its wrappers; built once per process."""
     return build_packed(pack(spec))
 
 
@@ -113,7 +113,8 @@ def build_packed(packed: bytes) -> Algorithm:
 
 @lru_cache(maxsize=64)
 def _built(packed: bytes, entry: Entry) -> Algorithm:
-    # The bytes tell 1 from 1.0 and from True, which are equal as settings. Algorithms have no state, so runs share one.
+    # The cache key is the bytes: they distinguish 1, 1.0 and True, which are equal as settings. Algorithms are
+    # stateless, so runs can share one.
     spec = unpack(packed)
     algorithm = entry.build(spec.settings)
     for wrapper in spec.wrappers:
@@ -122,19 +123,19 @@ def _built(packed: bytes, entry: Entry) -> Algorithm:
 
 
 def pack(spec: AlgorithmSpec) -> bytes:
-    """`spec` as the bytes that travel to a worker, or stay in a checkpoint."""
+    """`spec` as bytes, to send to a worker or to store in a checkpoint."""
     wrappers = tuple((wrapper.name, wire.encode(wrapper.settings)) for wrapper in spec.wrappers)
     return wire.encode((spec.name, wire.encode(spec.settings), wrappers))
 
 
 def unpack(packed: bytes) -> AlgorithmSpec:
-    """The specification in `packed`, its settings checked again.
+    """The specification in `packed`; its settings are checked again.
 
-    Raises `BadInput` for a name that is not in the registry and for a value outside its range, `ValueError` for
-    settings of something else.
+    Raises `BadInput` for a name that is not in the registry and for a value out of range, `ValueError` for settings of
+    another algorithm.
     """
     name, settings, wrappers = wire.decode(tuple, packed)
     spec = AlgorithmSpec(name, wire.decode(entry(name).config, settings))
-    for wrapper, its_settings in wrappers:
-        spec = spec.wrapped(wrapper, wire.decode(wrapper_entry(wrapper).config, its_settings))
+    for wrapper, wrapper_settings in wrappers:
+        spec = spec.wrapped(wrapper, wire.decode(wrapper_entry(wrapper).config, wrapper_settings))
     return spec

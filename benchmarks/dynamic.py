@@ -33,7 +33,7 @@ from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
 from fedbnsl.tasks.silo.service import MethodCall, SiloService
 from fedbnsl.tasks.transport.federation import SiloTransport
-from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
+from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 
 SOME, FEW = range(2, 7), range(2, 5)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -330,7 +330,7 @@ class Lossy(InProcessTransport):
 
     gone: str
 
-    def submit(self, silo: str, call: MethodCall) -> Answered:
+    def submit(self, silo: str, call: MethodCall) -> ImmediateAnswer:
         """Carry out `call`, unless it is lost."""
         if silo == self.gone and call.method == "secure_answer" and call.arguments[-1].phase != "advertise":
             raise SiloLost((silo,), "silent")

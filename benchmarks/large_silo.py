@@ -100,10 +100,10 @@ def moments(folder: Path) -> str:
     """Sum the second moments about the means of the large silo."""
     from fedbnsl.algorithms.core.schema import Schema
     from fedbnsl.algorithms.statistics.moments import about_means
-    from fedbnsl.data.folder.batches import Parts
+    from fedbnsl.data.folder.batches import ParquetParts
     from fedbnsl.data.folder.chunked_table import ChunkedRows
 
-    source = Parts(folder / f"{NAMES[0]}.parquet")
+    source = ParquetParts(folder / f"{NAMES[0]}.parquet")
     about_means(ChunkedRows(source, Schema(source.names, {NAMES[0]: source.rows}), source.rows))
     return f"{source.rows * len(source.names):,} cells"
 

@@ -14,7 +14,7 @@ import numpy as np
 from measure import show
 
 from fedbnsl.data.generators.linear import random_dag
-from fedbnsl.tracking.pictures.layout import GAP, Arc, crossings, layered
+from fedbnsl.tracking.pictures.layout import GAP_WIDTH, IndexArc, crossings, layered
 
 WIDTH = 0.5
 """inches that a node with a name of three characters takes"""
@@ -23,7 +23,7 @@ Drawn = tuple[Pieces, float]
 """pieces of edges from an upper point to a lower one, each (x, row), and the width of the drawing in inches"""
 
 
-def ours(n: int, arcs: list[Arc]) -> Drawn:
+def ours(n: int, arcs: list[IndexArc]) -> Drawn:
     """Return what `layered` draws."""
     layout = layered([WIDTH] * n, arcs)
     left, _, right, _ = layout.bounds
@@ -36,11 +36,11 @@ def ours(n: int, arcs: list[Arc]) -> Drawn:
     return pieces, right - left
 
 
-def igraphs(n: int, arcs: list[Arc]) -> Drawn:
+def igraphs(n: int, arcs: list[IndexArc]) -> Drawn:
     """Return what igraph's `layout_sugiyama` draws, with a node's width and our gap from centre to centre."""
     import igraph
 
-    layout = igraph.Graph(n, arcs, directed=True).layout_sugiyama(hgap=WIDTH + GAP, maxiter=1000)
+    layout = igraph.Graph(n, arcs, directed=True).layout_sugiyama(hgap=WIDTH + GAP_WIDTH, maxiter=1000)
     pieces: Pieces = []
     for (source, target), slots in zip(arcs, layout.edge_routing, strict=True):
         points = sorted(((x, y) for x, y in (layout[source], *slots, layout[target])), key=lambda at: at[1])
@@ -65,7 +65,7 @@ def crossed(pieces: Pieces) -> int:
     return crossings(list(rows.values()), below)
 
 
-def measured(draw: Callable[[int, list[Arc]], Drawn], graphs: list[tuple[int, list[Arc]]]) -> dict[str, Any]:
+def measured(draw: Callable[[int, list[IndexArc]], Drawn], graphs: list[tuple[int, list[IndexArc]]]) -> dict[str, Any]:
     """The means over `graphs`."""
     found = []
     for n, arcs in graphs:

@@ -220,7 +220,7 @@ def main() -> None:
         subprocess.run(within(machine(2), sys.executable, "-c", send), check=True)
         time.sleep(1)
         packets = wire.read_bytes()
-        joined = (home / "coordinator.log").read_text().count(f"silo {CONDITIONS[1]} is here")
+        joined = (home / "coordinator.log").read_text().count(f"silo {CONDITIONS[1]} has joined")
         for what, found in (
             ("learns Sachs by condition, --secure", f"exit code {whole}, {seconds:.0f} s"),
             ("a silo killed in round 5, started again", f"exit code {again}, {longer:.0f} s, joined {joined} times"),

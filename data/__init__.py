@@ -1,1 +1,1 @@
-"""Federated data sets: made, downloaded with a package, split, read, written and checked."""
+"""Federated data sets: folders, generators, published networks, recordings and splitting."""

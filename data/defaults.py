@@ -1,6 +1,6 @@
-"""The words in which data are asked for, and what is meant where nothing is said.
+"""The choices and defaults of the data generators, and the catalogue of published networks.
 
-Nothing is imported here, so that the command line can show the words and the defaults without loading numpy.
+The module imports no numpy, so that the command line can show choices and defaults at once.
 """
 
 from typing import Literal
@@ -10,16 +10,16 @@ Graph = Literal["ER", "SF"]
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Effects = Literal["additive", "slopes", "configurations"]
-"""how the parents of a mixed variable act together: each by itself; with slopes that differ by level; with another
-intercept, too, for every configuration of the discrete ones"""
+"""how the parents of a mixed variable act together: additively; with slopes that differ by level; with a separate
+intercept, too, for every configuration of the discrete parents"""
 Version = Literal["0", "1", "2"]
-"""of LUCAS: as observed, with four or with six variables set"""
+"""of LUCAS: observational, or with interventions on four or six variables"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]
-"""the graphs that people compare with on the Sachs data"""
+"""the reference graphs of the Sachs data"""
 Transform = Literal["none", "log"]
 """of the Sachs data"""
 Mechanism = Literal["mcar", "mar", "mnar"]
-"""what tells where cells are empty (Rubin 1976): nothing, other cells, or what stood there"""
+"""what determines which cells are missing (Rubin 1976): nothing, other cells, or their own values"""
 MECHANISMS: tuple[Mechanism, ...] = ("mcar", "mar", "mnar")
 
 GRAPH: Graph = "ER"

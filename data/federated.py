@@ -1,4 +1,4 @@
-"""A federated data set in memory: each silo's table, what is public about them, and the truth where it is known."""
+"""A federated data set in memory: each silo's table, the public schema, and the true graph if it is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,26 +12,26 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
 POOLED = "pooled"
-LEAST_ROWS = 2
-"""rows a silo must have"""
+MIN_SILO_ROWS = 2
+"""minimum number of rows of a silo"""
 
 
 Stamp = tuple[tuple[str | int, ...], ...]
-"""of each file: name, size, time of modification, time of change, inode, device"""
+"""of each file: name, size, modification time, change time, inode, device"""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the rows at a path are known by; it must not leave the silo (see `folder/fingerprint.py`)."""
+    """Identifies the content of the rows at a path; it must not leave the silo (see `folder/fingerprint.py`)."""
 
     stamp: Stamp
     settled: bool
-    """whether equal stamps stand for equal content"""
+    """whether equal stamps imply equal content"""
     digest: bytes = b""
-    """of the content, where it has been read for that; always where the stamps have not settled"""
+    """of the content, if it was read for that; always present if the stamps have not settled"""
 
     def matches(self, now: "Fingerprint") -> bool:
-        """Whether `now`, a later fingerprint of the same path, is of the same content."""
+        """Whether `now`, a later fingerprint of the same path, has the same content."""
         if self.digest and now.digest:
             return self.digest == now.digest
         return self.settled and self.stamp == now.stamp
@@ -39,16 +39,16 @@ class Fingerprint:
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """The tables of all silos, as an experiment holds them; in a real federation nobody has them all.
+    """The tables of all silos, for experiments; in a real federation nobody has them all.
 
-    `tables[silo]` is [n_rows, n_variables], its columns in the order of `schema.variables`: float64 for continuous
-    data and time series, for discrete data int64 codes, k standing for `schema.levels[variable][k]`. Those of mixed
-    data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, and −1 among codes of
-    discrete data; `schema.empty` counts them. Tables of the silos in `schema.streamed` are read in passes
+    `tables[silo]` is [n_rows, n_variables], with its columns in the order of `schema.variables`. It is float64 for
+    continuous data and time series; for discrete data it has int64 codes, where k means `schema.levels[variable][k]`.
+    Tables of mixed data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, or −1
+    in discrete data; `schema.empty` counts them. The silos in `schema.streamed` read their tables in passes
     (`algorithms/statistics/moments.py`).
     `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
-    Fehri et al., B.1.2); where the truth is dynamic, [lags + 1, n_variables, n_variables], those at lag k under k;
-    empty otherwise. Those of pooled rows are of the silos that they come from. `about` says how the data were made, in
+    Fehri et al., B.1.2); if the truth is dynamic, [lags + 1, n_variables, n_variables], with lag k at index k; empty
+    otherwise. In pooled data they keep the names of the original silos. `about` describes the origin of the data, in
     the form of `about.json`.
     """
 
@@ -58,12 +58,12 @@ class FederatedData:
     silo_weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """what a reader should know about how the tables were read, one line for each finding"""
+    """findings on how the tables were read, one line each"""
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
-    """of the files of the silos, from before they were read; empty for tables that were not read from files"""
+    """of the silos' files, taken before they were read; empty for tables that do not come from files"""
 
     def __post_init__(self) -> None:
-        """Refuse tables, weights or a truth that do not fit the schema: a mistake of the program, not of the user."""
+        """Raise `ValueError` for tables, weights or a truth that do not fit the schema: a programming error."""
         d = len(self.schema.variables)
         if sorted(self.tables) != list(self.schema.silos):
             raise ValueError(f"tables of {sorted(self.tables)}, schema of {list(self.schema.silos)}")
@@ -71,7 +71,7 @@ class FederatedData:
             if table.shape != (self.schema.rows[silo], d):
                 raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
             if isinstance(table, np.ndarray) == (silo in self.schema.streamed):
-                raise ValueError(f"{silo}: its table is not where the schema says, in memory or read in passes")
+                raise ValueError(f"{silo}: the table and the schema disagree on whether it is read in passes")
             if silo in self.schema.streamed:
                 continue
             if self.schema.kind == "discrete" and not np.issubdtype(table.dtype, np.integer):
@@ -79,7 +79,7 @@ class FederatedData:
         if self.schema.kind == "time-series":
             lengths = {silo: sum(stretches) for silo, stretches in self.schema.stretches.items()}
             if lengths != self.schema.rows:
-                raise ValueError(f"stretches of {lengths} rows in all, tables of {self.schema.rows}")
+                raise ValueError(f"stretches of {lengths} rows in total, tables of {self.schema.rows}")
         lags = 0 if self.truth is None else self.truth.lags
         owners = {*self.tables, *self.about.get("pooled_from", ())}
         for silo, weights in self.silo_weights.items():
@@ -90,14 +90,14 @@ class FederatedData:
 
 
 def pool(data: FederatedData) -> FederatedData:
-    """`data` with one silo "pooled": all rows, silo after silo in sorted order.
+    """`data` with the single silo "pooled": all rows, silo after silo in sorted order.
 
-    This is what the centralised baselines learn from. Which continuous rows are whose stays known, as `stretches`, for
-    learners that centre them by silo as the federated ones do. The truth stays, and of the silos' own weights what
-    `outlive_pooling` says. Raises `BadInput` for a silo that reads its rows in passes.
+    The centralised baselines learn from it. `stretches` keep the numbers of continuous rows of each silo, for learners
+    that centre them by silo as the federated ones do. The truth stays, and the silos' own weights as far as
+    `weights_after_pooling` keeps them. Raises `BadInput` for a silo that reads its rows in passes.
     """
     for silo in data.schema.streamed[:1]:
-        raise BadInput(f"silo {shown(silo)} reads its rows in passes: they are too many to be held in one place")
+        raise BadInput(f"silo {shown(silo)} reads its rows in passes: there are too many to pool in memory")
     table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
     if data.schema.kind in ("continuous", "mixed"):
@@ -117,10 +117,10 @@ def pool(data: FederatedData) -> FederatedData:
 
 
 def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """Which of the silos' own true weights mean something of pooled rows: those of time series.
+    """The silos' own true weights that remain meaningful for pooled rows: those of time series.
 
-    A structure of time series is scored by the mean over the silos' truths, whoever learned it. Other weights are what
-    a silo's refit is compared with, and pooled rows are nobody's.
+    A structure of time series is scored by the mean over the silos' truths, for every learner. Other weights serve only
+    to score a silo's refit, and pooled rows belong to no silo.
     """
     return {silo: weights for silo, weights in silo_weights.items() if weights.ndim == 3}
 
@@ -133,7 +133,7 @@ def continuous(tables: dict[str, NDArray[np.float64]], variables: tuple[str, ...
 def time_series(
     tables: Mapping[str, NDArray[np.float64]], stretches: Mapping[str, tuple[int, ...]], variables: tuple[str, ...]
 ) -> Schema:
-    """The public schema of `tables` [n_rows, n_variables] made of unbroken `stretches` of these lengths."""
+    """The public schema of `tables` [n_rows, n_variables] that consist of unbroken `stretches` of these lengths."""
     silos = sorted(tables)
     rows, lengths = {silo: len(tables[silo]) for silo in silos}, {silo: stretches[silo] for silo in silos}
     return Schema(variables, rows, kind="time-series", stretches=lengths)
@@ -150,13 +150,13 @@ def discrete(
 def mixed(
     tables: Mapping[str, NDArray[np.float64]], variables: tuple[str, ...], levels: Mapping[str, tuple[str, ...]]
 ) -> Schema:
-    """The public schema of mixed `tables` [n_rows, n_variables]: the columns without `levels` are continuous."""
+    """The public schema of mixed `tables` [n_rows, n_variables]; columns without `levels` are continuous."""
     rows = {silo: len(tables[silo]) for silo in sorted(tables)}
     return Schema(variables, rows, kind="mixed", levels={name: tuple(levels[name]) for name in levels})
 
 
 def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
-    """`schema` with the empty cells of `tables` [n_rows, n_variables] counted."""
+    """`schema` with the counts of the empty cells of `tables` [n_rows, n_variables]."""
     counts = {
         silo: (tables[silo] < 0 if schema.kind == "discrete" else np.isnan(tables[silo])).sum(axis=0)
         for silo in sorted(tables)
@@ -167,14 +167,14 @@ def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
 
 
 def silo_names(count: int) -> tuple[str, ...]:
-    """Silo-1, silo-2, ... with as many digits as the last needs, so that they sort."""
+    """The names silo-1, silo-2, ..., padded with zeros so that they sort by number."""
     return tuple(f"silo-{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
 def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
-    """The rows of `whole`, silo after silo in sorted order, dealt anew: `parts` are row numbers by silo."""
-    together = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
-    tables = {silo: together[rows] for silo, rows in parts.items()}
+    """`whole` with its rows, silo after silo in sorted order, redistributed; `parts` has the row numbers by silo."""
+    all_rows = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
+    tables = {silo: all_rows[rows] for silo, rows in parts.items()}
     schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})
     if whole.schema.gaps:
         schema = with_gaps(schema, tables)

@@ -1,4 +1,4 @@
-"""Labels in several silos: a search scored by masked sums of counts finds what it would on all rows in one place."""
+"""Labels in several silos: a search on masked sums of counts gives the same graph as on the pooled rows."""
 
 # %% Data: a random network of 8 variables with 2 to 4 levels, its rows dealt to 3 silos.
 from fedbnsl import learn, prepare
@@ -6,17 +6,17 @@ from fedbnsl import learn, prepare
 data = prepare("discrete", variables=8, levels="2-4", silos=3, rows=800, seed=2)
 print(data.schema.levels)
 
-# %% BOSS over the sums of counts. Labels tell a class of graphs: an edge without a direction may point either way.
+# %% BOSS over the sums of counts. Labels determine an equivalence class: an undirected edge may point either way.
 found = learn(data)
 print(found)
 print(sorted(found.to_networkx().edges()))
 
-# %% The same sums serve GES. It sends less, which counts for many variables.
+# %% GES uses the same sums. It sends less, which matters for many variables.
 other = learn(data, "secure-ges")
 print(other)
 print(f"{found.metrics['bytes_up']:,} bytes by BOSS, {other.metrics['bytes_up']:,} by GES")
 
-# %% The model is a pgmpy network: sample it, or ask it.
+# %% The model is a pgmpy network: sample or query it.
 model = found.to_pgmpy()
 print(model.simulate(3, seed=1, show_progress=False))
 

@@ -15,12 +15,12 @@ MODULES = ("settings",)
 
 
 def __getattr__(name: str) -> Any:
-    """The public name `name`, imported on first use: `learn` brings numpy, pandas and the learners.
+    """The public name `name`, imported on first use, as `learn` imports numpy, pandas and the learners.
 
     Raises `AttributeError` for any other name.
     """
     if name == "__version__":
-        from importlib.metadata import version  # 10 ms that `import fedbnsl` alone does not need
+        from importlib.metadata import version  # takes 10 ms, which `import fedbnsl` alone can save
 
         return version("fedbnsl")
     if name in MODULES:
@@ -31,5 +31,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All names of the package, for completion."""
+    """The names of the package, for completion."""
     return sorted((*globals(), *__all__))

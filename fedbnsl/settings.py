@@ -1,12 +1,12 @@
-"""The parameters of every algorithm as a class of its own, whose fields an editor completes and a type checker knows.
+"""The settings of every algorithm as a class, for completion in editors and for type checkers.
 
     from fedbnsl import learn
     from fedbnsl.settings import FedSparse
 
     found = learn("my_folder", FedSparse(rounds=60))
 
-A class has the name of its algorithm: `FedSparse` is for `fed-sparse`, `NotearsMlpVoting` for `notears-mlp-voting`.
-`fedbnsl algorithms NAME` explains the fields. A preset is `of("fed-sparse", preset="paper")`.
+The name of a class is that of its algorithm: `FedSparse` for `fed-sparse`, `NotearsMlpVoting` for
+`notears-mlp-voting`. `fedbnsl algorithms NAME` explains the fields. A preset is `of("fed-sparse", preset="paper")`.
 """
 
 from dataclasses import fields
@@ -151,12 +151,12 @@ __all__ = [
 
 
 def of(algorithm: str, preset: str | None = None, **params: Any) -> Any:
-    """The settings of `algorithm`, a name of `fedbnsl algorithms`, with `params` in place of the defaults.
+    """The settings of `algorithm`, a name of `fedbnsl algorithms`, with `params` in place of defaults.
 
-    With a `preset` they are in place of its values. Raises `BadInput` that names what there is not.
+    The defaults are those of the `preset`, if given. Raises `BadInput` naming an unknown algorithm, preset or setting.
     """
     from fedbnsl.algorithms.registry import specify
 
-    found = specify(algorithm, {**params, **({} if preset is None else {"preset": preset})}).settings
+    parsed = specify(algorithm, {**params, **({} if preset is None else {"preset": preset})}).settings
     kind = globals()["".join(word.title() for word in algorithm.split("-"))]
-    return kind(**{field.name: getattr(found, field.name) for field in fields(found) if field.init})
+    return kind(**{field.name: getattr(parsed, field.name) for field in fields(parsed) if field.init})

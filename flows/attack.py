@@ -1,7 +1,7 @@
-"""A reconstruction attack by an honest-but-curious coordinator on the replies it sees, and what stops it.
+"""A reconstruction attack by an honest-but-curious coordinator on the replies it receives, and protections from it.
 
-One round is run in this process, and everything that reaches the coordinator is copied. From the copy the attacker
-estimates each silo's second moments; only this demonstration knows the true ones, with which it compares them.
+One round runs in this process, and everything that reaches the coordinator is copied. From the copy the attacker
+estimates each silo's second moments; this demonstration compares them with the true ones.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.tasks.silo.service import MethodCall, SiloService
 from fedbnsl.tasks.transport.federation import SiloTransport
-from fedbnsl.tasks.transport.in_process import Answered, InProcessFederation, InProcessTransport
+from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 
 ATTACKED = "notears-admm"
 PRESET = {"preset": "paper", "rounds": "1"}
@@ -29,7 +29,7 @@ PRESET = {"preset": "paper", "rounds": "1"}
 
 @dataclass(frozen=True)
 class AttackResult:
-    """By silo, the relative error of the attacker's estimate, and of the best one from what is public anyway."""
+    """By silo, the relative error of the attacker's estimate, and of the best estimate from public information."""
 
     protection: str
     error: dict[str, float]
@@ -42,9 +42,7 @@ def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
     Raises `BadInput` for data that are not continuous, and for a single silo.
     """
     if data.schema.kind != "continuous":
-        raise BadInput(
-            f"the attack is on learners from continuous data, whose rows stand alone, not {data.schema.kind}"
-        )
+        raise BadInput(f"the attack needs continuous data with independent rows, not {data.schema.kind}")
     if len(data.tables) < 2:
         raise BadInput("the attack compares a silo with the sum of all: give a data set of 2 silos or more")
     return (plain(data), masked(data), private(data, epsilon))
@@ -52,23 +50,23 @@ def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
 
 def plain(data: FederatedData) -> AttackResult:
     """Attack round 1 of notears-admm as the papers run it: every B_p reaches the coordinator."""
-    seen: dict[str, FloatArray] = {}
+    captured: dict[str, FloatArray] = {}
     algorithm, rho2 = attacked_algorithm()
-    only = next(iter(rounds(wiretapped(algorithm, data, seen), federation(data))))
+    only = next(iter(rounds(wiretapped(algorithm, data, captured), federation(data))))
     mean = reconstruct_from_first_reply(only.server.B_sum / len(data.tables), rho2)
     return attack_errors(
-        "plain replies", data, {silo: reconstruct_from_first_reply(B, rho2) for silo, B in seen.items()}, mean
+        "plain replies", data, {silo: reconstruct_from_first_reply(B, rho2) for silo, B in captured.items()}, mean
     )
 
 
 def masked(data: FederatedData) -> AttackResult:
-    """Attack the same round under secure aggregation: the coordinator holds masked vectors, and the sum."""
+    """Attack the same round under secure aggregation: the coordinator has masked vectors, and the sum."""
     algorithm, rho2 = attacked_algorithm()
     d = len(data.schema.variables)
-    watched = Watched(data.schema, data.tables, secure=True)
+    watched = WatchedFederation(data.schema, data.tables, secure=True)
     only = next(iter(rounds(algorithm, watched)))
     guesses = {}
-    for silo, vector in watched.seen.items():
+    for silo, vector in watched.captured.items():
         B = masks.decode_fixed(read_vector(vector, silo))[: d * d].reshape(d, d)
         guesses[silo] = reconstruct_from_first_reply(B, rho2)
     mean = reconstruct_from_first_reply(only.server.B_sum / len(data.tables), rho2)
@@ -76,14 +74,14 @@ def masked(data: FederatedData) -> AttackResult:
 
 
 def private(data: FederatedData, epsilon: float) -> AttackResult:
-    """Attack dp-covariance, which sends each silo's second moments with noise: the estimate is what was sent."""
-    seen: dict[str, FloatArray] = {}
+    """Attack dp-covariance, which sends each silo's second moments with noise: the reply is the estimate."""
+    captured: dict[str, FloatArray] = {}
     algorithm = registry.build(registry.specify("dp-covariance", epsilon=epsilon))
     guesses: dict[str, FloatArray] = {}
-    for one in rounds(wiretapped(algorithm, data, seen), federation(data)):
+    for one in rounds(wiretapped(algorithm, data, captured), federation(data)):
         if len(one.server.S):
             alone = replace(one.server, S=np.empty((0, 0)))
-            for silo, part in seen.items():
+            for silo, part in captured.items():
                 guesses[silo] = algorithm.aggregate(alone, lone_reply(silo, part)).S
             return attack_errors(f"dp-covariance, ε = {epsilon:g}", data, guesses, one.server.S)
     raise AssertionError("dp-covariance ends with a covariance")
@@ -108,9 +106,9 @@ def federation(data: FederatedData) -> InProcessFederation:
 
 
 def wiretapped(
-    algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, seen: dict[str, Any]
+    algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, captured: dict[str, Any]
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """`algorithm`, but with each silo's last reply, its B or its summand, copied into `seen`."""
+    """`algorithm`, but with each silo's last reply, its B or its summand, copied into `captured`."""
 
     def open_silo(table: Any, schema: Any, silo: str, rng: Any) -> tuple[str, Any]:
         return silo, algorithm.open_silo(table, schema, silo, rng)
@@ -121,7 +119,7 @@ def wiretapped(
         d = len(data.schema.variables)
         assert algorithm.summand is not None
         vector = algorithm.summand(reply)
-        seen[silo] = vector if algorithm.whole_numbers else vector[: d * d].reshape(d, d)
+        captured[silo] = vector if algorithm.whole_numbers else vector[: d * d].reshape(d, d)
         return (silo, state), reply
 
     private = algorithm.private
@@ -130,39 +128,39 @@ def wiretapped(
         private = replace(
             unkeyed,
             releases=lambda named, broadcast: unkeyed.releases(named[1], broadcast),
-            keyed=lambda named, key: (named[0], unkeyed.keyed(named[1], key)),
+            with_key=lambda named, key: (named[0], unkeyed.with_key(named[1], key)),
         )
     return replace(algorithm, open_silo=open_silo, local_solve=local_solve, private=private, persisted_state=())
 
 
 @dataclass
-class Watched(InProcessFederation):
+class WatchedFederation(InProcessFederation):
     """A federation that keeps a copy of every masked vector on its way to the coordinator."""
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """The usual transport, but one that copies the masked vectors into `seen`."""
-        self.seen: dict[str, bytes] = {}
-        return Copying(services, self.seen)
+        """The usual transport, but one that copies the masked vectors into `captured`."""
+        self.captured: dict[str, bytes] = {}
+        return CopyingTransport(services, self.captured)
 
 
 @dataclass(frozen=True)
-class Copying(InProcessTransport):
+class CopyingTransport(InProcessTransport):
     """A transport that copies the answers of the phase "mask", which are the masked vectors."""
 
-    seen: dict[str, bytes]
+    captured: dict[str, bytes]
 
-    def submit(self, silo: str, call: MethodCall) -> Answered:
+    def submit(self, silo: str, call: MethodCall) -> ImmediateAnswer:
         """Carry out `call`, and copy its answer."""
         answered = super().submit(silo, call)
         if call.method == "secure_answer" and call.arguments[-1].phase == "mask":
-            self.seen[silo] = answered.answer
+            self.captured[silo] = answered.answer
         return answered
 
 
 def attack_errors(
     protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray
 ) -> AttackResult:
-    """The errors of the estimates, and those of the mean of all silos, which any result reveals."""
+    """The errors of the estimates, and of the mean over all silos, which every result discloses."""
     true = {silo: products(table) / len(table) for silo, table in data.tables.items()}
     return AttackResult(
         protection,

@@ -64,7 +64,7 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
 
 
 def learn_flow(context: RunContext) -> Flow[..., CompletedRun]:
-    """The flow `learn` for one run that this process starts, which has `context` besides its settings."""
+    """The flow `learn` for one run that this process starts with `context` in addition to its settings."""
 
     @wraps(learn.fn)
     def learn_in_context(settings: LearnSettings, repeat: RepeatSettings | None = None) -> CompletedRun:
@@ -76,7 +76,7 @@ def learn_flow(context: RunContext) -> Flow[..., CompletedRun]:
 def run_flow(
     settings: LearnSettings, context: RunContext | None = None, repeat: RepeatSettings | None = None
 ) -> CompletedRun:
-    """Learn as `settings` say, from the start or from the last checkpoint, and show the run in Prefect.
+    """Learn with `settings`, from the start or from the last checkpoint, and show the run in Prefect.
 
     Raises `Unchanged` if `repeat` skips runs on unchanged rows, and the rows are those of the last run.
     """
@@ -86,15 +86,15 @@ def run_flow(
         try:
             finished = learn_from_silos(settings, context or RunContext(), orchestration, log, repeat)
         except Unchanged as same:
-            log.say(f"skipped: {same}", now=True)
+            log.log(f"skipped: {same}", now=True)
             raise
         except Exception as error:
             log.fail(error)
             raise
         log.finish(finished)
-        orchestration.tell(lambda: publish(finished))
+        orchestration.report(lambda: publish(finished))
         if changes := finished.result.changes:
-            orchestration.tell(lambda: publish_changes(changes))
+            orchestration.report(lambda: publish_changes(changes))
         return finished
 
 
@@ -105,13 +105,13 @@ def learn_from_silos(
     log: FlowRunLog,
     repeat: RepeatSettings | None,
 ) -> CompletedRun:
-    """Connect to the silos that `settings` name and learn from them; a finished run removes its checkpoint."""
+    """Connect to the silos of `settings` and learn from them; a finished run removes its checkpoint."""
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
     with connect_silos(settings, orchestration, resumed, context.workers) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
-        orchestration.tell(lambda: tag_flow_run(str(flow_run.id), tags))
-        hear: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
-        finished = run_rounds(silos, settings, str(flow_run.id), hear, repeat)
+        orchestration.report(lambda: tag_flow_run(str(flow_run.id), tags))
+        listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
+        finished = run_rounds(silos, settings, str(flow_run.id), listeners, repeat)
         if finished.result.outcome != "silo lost":
             silos.finish()
             remove_checkpoint(finished.folder)
@@ -122,7 +122,7 @@ def run_rounds(
     silos: Silos,
     settings: LearnSettings,
     flow_run_id: str,
-    listening: tuple[Listener, ...],
+    listeners: tuple[Listener, ...],
     repeat: RepeatSettings | None = None,
 ) -> CompletedRun:
     """Run the rounds over `silos`, from the start or from the last checkpoint, and write the results."""
@@ -131,24 +131,23 @@ def run_rounds(
     resumed = resumed_from(folder) if settings.resume else None
     job = job_of(settings, started.run_id if started else flow_run_id, silos)
     check(job, silos.session.schema)
-    follows = compare_with_last_run(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
+    comparison = compare_with_last_run(settings, repeat, lambda context: silos.seals(job, context)) if repeat else None
     pins = silos.begin(job)
     if started is not None:
         check_pins(started.pins, pins)
-    again = (started, resumed) if started else None
+    interrupted = (started, resumed) if started else None
     tags = {"prefect_flow_run": flow_run_id}
 
     def opened(opening: RunStart) -> None:
-        begun = started.settings if started else settings
-        write_started(folder, Started(begun, job.run_id, opening.uri, opening.run_id, pins))
+        original = started.settings if started else settings
+        write_started(folder, Started(original, job.run_id, opening.uri, opening.run_id, pins))
 
-    with run_lock(folder), mlflow_run(job, silos.session.schema, tags, folder, again, opened) as tracker:
-        keep = checkpoint_listener(folder, resumed.seconds if resumed else 0.0)
-        hear: tuple[Listener, ...] = (keep, mlflow_listener(tracker), *listening)
-        result = run(job, silos.session, hear, resumed)
-        result = follows.compared(result) if follows else result
+    with run_lock(folder), mlflow_run(job, silos.session.schema, tags, folder, interrupted, opened) as tracker:
+        checkpointer = checkpoint_listener(folder, resumed.seconds if resumed else 0.0)
+        result = run(job, silos.session, (checkpointer, mlflow_listener(tracker), *listeners), resumed)
+        result = comparison.add_changes(result) if comparison else result
         files = write_outputs(result, folder)
         tracker.finish(result)
-        if follows:
-            follows.keep(result)
+        if comparison:
+            comparison.save(result)
         return CompletedRun(result, folder, files, tracker.url)

@@ -28,11 +28,11 @@ def flow_run_name() -> str:
     persist_result=False,
 )
 def prepare(data: AnyRecipe, out: str) -> str:
-    """Make a federated data set: a folder with one file a silo, and the truth where it is known.
+    """Make a federated data set: a folder with one file per silo, and the true graph if it is known.
 
     Args:
         data: kind of data set and its options.
-        out: folder to write; it must not exist, or be empty.
+        out: folder to write; it must be new or empty.
     """
     with record_task_runs(UUID(str(flow_run.id))) as record:
         perform = Orchestration(record).perform

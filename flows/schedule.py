@@ -13,8 +13,8 @@ from .servers.environment import prepare_environment
 from .servers.processes import api_settings, prefect_server, sign_in_lines
 from .start import precheck
 
-LEAST, MOST = 1.0, 10 * 365.25 * 24 * 3600
-"""seconds from one run to the next"""
+MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
+"""limits of the time from one run to the next"""
 
 
 def serve_learn(
@@ -25,9 +25,9 @@ def serve_learn(
     cron: str | None = None,
     interval: float | None = None,
 ) -> None:
-    """Serve `learn` with `settings` as the deployment that `repeat` names: by `cron`, every `interval` s, or on demand.
+    """Serve `learn` with `settings` as the deployment of `repeat`: by `cron`, every `interval` s, or on demand.
 
-    Raises `BadInput` for settings, a schedule or data that cannot be used, before anything starts.
+    Raises `BadInput` for unusable settings, schedules or data, before anything starts.
     """
     check_schedule(cron, interval)
     prepare_environment()
@@ -41,23 +41,23 @@ def serve_learn(
         # Runs are processes of their own, which inherit the environment.
         os.environ[HOOKS] = hooks.model_dump_json()
         with temporary_settings(api_settings(url)):
-            anywhere = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
-            deployment = deployed(anywhere, repeat, cron=cron, interval=interval)
+            absolute = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
+            deployment = create_deployment(absolute, repeat, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"
             print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
             serve(deployment, print_starting_message=False)
 
 
-def deployed(
+def create_deployment(
     settings: LearnSettings, repeat: RepeatSettings, *, cron: str | None = None, interval: float | None = None
 ) -> Any:
-    """The deployment of `learn` with `settings` and `repeat` as the parameters it starts from."""
+    """The deployment of `learn` with `settings` and `repeat` as its default parameters."""
     from prefect.types.entrypoint import EntrypointType
 
     from .learn import learn
 
-    # Where nothing was set, the page shows the fields of the algorithm, and not an empty object.
+    # Without `params`, the page shows the fields of the algorithm instead of an empty object.
     given = settings.model_dump(mode="json", exclude=None if settings.params else {"params"})
     with with_settings_schema(settings.algorithm):
         return learn.to_deployment(
@@ -71,11 +71,12 @@ def deployed(
 
 
 def check_schedule(cron: str | None, interval: float | None) -> None:
-    """Raise `BadInput` for a schedule that Prefect would refuse, or two of them."""
+    """Raise `BadInput` for two schedules, or one that Prefect would refuse."""
     if cron is not None and interval is not None:
         raise BadInput("--cron and --interval are two schedules: give one")
-    if interval is not None and not LEAST <= interval <= MOST:
-        raise BadInput(f"--interval is {interval:g}: it must be from {LEAST:g} second to {MOST:g}, ten years")
+    if interval is not None and not MIN_INTERVAL_SECONDS <= interval <= MAX_INTERVAL_SECONDS:
+        limits = f"from {MIN_INTERVAL_SECONDS:g} second to {MAX_INTERVAL_SECONDS:g}, ten years"
+        raise BadInput(f"--interval is {interval:g}: it must be {limits}")
     if cron is not None:
         from prefect.client.schemas.schedules import CronSchedule
         from pydantic import ValidationError
@@ -83,4 +84,4 @@ def check_schedule(cron: str | None, interval: float | None) -> None:
         try:
             CronSchedule(cron=cron)
         except ValidationError:
-            raise BadInput(f"--cron '{cron}' is no schedule: five fields, as in '0 3 * * *'") from None
+            raise BadInput(f"--cron '{cron}' must be a schedule of five fields, such as '0 3 * * *'") from None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
-    """The data, None if only their owners have them; raises `BadInput` for what cannot be used."""
+    """The data, None if only their owners have them; raises `BadInput` for unusable data or settings."""
     check_options(settings)
     if settings.federation is not None:
         return None
@@ -36,20 +36,20 @@ def precheck(settings: LearnSettings) -> FederatedData | None:
 
 
 def check_inline(settings: LearnSettings) -> None:
-    """Raise `BadInput` for settings that the engine inline cannot follow."""
+    """Raise `BadInput` for settings that need the engine prefect."""
     if settings.federation is not None:
         raise BadInput("--federation needs the engine prefect")
 
 
 def check_out(folder: Path) -> None:
-    """Raise `BadInput` if the results could not be written to `folder`, or would be mixed with others."""
+    """Raise `BadInput` unless `folder` is new or empty, and results can be written to it."""
     check_results_fit(folder)
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder}: already exists; give a new or an empty folder")
 
 
 def check_results_fit(folder: Path) -> None:
-    """Raise `BadInput` if the results could not be written to `folder`, before anything is learned or spent."""
+    """Raise `BadInput` if results cannot be written to `folder`, before the run spends time or ε."""
     try:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder}: already exists; give a new or an empty folder")
@@ -63,21 +63,21 @@ def check_results_fit(folder: Path) -> None:
 
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
-    """Learn in this process from `data`, which were read from the folder in `settings`, and write the outputs."""
+    """Learn in this process from `data`, the folder of `settings`, and write the outputs."""
     files = silo_files(Path(settings.data), selected_silos(settings))
-    # Masked messages hold the run id: one as long as that of a flow run makes them as long.
-    said = declarations(data.about, reading_of(settings))
+    # Masked messages contain the run id; one as long as that of a flow run gives them the same size.
+    declared = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))
     with run_lock(folder, fresh=True):
-        result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, said)
+        result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, declared)
         return CompletedRun(result, folder, write_outputs(result, folder))
 
 
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:
     """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone.
 
-    `server` waits for a server that has been started already. What comes out of the run counts, whatever becomes of
-    Prefect meanwhile. Raises `BadInput` if Prefect could not begin it.
+    `server` waits for a server that was already started. A finished run counts even if Prefect fails. Raises `BadInput`
+    if Prefect cannot start the run.
     """
     from .servers.processes import temporary_server
 
@@ -98,7 +98,7 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
 def client_settings(url: str) -> dict[Any, Any]:
     """Prefect's settings for a run on the server at `url`.
 
-    Where the server ends with the run, nobody would miss heartbeats, and the run would wait a second for the last.
+    Without heartbeats if the server ends with the run: nobody needs them, and the run would wait a second for the last.
     """
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
@@ -110,7 +110,7 @@ def client_settings(url: str) -> dict[Any, Any]:
 
 
 def _flow_run(settings: LearnSettings, url: str, context: RunContext) -> CompletedRun:
-    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before that began."""
+    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before that started."""
     from .learn import learn_flow
 
     outcome = context.outcome

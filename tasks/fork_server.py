@@ -1,9 +1,8 @@
-"""The process that worker processes are forked from, which has imported everything that they need."""
+"""The process from which Dask worker processes are forked; it has imported every module that they need."""
 
 import multiprocessing
 
 PRELOADED = (
-    "fedbnsl.tasks.worker",
     "fedbnsl.tasks.worker",
     "distributed.nanny",
     "pyarrow.csv",
@@ -11,11 +10,11 @@ PRELOADED = (
     "scipy.special",
     "scipy.sparse.csgraph",
 )
-"""what takes long to import and every learner's first round would wait for"""
+"""slow imports, which would otherwise delay the first round of every learner"""
 
 
 def fork_server() -> bool:
-    """Start the process unless it runs, without waiting for it; return whether the system has such processes."""
+    """Start the process if it is not running, without waiting for it; False if the system does not support one."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return False
     from multiprocessing import forkserver

@@ -1,8 +1,7 @@
-"""The only module that uses what Prefect does not document, so that a new version of Prefect is checked in one place.
+"""Prefect's undocumented API, used only by this module: a new version of Prefect needs checking in one place.
 
-Tested with the versions in `TESTED_VERSIONS`. Everything else in this package imports Prefect's public API alone
-(`PUBLIC_MODULES`, which https://docs.prefect.io documents). Prefect takes a second to import, so the functions here
-import what they need when they are called.
+Tested with the versions in `TESTED_VERSIONS`. All other modules import only Prefect's public API (`PUBLIC_MODULES`,
+documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.
 """
 
 import sys
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State, TaskRun
 
 TESTED_VERSIONS = (">=3.8.8", "<3.9")
-"""of Prefect, as in pyproject.toml"""
+"""versions of Prefect, as in pyproject.toml"""
 PUBLIC_MODULES = (
     "prefect",
     "prefect.artifacts",
@@ -23,37 +22,37 @@ PUBLIC_MODULES = (
     "prefect.states",
     "prefect.types.entrypoint",
 )
-"""modules of Prefect, with those inside them, that any module here may import"""
+"""modules of Prefect, including their submodules, that any module of this package may import"""
 
 SERVER_APP = "prefect.server.api.server:create_app"
-"""the factory of the server's ASGI application, as uvicorn takes it"""
+"""the factory of the server's ASGI application, in uvicorn's notation"""
 EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-"""environment of a server that lives as long as one run: it starts no services that nobody uses"""
+"""environment of a server for one run: it starts no unused services"""
 COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
 
 DELIVERY_SECONDS = 30.0
-"""timeout for events and logs that are still to be delivered"""
+"""timeout for the delivery of pending events and logs"""
 ABANDON_SECONDS = 5.0
-"""timeout for a service to stop after its deliveries were cancelled"""
+"""timeout for a service to stop after its deliveries are cancelled"""
 
 
 def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[None]") -> None:
-    """Record that `run` went from the state `before` to `state`: one event, where Prefect's engine sends three."""
+    """Send one event: `run` changed from the state `before` to `state`. Prefect's engine would send three."""
     from prefect.utilities.engine import emit_task_run_state_change_event
 
     emit_task_run_state_change_event(run, before, state)
 
 
 def stop_services() -> None:
-    """Stop Prefect's background services once they have delivered what they hold; the next flow starts new ones."""
+    """Stop Prefect's background services after they deliver pending events and logs; the next flow starts new ones."""
     for service in _services():
         service.drain_all(timeout=DELIVERY_SECONDS, at_exit=False)
 
 
 def abandon_services() -> None:
-    """Stop the background services at once, without delivery, and send no more events: their server is gone."""
+    """Stop the background services at once, without delivery, and send no more events: the server is unreachable."""
     services = _services()
     if services:
         from prefect.events.clients import NullEventsClient
@@ -69,7 +68,7 @@ def abandon_services() -> None:
 
 
 def restore_events() -> None:
-    """Let flows send events again after `abandon_services`."""
+    """Enable events again after `abandon_services`."""
     if "prefect.events.worker" in sys.modules:
         from prefect.events.worker import EventsWorker
 
@@ -92,7 +91,7 @@ def in_prefect_command() -> bool:
 
 
 async def vacuum() -> None:
-    """Do once what Prefect's server does every hour: delete runs, logs, artifacts and events past their retention."""
+    """Delete runs, logs, artifacts and events past their retention, as Prefect's server does every hour."""
     from prefect.server.database import provide_database_interface
     from prefect.server.services import db_vacuum
 

@@ -1,6 +1,6 @@
-"""The tasks of a round, as Prefect shows them: local_solve (one a silo), aggregate, dual_update, check_convergence.
+"""The tasks of a round in Prefect, and the threads in which silos are called concurrently.
 
-Work for several silos at once, each in a thread of its own.
+Prefect shows four tasks: `local_solve` (one per silo), `aggregate`, `dual_update`, `check_convergence`.
 """
 
 import time
@@ -18,38 +18,38 @@ from fedbnsl.algorithms.secure.masks import Aborted
 from fedbnsl.tracking.staging import first_line, notice
 
 Work = Callable[[], Any]
-"""what is to be done for one silo"""
+"""the work for one silo"""
 
 Wait = Callable[[], Any]
-"""a function that returns what the work returned, once it has been done, or raises what it raised"""
+"""waits for the end of the work, then returns its result or raises its exception"""
 
 Start = Callable[[Mapping[str, Work]], Mapping[str, Wait]]
-"""Start the work for every silo, all at once."""
+"""starts the work for all silos"""
 
 MAX_THREADS = 1024
-"""pieces of work that are done at once; more of them wait for their turn"""
-# Kept from round to round: starting eight threads while others are busy takes 20 ms, a sixth of a round.
+"""maximum number of silos called concurrently; further ones are queued"""
+# One pool for all rounds: starting eight threads while others are busy takes 20 ms, a sixth of a round.
 _THREADS = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="silo")
 
 
-def in_turn(works: Mapping[str, Work]) -> Mapping[str, Wait]:
-    """Do the work for each silo when it is waited for, in the thread that waits."""
+def run_on_wait(works: Mapping[str, Work]) -> Mapping[str, Wait]:
+    """Run the work for each silo in the thread that waits for it, when it waits."""
     return works
 
 
 def in_threads(works: Mapping[str, Work]) -> Mapping[str, Wait]:
-    """Start the work for each silo in a thread of its own."""
+    """Start the work for each silo in a thread."""
     return {silo: _THREADS.submit(work).result for silo, work in works.items()}
 
 
 T = TypeVar("T")
 Record = Callable[[str, str], AbstractContextManager[None]]
-"""(task, name of the task run) -> a block that is recorded as such a run"""
+"""(task, name of the task run) -> a context manager that records its block as this task run"""
 
 RETRIES = 2
-"""how often a solve is tried again"""
+"""number of retries of a solve"""
 RETRY_PAUSE_SECONDS = 1.0
-"""seconds between two attempts"""
+"""pause between two attempts"""
 
 
 def no_recording(task: str, name: str) -> AbstractContextManager[None]:
@@ -58,9 +58,9 @@ def no_recording(task: str, name: str) -> AbstractContextManager[None]:
 
 
 def with_retries(work: Callable[[], T]) -> T:
-    """The result of `work`, tried again where it may yet succeed: not if input is bad or a silo is gone.
+    """The result of `work`, with retries, except after bad input, a lost silo or an aborted secure sum.
 
-    That is safe: a silo answers a repeated round from its journal, so no noise is drawn and no budget spent anew.
+    Retries are safe: a silo answers a repeated round from its journal, without new noise and without spending budget.
     """
     for _ in range(RETRIES):
         try:
@@ -73,37 +73,37 @@ def with_retries(work: Callable[[], T]) -> T:
 
 
 class Orchestration:
-    """The steps of one run, which Prefect is told of for as long as it answers.
+    """The steps of one run, reported to Prefect while its server responds.
 
-    Prefect watches a run and is no part of it. When its server cannot be reached any more, that is said once, and the
-    run goes on without it.
+    Prefect only observes a run. If its server becomes unreachable, one notice is printed and the run continues
+    without it.
     """
 
     def __init__(self, record: Record = no_recording, give_up: Callable[[], None] = lambda: None) -> None:
-        """Begin with a Prefect that answers; `record` tells it of a step, `give_up` is called once it does not."""
-        self.answering = True
+        """Record steps with `record`; call `give_up` once when Prefect no longer responds."""
+        self.connected = True
         self._record = record
         self._give_up = give_up
         self._lock = Lock()
 
     def lost(self, error: BaseException) -> None:
-        """Do without Prefect from now on, and say so the first time."""
+        """Continue without Prefect from now on; the first call prints a notice with the `error`."""
         with self._lock:
-            first, self.answering = self.answering, False
+            first, self.connected = self.connected, False
         if first:
             notice(f"Prefect no longer responds ({first_line(error)}); the run continues without it")
             self._give_up()
 
-    def tell(self, told: Callable[[], None]) -> None:
-        """Call `told`, which tells Prefect something that no step waits for, while Prefect answers."""
-        if self.answering:
+    def report(self, send: Callable[[], None]) -> None:
+        """Call `send`, which sends Prefect something that no step waits for, if Prefect is still connected."""
+        if self.connected:
             try:
-                told()
+                send()
             except Exception as error:
                 self.lost(error)
 
     def solves(self, number: int) -> Start:
-        """Return what starts the solves of round `number`: one `local_solve` for each silo, each in a thread."""
+        """A function that starts the solves of round `number`: one `local_solve` per silo, each in a thread."""
 
         def start(solves: Mapping[str, Work]) -> Mapping[str, Wait]:
             return in_threads({silo: partial(solve, silo, work) for silo, work in solves.items()})
@@ -113,17 +113,17 @@ class Orchestration:
 
         return start
 
-    def perform(self, task: str, of: str, work: Callable[[], T]) -> T:
-        """The result of `work`, or raise what it raises: a run of `task`, named after it and `of`."""
-        with (self._record if self.answering else no_recording)(task, f"{task} {of}".rstrip()):
+    def perform(self, task: str, label: str, work: Callable[[], T]) -> T:
+        """The result of `work`, or its exception, recorded as a task run with the name "`task` `label`"."""
+        with (self._record if self.connected else no_recording)(task, f"{task} {label}".rstrip()):
             return work()
 
     def wrap(
         self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: Callable[[], int]
     ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-        """`algorithm` with the coordinator's steps recorded as tasks; `number` gives the round.
+        """`algorithm` with the coordinator's steps recorded as tasks; `number` returns the current round.
 
-        `protocol.rounds` runs the result like any other algorithm, so Prefect needs no loop of its own.
+        `protocol.rounds` runs the wrapped algorithm like any other, so there is no separate loop for Prefect.
         """
 
         def step(task: str, work: Callable[[], T]) -> T:

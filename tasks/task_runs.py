@@ -1,8 +1,8 @@
-"""What Prefect's pages show of the steps of a run: one task run each, recorded when the step has ended.
+"""Task runs: one record in Prefect for each step of a run, sent when the step ends.
 
-The steps themselves are run here and not by Prefect's engine, which reports every task run three times, before, while
-and after it runs, at 22 ms of CPU in all. One report costs a third of that, is sent by a thread of Prefect's own, and
-nobody waits for it. A step that lasts longer than `LONG` is also reported while it runs.
+Prefect's engine does not run the steps: it would report every task run three times (before, during and after), at 22 ms
+of CPU in all. One report costs a third of that; a thread of Prefect sends it, and no step waits for it. A step longer
+than `LONG_STEP_SECONDS` is also reported while it runs.
 """
 
 from collections.abc import Iterator
@@ -23,52 +23,52 @@ from .prefect_internals import report_task_run
 from .rounds import Record
 
 LONG_STEP_SECONDS = 1.0
-"""seconds after which a step that still runs is shown as running"""
+"""duration after which an unfinished step is reported as running"""
 
 
 @dataclass
-class _Open:
+class _RunningStep:
     """A step that is running."""
 
     task: str
     name: str
     number: int
-    began: datetime
+    start_time: datetime
     running: State[None] = field(default_factory=Running)
-    shown: bool = False
+    reported: bool = False
 
 
 class TaskRuns:
-    """The task runs of the flow run `flow_run_id`, which is the one that this context belongs to."""
+    """The task runs of the current flow run, `flow_run_id`."""
 
     def __init__(self, flow_run_id: UUID) -> None:
-        """Start without any, in the context of the flow: whatever thread reports, it does so from there."""
+        """Start without task runs; every thread reports from the context of the flow, which is copied here."""
         self._flow_run_id = flow_run_id
         self._context = copy_context()
         self._numbers = count()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _RunningStep] = {}
         self._lock = Lock()
         self._closed = Event()
         Thread(target=self._watch, daemon=True, name="task runs").start()
 
     def close(self) -> None:
-        """Look no more for steps that last long."""
+        """Stop watching for long steps."""
         self._closed.set()
 
     @contextmanager
-    def of(self, task: str, name: str) -> Iterator[None]:
-        """Record the block as a run of `task`, called `name`: completed, or failed if it raises."""
+    def record(self, task: str, name: str) -> Iterator[None]:
+        """Record the block as a run of `task` with this `name`: completed, or failed if it raises."""
         with self._lock:
             number = next(self._numbers)
-            step = self._open[number] = _Open(task, name, number, datetime.now(UTC))
+            step = self._open[number] = _RunningStep(task, name, number, datetime.now(UTC))
         try:
             yield
         except BaseException as error:
-            self._ended(step, Failed(message=first_line(error)))
+            self._finish(step, Failed(message=first_line(error)))
             raise
-        self._ended(step, Completed())
+        self._finish(step, Completed())
 
-    def _ended(self, step: _Open, state: State[None]) -> None:
+    def _finish(self, step: _RunningStep, state: State[None]) -> None:
         with self._lock:
             del self._open[step.number]
             self._report(step, step.running, state)
@@ -78,32 +78,32 @@ class TaskRuns:
             now = datetime.now(UTC)
             with self._lock:
                 for step in self._open.values():
-                    if not step.shown and (now - step.began).total_seconds() >= LONG_STEP_SECONDS:
-                        step.shown = True
+                    if not step.reported and (now - step.start_time).total_seconds() >= LONG_STEP_SECONDS:
+                        step.reported = True
                         self._report(step, None, step.running)
 
-    def _report(self, step: _Open, before: State[None] | None, state: State[None]) -> None:
-        told = {
+    def _report(self, step: _RunningStep, before: State[None] | None, state: State[None]) -> None:
+        fields = {
             "id": step.running.id,
             "flow_run_id": self._flow_run_id,
             "name": step.name,
             "task_key": step.task,
             "dynamic_key": str(step.number),
             "run_count": 1,
-            "expected_start_time": step.began,
-            "start_time": step.began,
+            "expected_start_time": step.start_time,
+            "start_time": step.start_time,
         }
         if state.is_final():
-            told |= {"end_time": state.timestamp, "total_run_time": state.timestamp - step.began}
-        run = TaskRun.model_validate(told)
+            fields |= {"end_time": state.timestamp, "total_run_time": state.timestamp - step.start_time}
+        run = TaskRun.model_validate(fields)
         self._context.copy().run(report_task_run, run, before, state)
 
 
 @contextmanager
 def record_task_runs(flow_run_id: UUID) -> Iterator[Record]:
-    """Yield what records steps as task runs of this flow run, the one that the context belongs to."""
+    """Yield a function that records steps as task runs of the current flow run, `flow_run_id`."""
     runs = TaskRuns(flow_run_id)
     try:
-        yield runs.of
+        yield runs.record
     finally:
         runs.close()

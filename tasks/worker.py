@@ -1,11 +1,10 @@
-"""The preload of a Dask worker on the coordinator's machine: which silos of a folder it hosts, where their rows are.
+"""The preload of a Dask worker on the coordinator's machine: it hosts silos of a folder, given with their paths.
 
-`--silo NAME=PATH` may be repeated. The resource `silo:NAME` is announced for each; the path stays in this process.
-Owners' own workers are started by `fedbnsl silo start` (`transport/silo_worker.py`).
+`--silo NAME=PATH` may be repeated. The worker announces the resource `silo:NAME` for each; the path stays in this
+process. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
 
-Numba made ready: importing this module loads what Numba loads for the first compiled function of a process.
-
-The process that workers are forked from imports it, so that no worker spends 0.3 s on that in its first round.
+Importing this module also initialises Numba's compiler with one small function. The process from which workers are
+forked imports it (`fork_server.py`), which saves each worker 0.3 s in its first round.
 """
 
 import os
@@ -16,7 +15,7 @@ import click
 from numba import njit
 
 from .silo.service import SiloService
-from .transport.cluster import THREADS, host, hosted_by
+from .transport.cluster import THREADS, host, hosted_services
 
 
 def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
@@ -27,7 +26,7 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
         if not (name and equals and path):
             raise click.BadParameter(f"'{pair}' is not NAME=PATH", param_hint="--silo")
         if not Path(path).exists():
-            raise click.BadParameter(f"there is no {path}", param_hint="--silo")
+            raise click.BadParameter(f"{path}: no such file", param_hint="--silo")
         found[name] = Path(path).absolute()
     return found
 
@@ -35,14 +34,14 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.command()
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
 def dask_setup(worker: Any, silos: tuple[str, ...]) -> None:
-    """Host the silos: called by Dask when the worker starts, before it tells the scheduler what it has."""
+    """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler."""
     os.environ.update(THREADS)
     host(worker, [SiloService(name, path) for name, path in parse_silo_options(silos).items()])
 
 
 def dask_teardown(worker: Any) -> None:
     """Close the journals when the worker stops."""
-    for service in hosted_by(worker).values():
+    for service in hosted_services(worker).values():
         service.close()
 
 

@@ -1,8 +1,8 @@
-"""MLflow: runs, rounds, structures, pictures, models; checkpoints and reports.
+"""Results of runs, their reports, pictures, files and checkpoints, and their records in MLflow.
 
-Importing this package sets how MLflow behaves, before anything in it can import MLflow: no telemetry, nothing printed,
-and seconds of retries instead of minutes when a tracking server does not answer. What the environment says already
-stays. MLflow, pgmpy and matplotlib themselves are imported only by the functions that need them.
+Importing this package sets environment variables of MLflow before anything can import MLflow: no telemetry, no output,
+and seconds of retries instead of minutes if a tracking server does not answer. Variables that are already set stay.
+Functions import MLflow, pgmpy and matplotlib only when they need them.
 """
 
 import os

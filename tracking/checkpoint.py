@@ -1,6 +1,6 @@
-"""A checkpoint: the coordinator's state after a round, so that a run that was killed can go on.
+"""A checkpoint: the coordinator's state after a round, from which an interrupted run can continue.
 
-One file, replaced atomically: a reader always finds the last complete checkpoint. Nothing is pickled.
+It is one file that is replaced atomically, so a reader always finds the last complete checkpoint. Nothing is pickled.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from .staging import name_in_errors
 
 T = TypeVar("T")
 
-HEAD = b"fedbnsl checkpoint 1\n"
+MAGIC = b"fedbnsl checkpoint 1\n"
 
 
 @dataclass(frozen=True)
@@ -30,42 +30,42 @@ class Checkpoint:
     number: int
     server: bytes
     rows: tuple[dict[str, float], ...] = ()
-    """the rows of `rounds.csv` until then"""
+    """the rows of `rounds.csv` so far"""
     seconds: float = 0.0
     lost: tuple[str, ...] = ()
-    """silos that had been given up"""
+    """silos that the run had given up"""
 
     def state(self, kind: type[T]) -> T:
-        """The coordinator's state, of the algorithm's `server_type`. Raises `ValueError` if it is another's."""
+        """The coordinator's state as `kind`, the algorithm's `server_type`. Raises `ValueError` for another type."""
         return wire.decode(kind, self.server)
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` to `path`: complete on disk under another name before it takes the place of the last one.
+    """Write `checkpoint` to a temporary file, which then replaces `path` atomically.
 
-    Raises `OSError` with the name of the file if it cannot be written; the last one is still there.
+    Raises `OSError` with the name of the file if it cannot be written; the previous checkpoint then remains.
     """
     body = wire.encode(checkpoint)
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with name_in_errors(path), beside.open("wb") as file:
-            file.write(HEAD + hashlib.sha256(body).digest() + body)
+        with name_in_errors(path), temporary.open("wb") as file:
+            file.write(MAGIC + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
 def load(path: Path) -> Checkpoint:
-    """The checkpoint in `path`. Raises `BadInput` if it cannot be read, is damaged or is no checkpoint."""
+    """The checkpoint in `path`. Raises `BadInput` if it cannot be read, is damaged or is not a checkpoint."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
-    digest, body = content[len(HEAD) : len(HEAD) + 32], content[len(HEAD) + 32 :]
-    if not content.startswith(HEAD):
+    digest, body = content[len(MAGIC) : len(MAGIC) + 32], content[len(MAGIC) + 32 :]
+    if not content.startswith(MAGIC):
         raise BadInput(f"{path}: not a checkpoint of this version of fedbnsl")
     if hashlib.sha256(body).digest() != digest:
         raise BadInput(f"{path}: the checkpoint is damaged")
@@ -73,7 +73,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name of a file in `folder` survive a power cut, where the system can."""
+    """Make the renaming of a file in `folder` durable, where the system can."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The model of a run: its network for pgmpy, and as a file beside the other outputs."""
+"""The model of a run: its network with parameters, for pgmpy and as a file."""
 
 import json
 from typing import Any
@@ -13,12 +13,12 @@ from .result import RunResult
 
 
 def why_no_model(result: RunResult) -> str | None:
-    """Why the run has no network with parameters, None if it has."""
+    """The reason why the run has no network with parameters, None if it has one."""
     return result.parameters.how if result.parameters.network is None else None
 
 
 def network_of(result: RunResult) -> BayesianNetwork:
-    """The network of a run; raises `ValueError` that says why there is none."""
+    """The network of a run; raises `ValueError` with the reason if there is none."""
     if result.parameters.network is None:
         raise ValueError(f"no Bayesian network: {result.parameters.how}")
     return result.parameters.network
@@ -27,25 +27,25 @@ def network_of(result: RunResult) -> BayesianNetwork:
 def pgmpy_model(result: RunResult) -> Any:
     """The network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
-    A dynamic one is over several times, with nodes such as "x" and "x[t-1]". Raises `ValueError` that says why, if
-    there is none, as of mixed variables.
+    A dynamic network has nodes for several times, such as "x" and "x[t-1]". Raises `ValueError` with the reason if
+    there is none, as for mixed variables.
     """
     network = network_of(result)
     if not network.in_pgmpy:
-        raise ValueError("pgmpy has no networks of mixed variables: the result's own network samples and answers")
+        raise ValueError("pgmpy has no networks of mixed variables: use the result's own network to sample and query")
     return as_pgmpy(network.as_json())
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:
     """A dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
 
-    It has no parameters, as pgmpy takes only discrete ones there. Raises `ValueError` unless the structure is an
-    acyclic graph with edges from exactly one step before.
+    It has no parameters, as pgmpy supports only discrete ones there. Raises `ValueError` unless the structure is an
+    acyclic graph with a single lag.
     """
     from pgmpy.models import DynamicBayesianNetwork
 
     if structure.lagged is None or structure.lags != 1:
-        raise ValueError(f"a network of two time slices looks back over one step, not {structure.lags}")
+        raise ValueError(f"a network of two time slices needs a single lag, not {structure.lags}")
     if structure.kind != "dag" or not structure.acyclic:
         raise ValueError("a dynamic Bayesian network needs a directed acyclic graph within one time")
     names = structure.variables
@@ -57,7 +57,7 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 
 
 def model_file(result: RunResult) -> dict[str, str]:
-    """The file that holds the network, by name: `model.bif`, or `model.json` as pgmpy writes a Gaussian one.
+    """The content of the network's file by its name: `model.bif`, or `model.json` in pgmpy's format of Gaussian ones.
 
     Empty if there is no network.
     """
@@ -70,7 +70,7 @@ def model_file(result: RunResult) -> dict[str, str]:
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:
-    """The pgmpy network that `as_json` has described."""
+    """The pgmpy network from the description that `as_json` made."""
     if "tables" not in content:
         from io import StringIO
 

@@ -25,25 +25,25 @@ from .result import NOT_COVERED, Metric, RunResult, silo_edges, strengths_in
 from .staging import write_files
 
 MODELS = ("model.bif", "model.json")
-"""of which a run with parameters leaves one: of a discrete network, or of a Gaussian one"""
+"""a run with parameters has one of these: for a discrete network, or for another"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 OPTIONAL_OUTPUTS = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
-"""of dynamic structures whose `structure.png` is a drawing, and of runs in which each silo has its own structure"""
+"""for dynamic structures whose `structure.png` is a drawing, and for runs in which each silo has its own structure"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
 CHANGES = "changes.csv"
-"""what has changed since the run before it, of one that is repeated"""
+"""the changes since the previous run, if the run is repeated"""
 METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
 )
-"""what `metrics.json` has in any case, null where it is not known"""
+"""metrics that `metrics.json` always has, null if unknown"""
 
 
 def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
     """Write the files of `result` into `folder` and return their paths by name; other files there stay.
 
-    They are written under other names first and moved when all are complete (`staging.py`).
+    They appear when all are complete (`staging.py`).
     """
     contents = _contents(result)
     encoded = {name: content.encode() if isinstance(content, str) else content for name, content in contents.items()}
@@ -64,11 +64,11 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
         ),
         report_html(result),
     )
-    return {**dict(zip(OUTPUTS, contents, strict=True)), **_further(result, title), **model_file(result)}
+    return {**dict(zip(OUTPUTS, contents, strict=True)), **_optional_contents(result, title), **model_file(result)}
 
 
-def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
-    """The files that only some runs have: `AVERAGED` and those among `FURTHER`."""
+def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
+    """The files that only some runs have: `OPTIONAL_OUTPUTS`, `AVERAGED` and `CHANGES`."""
     found: dict[str, str | bytes] = {}
     if result.structure.lags and len(result.structure.variables) <= MAX_UNROLLED_VARIABLES:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
@@ -87,20 +87,20 @@ def _further(result: RunResult, title: str) -> dict[str, str | bytes]:
 def structure_csv(structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NO_KNOWLEDGE) -> str:
     """One line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
-    A dynamic structure has a column `lag` besides: 0 within one time, then how many steps the source lies before. With
-    `strengths` there are columns `strength` and `direction`, empty where no resample has the edge. With background
-    `knowledge` there is a column `imposed`: 1 for an edge that is there because it was required, else 0.
+    A dynamic structure has an additional column `lag`, 0 within one time. With `strengths` there are columns `strength`
+    and `direction`, empty if no resample has the edge. With background `knowledge` there is a column `imposed`: 1 for a
+    required edge, else 0.
     """
     header, rows = _structure_rows(structure)
     if knowledge:
         lag = header.index("lag") if "lag" in header else None
-        there = (int(row[:2] in knowledge.required and not (lag and row[lag])) for row in rows)
-        header, rows = (*header, "imposed"), [(*row, mark) for row, mark in zip(rows, there, strict=True)]
+        imposed = (int(row[:2] in knowledge.required and not (lag and row[lag])) for row in rows)
+        header, rows = (*header, "imposed"), [(*row, mark) for row, mark in zip(rows, imposed, strict=True)]
     if strengths is None:
         return _csv(header, rows)
     edges = (*classify(structure, None), *classify_lagged(structure, None))
-    sure = ([*row, *strengths.of(edge)] for row, edge in zip(rows, edges, strict=True))
-    return _csv((*header, "strength", "direction"), sure)
+    with_strengths = ([*row, *strengths.strength_and_direction(edge)] for row, edge in zip(rows, edges, strict=True))
+    return _csv((*header, "strength", "direction"), with_strengths)
 
 
 def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
@@ -112,7 +112,7 @@ def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
-    """One line per edge that any silo has: how many do, its mean weight over these, and its weight at each."""
+    """One line per edge of any silo: the number of silos with it, its mean weight, and its weight at each silo."""
     silos = sorted(structures)
     rows = []
     for one in silo_edges(structures):
@@ -123,23 +123,23 @@ def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
-    """One line per silo: the scores of its own structure, empty where one is not known."""
+    """One line per silo: the scores of its own structure, empty if unknown."""
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
     rows = ([silo, *(scores[silo].get(name) for name in columns)] for silo in sorted(scores))
     return _csv(("silo", *columns), rows)
 
 
 def changes_csv(comparison: Comparison) -> str:
-    """One line per edge of either run and one per variable: what became of it, and how far it has moved.
+    """One line per edge of either run and one per variable, with the kind and size of the change.
 
-    Of an edge, `moved` is by how much its weight differs; of a variable, `drift` is its term of the divergence of the
-    model from the one before, in nats per row.
+    For an edge, `moved` is the difference of its weights; for a variable, `drift` is its term of the divergence of the
+    model from the previous one, in nats per row.
     """
     rows: list[tuple[Any, ...]] = []
     for one in comparison.structure.edges:
-        numbers = (one.before, one.after, one.moved) if comparison.weighted else ("", "", "")
+        numbers = (one.before, one.after, one.weight_change) if comparison.weighted else ("", "", "")
         rows.append(("edge", one.fate, one.edge.source, one.edge.target, one.lag, *numbers, ""))
-    both = [("joined", comparison.structure.joined), ("left", comparison.structure.left)]
+    both = [("joined", comparison.structure.added_variables), ("left", comparison.structure.removed_variables)]
     rows += [("variable", fate, name, "", "", "", "", "", "") for fate, names in both for name in names]
     drift = comparison.drift.by_variable if comparison.drift else {}
     rows += [("variable", "kept", name, "", "", "", "", "", term) for name, term in drift.items()]
@@ -168,7 +168,7 @@ def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
 
 
 def flat_metrics(result: RunResult) -> dict[str, Metric]:
-    """The metrics of a run, the `METRICS` first: those the result does not have are derived, or None."""
+    """The metrics of a run, the `METRICS` first; metrics that the result does not have are derived, or None."""
     total = {name: sum(row.get(name, 0.0) for row in result.rounds) for name in ("bytes_up", "bytes_down")}
     derived: dict[str, Metric] = {
         "edges": edge_count(result.structure),
@@ -182,7 +182,7 @@ def flat_metrics(result: RunResult) -> dict[str, Metric]:
 
 
 def config(result: RunResult) -> dict[str, Any]:
-    """Everything needed to repeat the run, and the versions it ran with."""
+    """Everything needed to repeat the run, and the versions of the programs."""
     return {
         "name": result.name,
         "algorithm": result.algorithm,
@@ -213,7 +213,7 @@ def config(result: RunResult) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """`value` as JSON for people and programs; what JSON cannot express (infinity, NaN) is null."""
+    """`value` as indented JSON, with null for infinity and NaN, which JSON does not have."""
     return json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -232,10 +232,10 @@ def _plain(value: Any) -> Any:
 def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([_safe(cell) for cell in row] for row in (header, *rows))
+    writer.writerows([_escaped(cell) for cell in row] for row in (header, *rows))
     return buffer.getvalue()
 
 
-def _safe(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula; the types of edges are words of the format, and stay."""
+def _escaped(cell: Any) -> Any:
+    """A cell that spreadsheets do not evaluate as a formula; types of edges are part of the format and stay."""
     return escape_formula(cell) if isinstance(cell, str) and cell not in PAG_TYPES else cell

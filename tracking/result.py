@@ -1,6 +1,7 @@
-"""The result of a run: everything from which output files, reports and MLflow records are written.
+"""The result of a run, from which output files, reports and MLflow records are written.
 
-The silos' own structures side by side: how many of them have each edge, and with what weight.
+The module also has the warnings on models of time series, and the comparison of the silos' own structures: how many
+silos have each edge, and with what weights.
 """
 
 import math
@@ -117,7 +118,7 @@ NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
-    """What a run was to learn: known before its first round, and part of its result."""
+    """The task of a run, which is fixed before its first round and part of its result."""
 
     name: str
     algorithm: str
@@ -210,21 +211,23 @@ def stability_warning(result: RunResult) -> str | None:
     )
 
 
-FAR_LEVEL = 3.0
+MAX_LEVEL_DEVIATIONS = 3.0
 """standard deviations from which on a mean is far from zero"""
-LEVEL = ("var",)
+CENTRING_LEARNERS = ("var",)
 """learners of time series that subtract the mean of all rows"""
 
 
 def level_warning(result: RunResult) -> str | None:
     """A warning if means far from zero can appear as effects in a model of time series; None otherwise."""
     network = result.parameters.network
-    subtracted = result.algorithm in LEVEL or any(result.params.get(name) for name in ("center", "center_series"))
+    subtracted = result.algorithm in CENTRING_LEARNERS or any(
+        result.params.get(name) for name in ("center", "center_series")
+    )
     if subtracted or not isinstance(network, DynamicGaussianNetwork):
         return None
     ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
     most = int(np.argmax(ratios))
-    if ratios[most] < FAR_LEVEL:
+    if ratios[most] < MAX_LEVEL_DEVIATIONS:
         return None
     return (
         f"Not centred: the mean of {network.structure.variables[most]} is {ratios[most]:.3g} standard deviations from "

@@ -1,4 +1,4 @@
-"""Consensus ADMM: learning a DAG by continuous optimisation when each silo keeps its rows."""
+"""Consensus ADMM: federated learning of a DAG by continuous optimisation."""
 
 from ..core.spec import Entry, always, lazy_factory
 
@@ -14,7 +14,7 @@ ALGORITHMS: dict[str, Entry] = {
     "notears-admm": Entry(
         summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
         source="Ng, Zhang 2022: Towards Federated Bayesian Network Structure Learning, Alg. 1",
-        disclosure="its d x d weights a round, nearly all entries; the first round reveals its covariance",
+        disclosure="nearly all entries of its d x d weights a round; the first round reveals its covariance",
         maker=lazy_factory("admm.notears_admm:NotearsAdmm"),
         equal_variances=always,
     ),

@@ -7,9 +7,9 @@ Minimise Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In every
     server:  W ← argmin ρ₂P/2 ‖W − B̄‖² + αh(W) + ρ₁/2 h(W)²,  B̄ = (1/P) Σ_p (B_p + β_p/ρ₂)
              α ← α + ρ₁h(W),  ρ₁ ← γ₁ρ₁,  ρ₂ ← γ₂ρ₂
 
-with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs ΣB_p alone: it updates Σβ_p by
-Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum is enough. What leaves a silo: the entries of B_p that changed (`Change`, with
-its cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
+with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs only ΣB_p: it updates Σβ_p by
+Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum suffices. What leaves a silo: the changed entries of B_p (`Change`, with its
+cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
 
 `Terms` are the terms on which a round is solved. The papers' are `plain_terms`; our additions (`staged_admm.py`) only
 set other terms, and move from phase to phase.
@@ -32,10 +32,10 @@ from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
 from .problem import ConsensusSettings, Model, Problem, Pull, consensus_step, soft_threshold
 
-NOTHING: FloatArray = np.empty(0)
+EMPTY: FloatArray = np.empty(0)
 NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 Moves = NDArray[np.int32]
-"""moves of one variable to another's place in an order, `[n_moves, 2]`: from, to"""
+"""moves of one variable to the position of another in an order, `[n_moves, 2]`: from, to"""
 NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 
 
@@ -63,16 +63,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What the server sends: the change of W and ρ₂; only our additions to the papers' loop use the other fields."""
+    """The server's message: the change of W and ρ₂; only our additions to the papers' loop use the other fields."""
 
     W: Change
     rho2: float
-    scale: FloatArray = field(default_factory=lambda: NOTHING)
-    """the unit of the penalties, `[m]`, once it is known"""
+    scale: FloatArray = field(default_factory=lambda: EMPTY)
+    """the unit of the penalties, `[m]`, sent once"""
     place: NDArray[np.int64] = field(default_factory=lambda: NO_ORDER)
-    """each variable's place in an order that has settled, `[d]`, when it is new"""
+    """each variable's position in a newly settled order, `[d]`; empty otherwise"""
     moves: Moves = field(default_factory=lambda: NO_MOVES)
-    """moves in the settled order that the silos are to evaluate; mostly none"""
+    """moves in the settled order for the silos to evaluate; empty in most rounds"""
     relax: bool = False
     """whether λ is now zero and only the nonzero entries of W are free"""
 
@@ -84,14 +84,14 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a silo sends: the change of B_p, and ‖B_p − W‖² of the last round for the stopping rule."""
+    """A silo's reply: the change of B_p, and ‖B_p − W‖² of the last round for the stopping rule."""
 
     B: Change
     scale: FloatArray
     """the variables' mean squares, in the first round of a run with scaled penalties"""
     gap: float
     changes: FloatArray
-    """change of Σ_j var(x_j | those before) under each proposed move"""
+    """change of Σ_j var(x_j | predecessors) under each proposed move"""
 
     @property
     def cost(self) -> int:
@@ -121,7 +121,7 @@ def entry_bytes(shape: tuple[int, int]) -> int:
 
 
 def change_between(old: FloatArray, new: FloatArray) -> Change:
-    """The entries of `new` that differ from `old`: as a list, or as a whole matrix where that is shorter."""
+    """The entries of `new` that differ from `old`: as a list, or as the full matrix if that is shorter."""
     shape, small = (len(new), new.shape[1]), np.uint16 if new.size <= 1 << 16 else np.uint32
     positions = np.flatnonzero(new != old)
     if len(positions) * entry_bytes(shape) >= 8 * new.size:
@@ -129,20 +129,20 @@ def change_between(old: FloatArray, new: FloatArray) -> Change:
     return Change(shape, positions.astype(small), new.ravel()[positions])
 
 
-def hold_back(old: FloatArray, new: FloatArray, least: FloatArray) -> FloatArray:
-    """`new`, but `old` in each entry of row i that changed by less than `least[i]`: these are not sent."""
+def suppress_small_changes(old: FloatArray, new: FloatArray, least: FloatArray) -> FloatArray:
+    """`new`, but with `old` in each entry of row i that changed by less than `least[i]`, so that it is not sent."""
     return np.where(np.abs(new - old) < least[:, None], old, new)
 
 
-# Sums of changes leave rounding errors in an entry that has returned to zero: anything below this is zero.
-NEGLIGIBLE = 1e-10
+# Sums of changes have rounding errors in entries that have returned to zero: smaller values count as zero.
+NEGLIGIBLE_WEIGHT = 1e-10
 # Residuals are informative from the third round on.
-FIRST_ROUNDS = 2
+UNINFORMATIVE_ROUNDS = 2
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms on which a round is solved."""
+    """The terms of the optimisation problems of a round."""
 
     rho2: float
     l1: float
@@ -153,9 +153,9 @@ class Terms:
     prices: FloatArray
     """the factor of λ in each row, `[m]`"""
     acyclic: bool = False
-    """whether the free entries cannot make a cycle: h is zero then, whatever W is"""
+    """whether the free entries cannot form a cycle, so that h is always zero"""
     send_threshold: float = 0.0
-    """the least change of an entry that is sent"""
+    """the smallest change of an entry that is sent"""
 
     @property
     def r(self) -> FloatArray:
@@ -169,7 +169,7 @@ class Terms:
 
     @property
     def least_change(self) -> FloatArray:
-        """The least change that is sent in each row, send_threshold·√(min scale / scale_i), `[m]`."""
+        """The smallest change that is sent in each row, send_threshold·√(min scale / scale_i), `[m]`."""
         return np.asarray(self.send_threshold * np.sqrt(self.scale.min() / self.scale))
 
     def norm(self, matrix: FloatArray) -> float:
@@ -188,7 +188,7 @@ class Server:
     W: FloatArray
     """the consensus, `[m, d]`"""
     W_known: FloatArray
-    """W as the silos know it"""
+    """the W that the silos have"""
     B_sum: FloatArray
     beta_sum: FloatArray
     alpha: float
@@ -198,19 +198,19 @@ class Server:
     primal: float
     """‖B_p − W‖ over the silos, relative to ‖W‖"""
     dual: float
-    """how far W moved in the last round, relative to ‖W‖"""
+    """change of W in the last round, relative to ‖W‖"""
     prior: Prior
     """background knowledge of the graph; impossible edges are never free"""
 
 
 State = TypeVar("State", bound=Server)
 Nearest = Callable[[FloatArray, FloatArray, FloatArray, float, float, int], tuple[FloatArray, float]]
-"""the server's problem, as a model solves it: see `Model.nearest`"""
+"""the server's step of a model (see `Model.nearest`)"""
 
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's private state: its problem, made from its rows, and the state of the rounds."""
+    """A silo's private state: its problem, computed from its rows, and the state of the rounds."""
 
     problem: Problem
     rounds: int
@@ -221,7 +221,7 @@ class Silo:
     prior: Prior
 
 
-KEPT = ("rounds", "B", "beta", "W", "rho2")
+PERSISTED_STATE = ("rounds", "B", "beta", "W", "rho2")
 
 
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -245,14 +245,14 @@ def open_silo(problem: Problem, model: Model, settings: ConsensusSettings, prior
 
 
 def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, FloatArray]:
-    """Β_p updated for the consensus `W` just received, and the new B_p in multiples of 2⁻³².
+    """β_p updated for the new consensus `W`, and the new B_p in multiples of 2⁻³².
 
-    Sums of changes of B_p are then exact, in the clear and masked.
+    Sums of changes of B_p are then exact, both plain and masked.
     """
     beta = silo.beta + (silo.rho2 * terms.scale)[:, None] * (silo.B - W)
     start = np.where(terms.free, silo.B, 0)
     pull = Pull(beta - terms.r[:, None] * W, terms.r, terms.l1_rows, terms.free, start)
-    solved = hold_back(silo.B, silo.problem.solve(pull), terms.least_change)
+    solved = suppress_small_changes(silo.B, silo.problem.solve(pull), terms.least_change)
     return beta, np.where(terms.free, to_multiples(solved, FRACTION_BITS), 0.0)
 
 
@@ -297,12 +297,12 @@ def step(
     B_sum = server.B_sum + change
     mean = (B_sum + server.beta_sum / terms.r[:, None]) / P
     target = soft_threshold(mean, (terms.l1_rows / terms.r)[:, None])
-    target = np.where(terms.free & (np.abs(target) > NEGLIGIBLE), target, 0.0)
+    target = np.where(terms.free & (np.abs(target) > NEGLIGIBLE_WEIGHT), target, 0.0)
     if terms.acyclic:
         W, h = target, 0.0
     else:
         W, h = nearest(target, server.W, P * terms.r / terms.scale.min(), server.alpha, server.rho1, w_steps)
-    W = np.where(terms.free, hold_back(server.W, W, terms.least_change), 0.0)
+    W = np.where(terms.free, suppress_small_changes(server.W, W, terms.least_change), 0.0)
     size = max(terms.norm(W), float(np.sqrt(terms.scale.min())))
     return replace(
         server,
@@ -325,7 +325,7 @@ def duals(server: State, terms: Terms) -> State:
     )
 
 
-def agreed(server: Server, settings: ConsensusSettings) -> bool:
+def consensus_reached(server: Server, settings: ConsensusSettings) -> bool:
     """Whether the silos agree on W and W has stopped changing, to the tolerance."""
     return server.primal < settings.tolerance and server.dual < settings.tolerance
 
@@ -333,18 +333,18 @@ def agreed(server: Server, settings: ConsensusSettings) -> bool:
 def converged(server: Server, settings: ConsensusSettings) -> bool:
     """Whether W is acyclic and the silos agree on it, to the tolerances."""
     acyclic = bool(server.W.any()) and server.h < settings.h_tolerance
-    return acyclic and server.number > FIRST_ROUNDS and agreed(server, settings)
+    return acyclic and server.number > UNINFORMATIVE_ROUNDS and consensus_reached(server, settings)
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """The `graph` of W `[(lags + 1)·d, d]` without entries of size τ or less; `scores` are all sizes.
+    """The `graph` of W `[(lags + 1)·d, d]` without entries of at most τ; `scores` are all absolute values.
 
-    Required edges stay, however small.
+    Required edges always remain.
     """
     d = len(server.variables)
-    kept = np.abs(graph) > settings.threshold
-    kept[:d] |= server.prior.required
-    weights = np.where(kept, graph, 0.0)
+    edges = np.abs(graph) > settings.threshold
+    edges[:d] |= server.prior.required
+    weights = np.where(edges, graph, 0.0)
     within = break_cycles(weights[:d])[0] if settings.repair else weights[:d]
     return stacked(server.variables, np.vstack([within, weights[d:]]), np.abs(graph))
 
@@ -383,7 +383,7 @@ def consensus_admm(
         W = broadcast.W.put(silo.W)
         terms = plain_terms(model, silo.prior, broadcast.rho2, silo_l1, loops=loops)
         beta, B = local_step(silo, W, terms)
-        reply = Reply(change_between(np.zeros_like(B), B - silo.B), NOTHING, gap(silo, W, terms), NOTHING)
+        reply = Reply(change_between(np.zeros_like(B), B - silo.B), EMPTY, gap(silo, W, terms), EMPTY)
         return Silo(silo.problem, silo.rounds + 1, B, beta, W, broadcast.rho2, silo.prior), reply
 
     def terms_of(server: Server) -> Terms:
@@ -417,5 +417,5 @@ def consensus_admm(
         summand=summand,
         measures=lambda server: measures(server, model.to_adjacency(server.W), settings),
         cost=lambda message: int(message.cost),
-        persisted_state=KEPT,
+        persisted_state=PERSISTED_STATE,
     )

@@ -78,7 +78,7 @@ NOTEARS_ADMM_SACHS = {"rho1": 100_000 / 3, "rho2": 10.0, "l1": 0.1, "loops": Tru
 """Sachs, P = 3"""
 
 
-def papers_own(kind: type[Settings], literals: dict[str, Any]) -> Settings:
+def paper_settings(kind: type[Settings], literals: dict[str, Any]) -> Settings:
     """The settings `kind` of the papers' loop without additions, with the values `literals` of a paper."""
     return kind(**asdict(ConsensusSettings()) | asdict(Additions()) | literals)
 
@@ -92,7 +92,7 @@ class FedSparse(RefinedSettings):
     local_tolerance: float = 1e-3
     """scores below which a silo's lasso is solved, in units of the smallest variable's root mean square"""
     local_steps: int = 100_000
-    """K, coordinate steps a silo takes a round, at most"""
+    """K, maximum number of coordinate steps of a silo per round"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -103,10 +103,10 @@ class FedSparse(RefinedSettings):
 
 
 PRESETS = {
-    "paper": papers_own(FedSparse, FED_SPARSE),
-    "paper-sachs": papers_own(FedSparse, FED_SPARSE_SACHS),
-    # Each silo's columns centred and τ = 0.3, chosen like the paper's own by looking at the 18-edge truth.
-    "sachs": replace(papers_own(FedSparse, FED_SPARSE_SACHS), center=True, threshold=0.3),
+    "paper": paper_settings(FedSparse, FED_SPARSE),
+    "paper-sachs": paper_settings(FedSparse, FED_SPARSE_SACHS),
+    # Centred columns at each silo, and τ = 0.3, selected with the 18-edge true graph, like the paper's values.
+    "sachs": replace(paper_settings(FedSparse, FED_SPARSE_SACHS), center=True, threshold=0.3),
 }
 
 
@@ -138,9 +138,9 @@ class FedFrankWolfe(RefinedSettings):
     settle: bool = False
     send_threshold: float = 0.0
     radius: float = 1.25
-    """largest ℓ₁ norm of B per variable (the mean size of a weight in ±[0.5, 2] times one edge a variable)"""
+    """largest ℓ₁ norm of B per variable (the mean absolute weight in ±[0.5, 2] times one edge per variable)"""
     local_steps: int = 200
-    """Frank-Wolfe steps a silo takes a round"""
+    """Frank-Wolfe steps of a silo per round"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -3,8 +3,8 @@
 What leaves a silo: B_p, dense, every round; round 1 alone is enough to rebuild S_p (Fassy El Fehri et al., A.1). What
 the server needs: the sum. A round costs a silo one Cholesky factorisation, O(d³).
 
-An edge from a variable to itself is none, so B_jj = 0 is part of the local problem. The papers leave it out: their B_p
-then starts near the identity, which explains every variable by itself, and takes some ten rounds to leave it.
+B_jj = 0 is a constraint of the local problem, as there are no self-loops. The papers omit it: their B_p then starts
+near the identity, which predicts every variable by itself, and takes about ten rounds to leave it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from .consensus import Broadcast, Reply
-from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, papers_own
+from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
 from .order_refinement import free_entries, least_squares
 from .problem import Lasso, MomentsOf, RefinedSettings
 
@@ -33,8 +33,8 @@ class NotearsAdmm(RefinedSettings):
 
 
 PRESETS = {
-    "paper": papers_own(NotearsAdmm, NOTEARS_ADMM),
-    "paper-sachs": papers_own(NotearsAdmm, NOTEARS_ADMM_SACHS),
+    "paper": paper_settings(NotearsAdmm, NOTEARS_ADMM),
+    "paper-sachs": paper_settings(NotearsAdmm, NOTEARS_ADMM_SACHS),
 }
 
 
@@ -61,7 +61,7 @@ def closed_form(problem: Lasso, loops: bool) -> FloatArray:
 
 
 def _ordered(A: FloatArray, right: FloatArray, variables: NDArray[np.int64]) -> FloatArray:
-    """Solve each column over what is before it: the leading block of A, lags first and then in the settled order."""
+    """Solve each column over its predecessors: the leading block of A, lags first and then in the settled order."""
     m, d = right.shape
     order = np.concatenate([np.arange(d, m), variables])
     L = np.linalg.cholesky(A[np.ix_(order, order)])
@@ -76,7 +76,7 @@ def _ordered(A: FloatArray, right: FloatArray, variables: NDArray[np.int64]) -> 
 def build(
     settings: NotearsAdmm, moments_of: MomentsOf | None = None, lags: int = 0
 ) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """NOTEARS-ADMM; `moments_of` says what a silo knows of its rows, by default their weighted moments."""
+    """NOTEARS-ADMM; `moments_of` computes a silo's moments, by default the weighted ones of its rows."""
 
     def solve(problem: Lasso) -> FloatArray:
         return closed_form(problem, settings.loops)

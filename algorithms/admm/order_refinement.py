@@ -1,31 +1,31 @@
-"""Order refinement: the phases in which an order of the variables is settled and improved, once h is small (ours).
+"""Order refinement: phases that settle and improve an order of the variables once h is small (ours).
 
 FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
 ORDERED   the order of the variables is fixed; the rest is a convex lasso over the entries that respect it, so edges
           lost on the way to acyclicity return, and no cycle is possible
 JUDGING   the silos evaluate moves that would turn an edge; a better order begins ORDERED again. They also send their
           mean squared residuals under W
-FITTED    no move is worth taking; the entries that the lasso kept are fitted without λ in the metric of the model
-          (`staged_admm.py`). If it kept many of the allowed entries, it does not select edges, and all of these are
-          fitted. The model then implies an order: a better one begins another fit of all entries that it allows
-RELAXED   for series, whose lagged variables have no model: the entries that the lasso kept are fitted without λ
+FITTED    no move improves the order enough; the entries selected by the lasso are fitted without λ in the metric of
+          the model (`staged_admm.py`). If the lasso selected many of the allowed entries, all of these are fitted. The
+          model then implies an order: a better order starts another fit of all entries that it allows
+RELAXED   for series, whose lagged variables have no model: the entries selected by the lasso are fitted without λ
 
-The first order (`settled_order`) is read off a matrix that is almost acyclic: once h is small, only the weakest edge of
-a cycle is left to remove.
+The first order (`settled_order`) comes from a matrix that is almost acyclic: once h is small, only the weakest edge of
+each cycle has to be removed.
 
 Moves (`proposals`, `variance_changes`) are a local search over orders that needs only sums of variances. A settled
-order may have an edge in the wrong direction, which no small step undoes. NOTEARS' own loss detects it: with each
-variable regressed on all before it, the loss of an order is ½Σ_j var(x_j | those before), which for equal error
-variances is least at a true order. For every learned edge the server proposes the two moves that would turn it, one
-variable to the other's place; each silo replies with the change of its sum of conditional variances. Moves that do not
-overlap add up, and the best are taken. A move changes only the variables between its two places. With L the Cholesky
-factor of S in the current order, their covariance given all before is the block of L times its transpose: a move of
-length k costs O(k³), not O(d³).
+order may have an edge in the wrong direction, which small steps cannot correct. NOTEARS' own loss detects it: with each
+variable regressed on its predecessors, the loss of an order is ½Σ_j var(x_j | predecessors), which for equal error
+variances is minimal at a true order. For every learned edge the server proposes the two moves that would reverse it, of
+one variable to the other's position; each silo replies with the change of its sum of conditional variances. Moves that
+do not overlap are additive, and the best are applied. A move changes only the variables between its two positions. With
+L the Cholesky factor of S in the current order, their covariance given all predecessors is the block of L times its
+transpose: a move of length k costs O(k³), not O(d³).
 
 The model of a round and its order (`reread`; ours; Chen, Drton & Wang 2019): a consensus W that respects an order, and
 the variances v of the residuals under it, define the covariance Σ = A⁻ᵀ diag(v) A⁻¹ with A = I − W. With all allowed
-entries fitted, Σ is the second moments of all rows, whatever the order. If errors have equal variances, the order can
-be read off it from the top (`statistics/count_tables.py`). The silos send only weights and residual variances.
+entries fitted, Σ equals the second moments of all rows, for any order. If errors have equal variances, Σ determines the
+order, from the first variable on (`statistics/count_tables.py`). The silos send only weights and residual variances.
 """
 
 from dataclasses import dataclass, field, replace
@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, reachable
 from ..core.schema import FloatArray
-from ..statistics.count_tables import top_down
+from ..statistics.count_tables import top_down_order
 from ..statistics.moments import residual_variances
-from .consensus import FIRST_ROUNDS, NO_MOVES, NO_ORDER, NOTHING, Moves
+from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
 
 
@@ -61,11 +61,11 @@ def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> 
 
 
 def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-    """Each variable's place, `[n_variables]`, in an order that keeps the strongest edges forward.
+    """Each variable's position, `[n_variables]`, in an order that respects the strongest edges.
 
-    Edges of `strength` `[n_variables, n_variables]` (0 where there is none) are taken strongest first, leaving out one
-    that would close a cycle (ties by position); the order is a topological one of what was taken. Variables that
-    `precedes` `[d, d]` puts before others come before them in any case.
+    Edges of `strength` `[n_variables, n_variables]` (0: no edge) are added in decreasing strength (ties by position),
+    except those that would close a cycle; the result is a topological order of the added edges. The order always
+    respects `precedes` `[d, d]`.
     """
     import networkx as nx
 
@@ -74,7 +74,7 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
 
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(d))
-    before = np.eye(d, dtype=bool)  # before[i, j]: i comes before j already
+    before = np.eye(d, dtype=bool)  # before[i, j]: i already precedes j
     if precedes is not None:
         graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(precedes))
         before |= reachable(precedes)
@@ -89,46 +89,46 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
 
 
 def free_entries(place: NDArray[np.int64], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The entries of `support` `[m, d]` that an order allows: its first d rows forward, those of lags all."""
+    """The entries of `support` `[m, d]` that an order allows: forward ones in the first d rows, and all lagged ones."""
     d = support.shape[1]
     return np.vstack([forward(place, d) & support[:d], support[d:]])
 
 
 def forward(place: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
-    """The entries `[d, d]` an order allows, from earlier to later; without one, all but the diagonal."""
+    """The entries `[d, d]` that an order allows, from earlier to later; without an order, all but the diagonal."""
     return ~np.eye(d, dtype=bool) if not len(place) else place[:, None] < place[None, :]
 
 
 def proposals(place: NDArray[np.int64], edges: NDArray[np.bool_]) -> Moves:
-    """The moves that would turn each of `edges` `[d, d]`: (from, to) places in the order, `[n_moves, 2]`.
+    """The moves that would reverse each of `edges` `[d, d]`: (from, to) positions in the order, `[n_moves, 2]`.
 
-    For i → j, i goes behind j, or j before i.
+    For i → j, i moves behind j, or j before i.
     """
     sources, targets = (place[nodes] for nodes in np.nonzero(edges))
     moves = np.concatenate([np.stack([sources, targets], axis=1), np.stack([targets, sources], axis=1)])
     return np.asarray(np.unique(moves, axis=0), dtype=np.int32)
 
 
-def agreeing(moves: Moves, place: NDArray[np.int64], precedes: NDArray[np.bool_]) -> Moves:
-    """Those of `moves` that move no variable past one that must precede or follow it."""
+def compatible_moves(moves: Moves, place: NDArray[np.int64], precedes: NDArray[np.bool_]) -> Moves:
+    """The `moves` that respect `precedes`: no variable moves past one that must precede or follow it."""
     order = np.argsort(place)
     in_order = precedes[np.ix_(order, order)]
-    kept = [
+    compatible = [
         not (in_order[start, start : end + 1].any() if start < end else in_order[end : start + 1, start].any())
         for start, end in moves.tolist()
     ]
-    return np.asarray(moves[np.array(kept, bool)])
+    return np.asarray(moves[np.array(compatible, bool)])
 
 
 def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
-    """Return, per move, the change of Σ_j var(x_j | those before), `[n_moves]`, for second moments `S` `[d, d]`."""
+    """By move, the change of Σ_j var(x_j | predecessors), `[n_moves]`, for second moments `S` `[d, d]`."""
     order = np.argsort(place)
     L = np.linalg.cholesky(S[np.ix_(order, order)])
     changes = np.empty(len(moves))
     for k, (start, end) in enumerate(moves):
         first, last = min(start, end), max(start, end)
         block = L[first : last + 1, first : last + 1]
-        within = _moved(last - first + 1, start - first, end - first)
+        within = _move_element(last - first + 1, start - first, end - first)
         mixed = block[within]
         after = np.linalg.cholesky(mixed @ mixed.T)
         changes[k] = (np.diag(after) ** 2).sum() - (np.diag(block) ** 2).sum()
@@ -136,7 +136,7 @@ def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> F
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
-    """The places after the moves whose change is below −`least`, best first, skipping overlapping ones."""
+    """The positions after the moves whose change is below −`least`, best first, skipping overlapping ones."""
     order = np.argsort(place)
     free = np.ones(len(order), dtype=bool)
     for k in np.argsort(changes, kind="stable"):
@@ -144,26 +144,26 @@ def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: f
         span = slice(min(start, end), max(start, end) + 1)
         if changes[k] < -least and free[span].all():
             free[span] = False
-            order[span] = order[span][_moved(span.stop - span.start, start - span.start, end - span.start)]
+            order[span] = order[span][_move_element(span.stop - span.start, start - span.start, end - span.start)]
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return places
 
 
-def _moved(length: int, start: int, end: int) -> NDArray[np.intp]:
-    """0..length-1 with the element at `start` taken out and put in at `end`."""
+def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:
+    """0..length-1 with the element at `start` moved to `end`."""
     others = np.delete(np.arange(length), start)
     return np.insert(others, end, start)
 
 
 # Rounds reserved for an order if the search for one would use up all rounds.
-RESERVE = 15
-# From a loose start after a change of the free entries, ρ₂ tightens by this factor a round, up to what it was before.
-TIGHTEN = 1.2
-# An order settles on edges at least this fraction of the threshold strong; weaker ones are noise.
-WEAK = 1 / 3
-# If a lasso keeps more than this share of what an order allows, it does not select edges: the graph is dense.
-DENSE = 1 / 2
+RESERVED_ROUNDS = 15
+# After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
+RHO2_TIGHTENING = 1.2
+# An order is determined by edges stronger than this fraction of the threshold; weaker ones are noise.
+MIN_STRENGTH_SHARE = 1 / 3
+# If a lasso selects more than this share of the entries that an order allows, the graph is dense.
+DENSE_SHARE = 1 / 2
 
 
 class Stage(StrEnum):
@@ -191,16 +191,16 @@ class Phase:
     """each variable's place in the order, `[d]`; empty before there is one"""
     moves: Moves = field(default_factory=lambda: NO_MOVES)
     """the moves that the silos evaluate"""
-    judged: FloatArray = field(default_factory=lambda: NOTHING)
+    judged: FloatArray = field(default_factory=lambda: EMPTY)
     """the variance change under each move, summed over the silos"""
     turns: int = 0
-    """how often moves were evaluated; the maximum of the settings once none was worth taking"""
-    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    """number of evaluations of moves; set to the maximum of the settings once no move improves the order enough"""
+    variances: FloatArray = field(default_factory=lambda: EMPTY)
     """mean squared residuals under the W last sent, `[d]`, averaged over the silos; empty before the first request"""
     change: float = np.inf
-    """how far the last round of a fit moved W: `staged_admm.column_change`"""
+    """change of W in the last round of a fit (`staged_admm.column_change`)"""
     readings: int = 0
-    """how often an order was read off the model"""
+    """number of orders derived from the model"""
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -209,7 +209,7 @@ class Phase:
 
     @property
     def ordered(self) -> bool:
-        """Whether an order keeps cycles out."""
+        """Whether an order excludes cycles."""
         return self.stage is not Stage.FREE
 
     @property
@@ -229,21 +229,21 @@ class Phase:
 
 
 def first_phase(possible: NDArray[np.bool_]) -> Phase:
-    """The phase in which a run begins whose parameters may differ from zero where `possible`, `[m, d]`."""
+    """The first phase of a run with `possible` nonzero parameters, `[m, d]`."""
     return Phase(Stage.FREE, possible, possible)
 
 
-def settled(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, prior: Prior) -> Phase:
-    """The phase that begins with the order of the strongest edges within one time of `W` `[m, d]`."""
+def settle_order(phase: Phase, W: FloatArray, scale: FloatArray, threshold: float, prior: Prior) -> Phase:
+    """The phase that starts with the order of the strongest contemporaneous edges of `W` `[m, d]`."""
     within = np.abs(W[: W.shape[1]])
     strength = within * np.sqrt(scale / scale.min())[: len(within), None]
-    strength = np.where(within > WEAK * threshold, strength, 0.0)
-    return replace(phase, stage=Stage.ORDERED, place=settled_order(strength, prior.precedes), rounds=0)
+    strength = np.where(within > MIN_STRENGTH_SHARE * threshold, strength, 0.0)
+    return replace(phase, stage=Stage.ORDERED, place=settled_order(strength, prior.precedence), rounds=0)
 
 
-def dense(phase: Phase, W: FloatArray) -> bool:
-    """Whether the lasso kept so many of the allowed entries that it does not select edges."""
-    return bool((W != 0).sum() > DENSE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
+def is_dense(phase: Phase, W: FloatArray) -> bool:
+    """Whether the lasso selected so many of the allowed entries that the graph is dense."""
+    return bool((W != 0).sum() > DENSE_SHARE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
 
 
 def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
@@ -252,38 +252,39 @@ def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
     If there are none, the order is final.
     """
     place = turned(phase.place, phase.moves, phase.judged, least)
-    ended = replace(phase, stage=Stage.ORDERED, moves=NO_MOVES, judged=NOTHING)
+    ended = replace(phase, stage=Stage.ORDERED, moves=NO_MOVES, judged=EMPTY)
     if np.array_equal(place, phase.place):
         return replace(ended, turns=most_turns)
     return replace(ended, place=place, turns=phase.turns + 1, rounds=0)
 
 
-def left_in(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
+def remaining_support(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
     """The nonzero entries `[m, d]` of `W`, and those of required edges."""
     left: NDArray[np.bool_] = W != 0
     left[: W.shape[1]] |= prior.required
     return left
 
 
-def relaxed(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
+def relax_lasso(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
     """The phase in which the nonzero entries of `W` are fitted without λ."""
-    return replace(phase, stage=Stage.RELAXED, support=left_in(W, prior), rounds=0)
+    return replace(phase, stage=Stage.RELAXED, support=remaining_support(W, prior), rounds=0)
 
 
-def fitting(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
-    """The phase that fits the nonzero entries of `W`, or all if they are many, in the metric of the model."""
-    support = phase.possible if dense(phase, W) else left_in(W, prior)
-    return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=NOTHING)
+def start_fit(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
+    """The phase that fits the nonzero entries of `W`, or all possible ones if dense, in the metric of the model."""
+    support = phase.possible if is_dense(phase, W) else remaining_support(W, prior)
+    return replace(phase, stage=Stage.FITTED, support=support, rounds=0, moves=NO_MOVES, judged=EMPTY)
 
 
 def reread(phase: Phase, W: FloatArray, least: float, prior: Prior) -> tuple[Phase, FloatArray]:
-    """The phase with the order that the model of the fit implies (of the `W` last sent), and W in that order.
+    """The phase with the order implied by the model of the fit (of the `W` last sent), and W in that order.
 
-    The order is taken if it lowers the sum of variances by more than `least`; else phase and W are unchanged. All
-    entries that it allows are then fitted, from the model's weights: the lasso selected entries for another order.
+    The order is adopted if it lowers the sum of variances by more than `least`; otherwise phase and W are unchanged.
+    All entries that it allows are then fitted, starting from the model's weights, since the lasso selected entries for
+    another order.
     """
     covariance = implied_covariance(W, phase.variances)
-    place, _ = top_down(covariance, prior.precedes)
+    place, _ = top_down_order(covariance, prior.precedence)
     weights = least_squares(covariance, covariance, free_entries(place, phase.possible))
     if not phase.variances.sum() - residual_variances(covariance, weights).sum() > least:
         return phase, W
@@ -305,20 +306,20 @@ def next_phase(
 ) -> Phase:
     """The phase of the next round; `last` is the phase that a run ends with: FITTED, RELAXED or ORDERED.
 
-    `rounds` have finished in all; `worth` is the least decrease of the variances, summed over the silos, for a move.
+    `rounds` is the number of finished rounds; `worth` the minimum decrease of the silos' summed variances for a move.
     """
-    few_left = rounds >= settings.rounds - RESERVE
+    few_left = rounds >= settings.rounds - RESERVED_ROUNDS
     if phase.stage is Stage.FREE:
-        ripe = h < settings.settle_h and phase.rounds > FIRST_ROUNDS
-        return settled(phase, W, scale, settings.threshold, prior) if ripe or few_left else phase
+        ripe = h < settings.settle_h and phase.rounds > UNINFORMATIVE_ROUNDS
+        return settle_order(phase, W, scale, settings.threshold, prior) if ripe or few_left else phase
     if phase.stage is Stage.JUDGING:
         judged = after_judgement(phase, worth, settings.turns)
-        return fitting(judged, W, prior) if last is Stage.FITTED and judged.rounds else judged
+        return start_fit(judged, W, prior) if last is Stage.FITTED and judged.rounds else judged
     if not in_agreement or phase.stage in (Stage.FITTED, Stage.RELAXED):
         return phase
-    over = phase.turns >= settings.turns or few_left or (last is Stage.FITTED and dense(phase, W))
-    edges = np.abs(W[: W.shape[1]]) > WEAK * settings.threshold
-    moves = NO_MOVES if over else agreeing(proposals(phase.place, edges), phase.place, prior.precedes)
+    over = phase.turns >= settings.turns or few_left or (last is Stage.FITTED and is_dense(phase, W))
+    edges = np.abs(W[: W.shape[1]]) > MIN_STRENGTH_SHARE * settings.threshold
+    moves = NO_MOVES if over else compatible_moves(proposals(phase.place, edges), phase.place, prior.precedence)
     if len(moves) or last is Stage.FITTED:
         return replace(phase, stage=Stage.JUDGING, moves=moves)
-    return relaxed(phase, W, prior) if last is Stage.RELAXED else phase
+    return relax_lasso(phase, W, prior) if last is Stage.RELAXED else phase

@@ -1,14 +1,14 @@
-"""The problems of consensus ADMM: what a silo minimises, what the server minimises, and how both are solved.
+"""The optimisation problems of consensus ADMM at the silos and at the server, their solvers, and the settings.
 
-A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADMM needs only a `Problem` that can be
-solved, and a `Model` that maps its parameters to a graph and finds parameters near given ones whose graph has few
-cycles. So nonlinear models fit as well as the linear one. Parameters are a matrix `[m, d]`: a column for each variable.
+A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADMM needs only a `Problem` with a solver,
+and a `Model` that maps its parameters to a graph and finds parameters near given ones whose graph has few cycles. So
+it applies to nonlinear models as well as to the linear one. Parameters are a matrix `[m, d]`: a column per variable.
 
 The acyclicity measure of NOTEARS is h(W) = tr(exp(W∘W)) − d: zero exactly for a DAG (Zheng et al. 2018). Two facts make
-it cheap and safe. Only edges on a cycle of the support affect h: those between strongly connected components add
-nothing to the trace, so the exponential is taken over the nodes of the components alone (`CyclicPart`). And the trace
-does not change when W becomes DWD⁻¹: measuring every variable in its own root mean square leaves h unchanged, but keeps
-the exponential from overflowing if units differ.
+it cheap and safe. Only edges on a cycle of the support affect h: edges between strongly connected components add
+nothing to the trace, so the exponential is computed only over the nodes of the components (`CyclicPart`). And the trace
+is the same for W and DWD⁻¹: rescaling every variable by its root mean square leaves h unchanged, but prevents overflow
+of the exponential if units differ.
 
 The server's step finds the matrix nearest to the silos' mean with few cycles (Fassy El Fehri et al., Eq. 5; Ng & Zhang
 2022, Eq. 3):
@@ -22,10 +22,10 @@ and a zero entry of it stays zero (Fassy El Fehri et al., §4.1). Entries on no 
 The silo's lasso is solved by proximal greedy coordinate descent (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
 The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature
 of ROW i (the paper's Eq. 14 has the column; with it noise-free learning diverges). The best entry takes a prox step of
-size γ/M_i. A step on B_ij changes column j of G alone, by S[:, i]·δ, so only that column's scores are recomputed and
-each column's best is remembered: that invariant makes a step O(d) rather than O(d²).
+size γ/M_i. A step on B_ij changes only column j of G, by S[:, i]·δ, so only that column's scores are recomputed, and
+the best entry of each column is cached: this invariant makes a step O(d) rather than O(d²).
 
-The settings of consensus ADMM: those of the papers' loop, and those of what we add to it.
+`ConsensusSettings` are the settings of the papers' loop, `Additions` those of our additions, `RefinedSettings` both.
 """
 
 from collections.abc import Callable
@@ -64,17 +64,17 @@ class ConsensusSettings:
     l1: float = 0.1
     """λ, the price of an edge's weight"""
     w_steps: int = 15_000
-    """L-BFGS steps of the server a round"""
+    """L-BFGS steps of the server per round"""
     rounds: int = 100
-    """T, at most"""
+    """T, the maximum number of rounds"""
     tolerance: float = 0.01
-    """residuals, relative to the weights, at which the consensus counts as reached"""
+    """residuals, relative to the weights, below which consensus is reached"""
     h_tolerance: float = 1e-8
-    """h at which a run that settles no order counts as acyclic"""
+    """h below which a run without a settled order is acyclic"""
     threshold: float = 0.3
-    """τ: weights not above it are no edges"""
+    """τ: edges of at most this absolute weight are dropped"""
     repair: bool = False
-    """drop the weakest edges on cycles that are left"""
+    """drop the weakest edges on remaining cycles"""
     center: bool = False
     """subtract each silo's own column means before anything else"""
 
@@ -92,13 +92,13 @@ class ConsensusSettings:
 
 @dataclass(frozen=True)
 class Additions:
-    """Settings of what we add to the papers' loop; the defaults add nothing.
+    """Settings of our additions to the papers' loop; the defaults add nothing.
 
     With `scaled`, the silos first send (the sum of) their variables' mean squares m, d numbers, and every penalty is
-    measured in them: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus then gives way where the loss
-    is flat and holds where it is steep, and the result does not depend on the unit of measurement. With `settle`, once
-    h < `settle_h` the order of the variables is fixed and the rest is a convex lasso over the entries that respect it;
-    `turns` then improves on the order, and `relax` takes the shrinkage off what the lasso kept.
+    measured in them: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus is then loose where the loss is
+    flat and tight where it is steep, and the result does not depend on the units of measurement. With `settle`, once
+    h < `settle_h` the order of the variables is fixed, and a convex lasso over the entries that respect it remains;
+    `turns` then improves the order, and `relax` removes the shrinkage of the selected entries.
     """
 
     scaled: bool = False
@@ -106,16 +106,16 @@ class Additions:
     settle: bool = False
     """fix the order of the variables once h is small"""
     settle_h: float = 2e-3
-    """how small h must be for that"""
+    """h below which the order is fixed"""
     turns: int = 0
-    """how often, at most, to look for edges of the settled order that are better turned, and for a better order in the
-    model of the fit (0: never)"""
+    """maximum number of searches for edges of the settled order to reverse, and for a better order in the model of the
+    fit (0: none)"""
     relax: bool = False
-    """where rows are many, fit what the lasso kept, or all that the order allows, without λ before τ is applied"""
+    """with many rows, fit the selected entries, or all that the order allows, without λ before τ is applied"""
     rho2_settled: float = 0.03
-    """ρ₂ once the order is settled: what is left is convex, and a looser consensus gets there sooner"""
+    """ρ₂ once the order is settled: the problem is then convex, and a looser consensus converges sooner"""
     send_threshold: float = 0.0
-    """changes of an entry smaller than this (times √(min m / m_i) where `scaled`) are held back, not sent"""
+    """changes of an entry smaller than this (times √(min m / m_i) with `scaled`) are not sent"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -126,13 +126,13 @@ class Additions:
 
     @property
     def any(self) -> bool:
-        """Whether anything is added to the papers' loop."""
+        """Whether any addition is on."""
         return self.scaled or self.settle or self.send_threshold > 0
 
 
 @dataclass(frozen=True)
 class RefinedSettings(Additions, ConsensusSettings):
-    """Settings of the papers' loop with all that we add to it, and our values for both."""
+    """Settings of the papers' loop with our additions, and our defaults for both."""
 
     rho1: float = 0.3
     rho1_growth: float = 1.3
@@ -154,10 +154,10 @@ class RefinedSettings(Additions, ConsensusSettings):
 
 @dataclass(frozen=True)
 class CyclicPart:
-    """The entries of a support that lie on its cycles, as positions in the full and in the compressed matrix."""
+    """The entries of a support on its cycles, as positions in the full and in the compressed matrix."""
 
     entries: NDArray[np.bool_]
-    """`[n_variables, n_variables]`: which entries these are"""
+    """`[n_variables, n_variables]`: whether each entry is on a cycle"""
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
     size: int
@@ -189,7 +189,7 @@ def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
 
 
 def acyclicity(W: FloatArray) -> tuple[float, FloatArray]:
-    """H(W) and its gradient, both for `W` `[n_variables, n_variables]`."""
+    """h(W) and its gradient for `W` `[n_variables, n_variables]`."""
     part = cyclic_part(W != 0, np.ones(len(W)))
     gradient = np.zeros_like(W)
     h, gradient[part.entries] = part.h(W[part.entries])
@@ -247,7 +247,7 @@ class Pull:
 
 
 class Problem(Protocol):
-    """A silo's part of the objective, made from its private rows."""
+    """A silo's part of the objective, computed from its private rows."""
 
     def solve(self, pull: Pull) -> FloatArray:
         """The parameters that minimise this silo's loss plus `pull`, exactly or approximately."""
@@ -258,7 +258,7 @@ class Model(Protocol):
     """A model whose parameters `[m, d]` silos and server exchange."""
 
     def rows(self, d: int) -> int:
-        """M, the number of parameters of each of d variables."""
+        """m, the number of parameters of each of d variables."""
         ...
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -292,14 +292,14 @@ class Lasso(Pull):
     """The linear silo's problem in one round: ½tr((I − B)ᵀS(I − B)) plus the pull.
 
     S is `[m, m]`, B `[m, d]` and I the first d columns of the identity: with m = d an ordinary regression of each
-    variable on the others, with more rows of time series also on what was before.
+    variable on the others, with m > d also on lagged values of time series.
     """
 
     S: FloatArray
 
 
 LassoSolver = Callable[[Lasso], FloatArray]
-"""minimises a lasso over the allowed entries, exactly or up to its number of steps: B `[m, d]`"""
+"""minimises a lasso over the allowed entries, exactly or within a number of steps: B `[m, d]`"""
 MomentsOf = Callable[[FloatArray, Schema, str], SecondMoments]
 """(table, schema, silo) -> the moments of a linear problem: of d variables, or of their windows"""
 
@@ -318,8 +318,8 @@ class LinearProblem:
     def within(self, W: FloatArray) -> FloatArray:
         """The second moments of the d variables within one time, minus the lagged effects, `[d, d]`.
 
-        The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² times the diagonal is added: negligible if
-        rows are many, and enough for an inverse if they are few.
+        The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² times the diagonal is added: negligible for
+        many rows, and sufficient for an inverse with few rows.
         """
         d = W.shape[1]
         left = np.vstack([np.eye(d), -W[d:]])
@@ -330,7 +330,7 @@ class LinearProblem:
 def positive(squares: FloatArray) -> FloatArray:
     """Mean `squares` with zeros, of columns constant in a silo, replaced by the largest.
 
-    Centred, such a column explains nothing and nothing explains it, so any positive value works.
+    A centred constant column has no covariance with any other, so any positive value works.
     """
     return np.where(squares > 0, squares, squares.max() or 1.0)
 

@@ -16,14 +16,13 @@ residuals, which is near the curvature of every silo's loss:
              B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ/2 tr((B − W)ᵀ Σ (B − W))
     server:  W ← (1/P) Σ_p B_p
 
-Σ_p β_p begins at zero and stays zero, so the mean needs no correction. ρ = √(d/n_p), with n_p the silos' mean number of
-rows, is about the distance of a silo's moments from those of all. A column has converged when the change of its
-prediction is small relative to its residuals; a round in this metric removes most of the error, however dense the
-graph.
+Σ_p β_p starts at zero and stays zero, so the mean needs no correction. ρ = √(d/n_p), with n_p the silos' mean number of
+rows, is about the distance of a silo's moments from those of all rows. A column has converged when the change of its
+prediction is small relative to its residuals; a round in this metric removes most of the error, also in dense graphs.
 
 What leaves a silo besides the changes of B_p: its variables' mean squares, once; for moves that the server proposes,
 the changes of a sum of conditional variances; and while moves are evaluated and in every round of the fit, the mean
-squares of its residuals under W, d numbers, some ten times at most.
+squares of its residuals under W, d numbers, at most about ten times.
 """
 
 from dataclasses import dataclass, field, replace
@@ -38,17 +37,17 @@ from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import residual_variances, to_multiples
 from ..statistics.packing import Packing, packing
 from . import consensus
-from .consensus import FIRST_ROUNDS, NO_ORDER, NOTHING, Moves, Terms, change_between
+from .consensus import EMPTY, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves, Terms, change_between
 from .order_refinement import (
-    TIGHTEN,
+    RHO2_TIGHTENING,
     Phase,
     Stage,
     first_phase,
     free_entries,
     implied_covariance,
     least_squares,
-    left_in,
     next_phase,
+    remaining_support,
     reread,
     variance_changes,
 )
@@ -57,17 +56,17 @@ from .problem import LinearModel, LinearProblem, RefinedSettings, positive
 # The fit without λ.
 
 
-def strength(d: int, rows: float) -> float:
-    """Ρ = √(d/n_p), at most 1, for silos of n_p = `rows` rows on average."""
+def metric_weight(d: int, rows: float) -> float:
+    """ρ = √(d/n_p), at most 1, for silos of n_p = `rows` rows on average."""
     return min(1.0, float(np.sqrt(d / rows)))
 
 
 def dual_step(beta: FloatArray, apart: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
-    """Β_p + ρΣ(B_p − W) in the `free` entries, zero elsewhere; `metric` is ρΣ and `apart` B_p − W."""
+    """β_p + ρΣ(B_p − W) in the `free` entries, zero elsewhere; `metric` is ρΣ and `apart` is B_p − W."""
     return np.where(free, beta + metric @ apart, 0.0)
 
 
-def fitted(S: FloatArray, beta: FloatArray, W: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+def fit_silo(S: FloatArray, beta: FloatArray, W: FloatArray, metric: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
     """The silo's B_p `[d, d]` for moments `S`, in multiples of 2⁻³²: (S + ρΣ)B = S − β + ρΣW where `free`."""
     B = least_squares(S + metric, S - beta + metric @ W, free)
     return to_multiples(B, FRACTION_BITS)
@@ -90,8 +89,8 @@ class Broadcast(consensus.Broadcast):
     """The papers' broadcast, with the additions of the refined phases."""
 
     measure: bool = False
-    """whether the silos are to send the mean squared residuals under W"""
-    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    """whether the silos must send the mean squared residuals under W"""
+    variances: FloatArray = field(default_factory=lambda: EMPTY)
     """mean squared residuals under the last W, `[d]`, averaged over the silos; empty before the fit without λ"""
 
     @property
@@ -104,7 +103,7 @@ class Broadcast(consensus.Broadcast):
 class Reply(consensus.Reply):
     """The papers' reply, with the additions of the refined phases."""
 
-    variances: FloatArray = field(default_factory=lambda: NOTHING)
+    variances: FloatArray = field(default_factory=lambda: EMPTY)
     """mean squared residuals under W in this silo, `[d]`, if the server requested them"""
 
     @property
@@ -124,10 +123,10 @@ def summand(reply: Reply) -> FloatArray:
     return np.concatenate([consensus.summand(reply), reply.variances])
 
 
-# The noise in weights fitted without λ is √(2 ln d / n); they are fitted only if it is less than this.
-LITTLE_NOISE = 0.05
+# The noise in weights fitted without λ is √(2 ln d / n); a fit needs less than this.
+MAX_FIT_NOISE = 0.05
 # If a fit follows, the lasso before it stops at this multiple of the tolerance.
-BEFORE_FIT = 3
+LASSO_TOLERANCE_FACTOR = 3
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class Server(consensus.Server):
     """The server's state: the papers', the scale of the penalties, and the phase of the run."""
 
     rows: int
-    """of all silos"""
+    """number of rows of all silos"""
     scale: FloatArray
     """the unit of the penalties, `[m]`; ones until the first replies"""
     phase: Phase
@@ -149,9 +148,9 @@ class Server(consensus.Server):
 
     @property
     def worth(self) -> float:
-        """The least decrease of the silos' summed variances for which a move is taken.
+        """The minimum decrease of the silos' summed variances for a move.
 
-        For each silo it is d over the silos' mean number of rows, in units of the least mean square.
+        Per silo it is d over the silos' mean number of rows, in units of the smallest mean square.
         """
         d = len(self.variables)
         return d * self.silos / self.rows * self.silos * float(self.scale.min())
@@ -165,7 +164,7 @@ class Silo(consensus.Silo):
     scale: FloatArray
     """the unit of the penalties, `[m]`: this silo's own mean squares until the federation's are known"""
     place: NDArray[np.int64]
-    """each variable's place in the settled order; empty before"""
+    """each variable's position in the settled order; empty before"""
     support: NDArray[np.bool_]
     """entries not yet excluded, `[m, d]`"""
     possible: NDArray[np.bool_]
@@ -174,7 +173,7 @@ class Silo(consensus.Silo):
     """the variances that, with W, gave the metric of the fit in the last round; empty before the fit"""
 
 
-KEPT = (*consensus.KEPT, "scale", "place", "support", "variances")
+PERSISTED_STATE = (*consensus.PERSISTED_STATE, "scale", "place", "support", "variances")
 
 
 def refined_admm(
@@ -204,7 +203,7 @@ def refined_admm(
             consensus.measures(server, model.to_adjacency(server.W), settings) | {"phase": server.phase.number}
         ),
         cost=lambda message: int(message.cost),
-        persisted_state=KEPT,
+        persisted_state=PERSISTED_STATE,
     )
 
 
@@ -214,7 +213,7 @@ def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSetti
     opened = consensus.open_silo(problem, model, settings, prior)
     scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
     zero = opened.B
-    return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, NOTHING)
+    return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, EMPTY)
 
 
 def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -> Server:
@@ -228,11 +227,11 @@ def open_server(schema: Schema, model: LinearModel, settings: RefinedSettings) -
 def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> Stage:
     """The phase that a run with parameters of this `shape` ends with.
 
-    λ is taken off only where there are `rows` enough for that to let truth in, not chance.
+    λ is removed only if `rows` are enough to fit weights rather than noise.
     """
     m, d = shape
     noise = float(np.sqrt(2 * np.log(d) / rows))
-    if not settings.relax or noise >= (settings.l1 if m > d else LITTLE_NOISE):
+    if not settings.relax or noise >= (settings.l1 if m > d else MAX_FIT_NOISE):
         return Stage.ORDERED
     return Stage.RELAXED if m > d else Stage.FITTED
 
@@ -243,77 +242,75 @@ def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
     return Broadcast(
         **vars(consensus.change_of_w(server))
         | {
-            "scale": server.scale if server.number == 1 and settings.scaled else NOTHING,
+            "scale": server.scale if server.number == 1 and settings.scaled else EMPTY,
             "place": phase.place if phase.new_order else NO_ORDER,
             "moves": phase.moves,
             "relax": phase.stage is Stage.RELAXED or (phase.stage is Stage.FITTED and not phase.full),
         },
         measure=server.measured,
-        variances=phase.variances if phase.stage is Stage.FITTED else NOTHING,
+        variances=phase.variances if phase.stage is Stage.FITTED else EMPTY,
     )
 
 
 def local_solve(
     silo: Silo, message: Broadcast, model: LinearModel, l1: float, loops: bool, settings: RefinedSettings
 ) -> tuple[Silo, Reply]:
-    """Apply the broadcast, do the local step on its terms, and evaluate the proposed moves."""
+    """Apply the broadcast, perform the local step on its terms, and evaluate the proposed moves."""
     W = message.W.put(silo.W)
-    heard = listened(silo, message, W)
-    free = free_entries(heard.place, heard.support)
+    updated = update_from_broadcast(silo, message, W)
+    free = free_entries(updated.place, updated.support)
     terms = Terms(
         message.rho2,
         0.0 if message.relax else l1,
-        heard.scale,
+        updated.scale,
         consensus.with_loops(free) if loops else free,
         model.prices(W.shape[1]),
         send_threshold=settings.send_threshold,
     )
     fits = len(message.variances) > 0
-    beta, B = fitted_step(silo, message, W, free) if fits else consensus.local_step(heard, W, terms)
+    beta, B = fit_step(silo, message, W, free) if fits else consensus.local_step(updated, W, terms)
     reply = Reply(
         B=change_between(np.zeros_like(B), B - silo.B),
-        scale=heard.scale if settings.scaled and silo.rounds == 0 else NOTHING,
+        scale=updated.scale if settings.scaled and silo.rounds == 0 else EMPTY,
         gap=consensus.gap(silo, W, terms),
-        changes=judged(silo.problem, W, heard.place, message.moves),
-        variances=residual_variances(silo.problem.moments.S, W) if message.measure else NOTHING,
+        changes=evaluate_moves(silo.problem, W, updated.place, message.moves),
+        variances=residual_variances(silo.problem.moments.S, W) if message.measure else EMPTY,
     )
-    following = replace(heard, rounds=silo.rounds + 1, B=B, beta=beta, W=W, rho2=message.rho2)
+    following = replace(updated, rounds=silo.rounds + 1, B=B, beta=beta, W=W, rho2=message.rho2)
     return replace(following, variances=message.variances), reply
 
 
-def listened(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
+def update_from_broadcast(silo: Silo, message: Broadcast, W: FloatArray) -> Silo:
     """The silo with the scales, order and support of the broadcast; a new order frees all possible entries."""
     support = silo.possible if len(message.place) else silo.support
     return replace(
         silo,
         scale=message.scale if len(message.scale) else silo.scale,
         place=message.place if len(message.place) else silo.place,
-        support=support & left_in(W, silo.prior) if message.relax else support,
+        support=support & remaining_support(W, silo.prior) if message.relax else support,
     )
 
 
-def fitted_step(
-    silo: Silo, message: Broadcast, W: FloatArray, free: NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray]:
-    """Β_p and B_p of a round of the fit without λ, whose duals begin at zero."""
+def fit_step(silo: Silo, message: Broadcast, W: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """β_p and B_p of a round of the fit without λ, whose duals start at zero."""
     beta = np.zeros_like(W)
     if len(silo.variances) and not len(message.place):
         before = silo.rho2 * implied_covariance(silo.W, silo.variances)
         beta = dual_step(silo.beta, silo.B - W, before, free)
     metric = message.rho2 * implied_covariance(W, message.variances)
-    return beta, fitted(silo.problem.moments.S, beta, W, metric, free)
+    return beta, fit_silo(silo.problem.moments.S, beta, W, metric, free)
 
 
-def judged(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
+def evaluate_moves(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """The change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
-    return variance_changes(problem.within(W), place, moves) if len(moves) else NOTHING
+    return variance_changes(problem.within(W), place, moves) if len(moves) else EMPTY
 
 
 def sparse(server: Server) -> Sparse | None:
-    """Where this round's summands may differ from zero: in the entries that a settled order leaves free.
+    """The positions at which this round's summands may be nonzero: the entries that a settled order leaves free.
 
-    None before that, and in the round of a new order or support, in which entries that are no longer free return to
-    zero.
+    None before an order is settled, and in the round of a new order or support, in which entries that are no longer
+    free return to zero.
     """
     phase = server.phase
     if not phase.ordered or phase.rounds == 0:
@@ -350,13 +347,13 @@ def aggregate(
 
 
 def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -> Server:
-    """The state with the duals, ρ₁ and ρ₂ updated, in the phase that comes next."""
+    """The state with the duals, ρ₁ and ρ₂ updated, in the next phase."""
     phase = server.phase
     if phase.stage is Stage.FITTED:
         return after_fit(server, settings)
     updated = consensus.duals(server, server_terms(server, model, 0.0, settings))
     if phase.ordered:
-        updated = replace(updated, rho2=min(server.rho2 * TIGHTEN, settings.rho2))
+        updated = replace(updated, rho2=min(server.rho2 * RHO2_TIGHTENING, settings.rho2))
     else:
         rho2 = server.rho2 * settings.rho2_growth
         updated = replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=rho2)
@@ -367,28 +364,28 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
         updated.W,
         updated.scale,
         h=updated.h,
-        in_agreement=_agreed(updated, settings),
+        in_agreement=_phase_converged(updated, settings),
         rounds=updated.number,
         worth=updated.worth,
         last=updated.last,
         prior=updated.prior,
         settings=settings,
     )
-    return _begun(replace(updated, phase=following), settings)
+    return _start_phase(replace(updated, phase=following), settings)
 
 
 def after_fit(server: Server, settings: RefinedSettings) -> Server:
-    """The state after a round of the fit; once that has converged, with the order that its model implies."""
+    """The state after a round of the fit; once the fit has converged, with the order implied by its model."""
     phase = server.phase
-    if not _at_rest(server, settings) or phase.readings >= settings.turns:
+    if not _fit_converged(server, settings) or phase.readings >= settings.turns:
         return server
     least = len(server.variables) / server.rows * float(phase.variances.min())
     following, W = reread(phase, server.W_known, least, server.prior)
-    return _begun(replace(server, W=W, phase=following), settings) if following.rounds == 0 else server
+    return _start_phase(replace(server, W=W, phase=following), settings) if following.rounds == 0 else server
 
 
-def _begun(server: Server, settings: RefinedSettings) -> Server:
-    """The state with the ρ₂ of a phase that is about to begin, and with zero duals for a fit.
+def _start_phase(server: Server, settings: RefinedSettings) -> Server:
+    """The state with the ρ₂ of a new phase, and with zero duals for a fit.
 
     After a change of the free entries, a looser consensus converges sooner.
     """
@@ -396,27 +393,27 @@ def _begun(server: Server, settings: RefinedSettings) -> Server:
     if phase.rounds:
         return server
     if phase.stage is Stage.FITTED:
-        rho = strength(len(server.variables), server.rows / server.silos)
+        rho = metric_weight(len(server.variables), server.rows / server.silos)
         return replace(server, rho2=rho, beta_sum=np.zeros_like(server.W))
     return replace(server, rho2=settings.rho2_settled)
 
 
 def converged(server: Server, settings: RefinedSettings) -> bool:
-    """Whether the last phase has converged, or, if no order settles, whether the papers' criterion holds."""
+    """Whether the last phase has converged or, without settled orders, the papers' criterion is satisfied."""
     if not settings.settle:
         return consensus.converged(server, settings)
     if server.phase.stage is Stage.FITTED:
-        return server.phase.rounds > 0 and _at_rest(server, settings)
-    return server.phase.stage is server.last and _agreed(server, settings)
+        return server.phase.rounds > 0 and _fit_converged(server, settings)
+    return server.phase.stage is server.last and _phase_converged(server, settings)
 
 
-def _at_rest(server: Server, settings: RefinedSettings) -> bool:
+def _fit_converged(server: Server, settings: RefinedSettings) -> bool:
     """Whether a fit has converged: the error after a round is about ρ times the change in it."""
     return server.rho2 * server.phase.change < settings.tolerance
 
 
-def _agreed(server: Server, settings: RefinedSettings) -> bool:
-    """Whether this phase has reached consensus: less exactly before a fit, which needs only its zeros."""
+def _phase_converged(server: Server, settings: RefinedSettings) -> bool:
+    """Whether this phase has reached consensus; before a fit, which needs only the zeros, with a larger tolerance."""
     fit_follows = server.last is Stage.FITTED and server.phase.ordered
-    looser = replace(settings, tolerance=BEFORE_FIT * settings.tolerance) if fit_follows else settings
-    return server.phase.rounds > FIRST_ROUNDS and consensus.agreed(server, looser)
+    looser = replace(settings, tolerance=LASSO_TOLERANCE_FACTOR * settings.tolerance) if fit_follows else settings
+    return server.phase.rounds > UNINFORMATIVE_ROUNDS and consensus.consensus_reached(server, looser)

@@ -11,7 +11,7 @@ OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 
 def all_tests(settings: Any, variables: int) -> int:
-    """Numbers of votes on all independence tests: 5 a test, of each pair given each subset of the others."""
+    """The message size of votes on all independence tests: 5 numbers a test, for each pair given each subset."""
     return 5 * (variables * (variables - 1) // 2) * int(2 ** (variables - 2))
 
 

@@ -1,13 +1,11 @@
-"""Baselines that learn one structure a silo, in one exchange: local, voting, average, best.
+"""Baselines that learn one structure per silo, in one exchange: local, voting, average, best.
 
-Source: Ng & Zhang 2022, §6; Na and Yang 2010; Chen, Ma & Yue 2025, §4.
+What leaves a silo: the weights of its own structure, once. `notears-local` reports the structure of each silo. Voting
+keeps the edges that more than half of the silos found, and averaging thresholds the mean of the weights; both keep
+cycles. The best is the silo structure with the least SHD; it needs the truth, so it is a reference for benchmarks only.
+The partial applications at the end of the module are the baselines by learner and by combination.
 
-What leaves a silo: the weights of its own structure, once. `notears-local` reports each silo's by itself; those that
-vote keep the edges that more than half of the silos found, cycles and all; those that average threshold the mean of the
-weights, cycles and all; the best is the silo structure with the least SHD, which takes the truth to know: a mark for
-benchmarks, nothing a user can run.
-
-The baselines of `local.py` by the learner of each silo and by what is made of the silos' structures.
+Sources: Ng & Zhang 2022, §6; Na and Yang 2010; Chen, Ma & Yue 2025, §4.
 """
 
 from collections.abc import Callable
@@ -31,22 +29,22 @@ class Thresholded(Protocol):
 
     @property
     def threshold(self) -> float:
-        """τ: weights not above it are no edges."""
+        """τ: edges with smaller absolute weight are dropped."""
         ...
 
 
 Settings = TypeVar("Settings", bound=Thresholded)
 Learner = Callable[[FloatArray, Schema, Settings], Structure]
-"""(table, schema of its silo alone, settings) -> what a silo learns alone; scores are weights before the threshold"""
+"""(table, schema of the silo alone, settings) -> the silo's own structure; its scores: weights before the threshold"""
 Choice = Literal["medoid", "vote", "average"]
 
 
 @dataclass(frozen=True)
 class OwnStructure:
-    """A silo's own structure, all it keeps and all it sends: weights after the threshold, and before as scores."""
+    """A silo's own structure, its state and its reply: weights after the threshold, scores before it."""
 
     weights: FloatArray
-    """`[d, d]`; of a dynamic structure `[(lags + 1)·d, d]`, as `below` has them"""
+    """`[d, d]`; for a dynamic structure `[(lags + 1)·d, d]`, as `unstacked` returns them"""
     scores: FloatArray
 
 
@@ -66,7 +64,7 @@ def build(
     """The baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
-        return OwnStructure(*unstacked(learner(table, alone(schema, silo), settings)))
+        return OwnStructure(*unstacked(learner(table, single_silo_schema(schema, silo), settings)))
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.variables, (), np.empty(0), np.empty(0))
@@ -89,14 +87,14 @@ def build(
     )
 
 
-def alone(schema: Schema, silo: str) -> Schema:
-    """Return what is public of `silo` alone."""
+def single_silo_schema(schema: Schema, silo: str) -> Schema:
+    """The public schema of `silo` alone."""
     stretches = {silo: schema.stretches[silo]} if silo in schema.stretches else {}
     return replace(schema, rows={silo: schema.rows[silo]}, stretches=stretches)
 
 
 def vote(server: Server) -> Structure:
-    """The edges found by more than half of the silos, with the mean weight of those that found them."""
+    """The edges found by more than half of the silos, with the mean weight over the silos that found them."""
     found = server.weights != 0
     votes = found.sum(axis=0)
     mean = server.weights.sum(axis=0) / np.maximum(votes, 1)
@@ -105,7 +103,7 @@ def vote(server: Server) -> Structure:
 
 
 def average(server: Server, threshold: float) -> Structure:
-    """The mean of the silos' weights, without those of at most `threshold`."""
+    """The mean of the silos' weights, without absolute means up to `threshold`."""
     mean = server.weights.mean(axis=0)
     return stacked(server.variables, np.where(np.abs(mean) > threshold, mean, 0.0), np.abs(mean))
 

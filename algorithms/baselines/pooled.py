@@ -1,9 +1,8 @@
-"""PC and FCI on all rows in one place: the searches of FedPC and FedFCI, for one silo that has them all.
+"""Pooled baselines, on one silo with all rows, and GES-Union.
 
-Searches that end before anything is sent: each silo learns from its own rows, and sends its graph once.
-
-`ges` and `boss` run on one silo that holds all rows: the pooled baselines. `ges-union` is the one-shot baseline of
-Torrijos et al. 2024 §4.1: GES in each silo to the end, and one fusion. What leaves a silo: the arcs of its graph, once.
+`pc` and `fci` are the searches of FedPC and FedFCI on one silo with all rows. `ges` and `boss` also run on one silo
+with all rows and send its graph. `ges-union` is the one-shot baseline of Torrijos et al. 2024 §4.1: GES until
+convergence in each silo, and one fusion. What leaves a silo: the arcs of its graph, once.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.evidence import exact
+from ..constraint.evidence import exact_evidence
 from ..constraint.federated import Server as ConstraintServer
 from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC
@@ -21,8 +20,8 @@ from ..constraint.search import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import Schema
 from ..graphs.structure import Structure
-from ..score.discrete import agreeing_member
-from ..score.equivalence import Arcs, arcs_of, class_of, member_of, members
+from ..score.discrete import consistent_member
+from ..score.equivalence import Arcs, arcs_of, class_of, dags_of, member_of
 from ..score.families import FusionSettings, SearchSettings, no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
@@ -31,7 +30,7 @@ from ..score.procedures import (
     GES,
     ScoreSearch,
     configuration_scores,
-    opened,
+    open_search_rows,
     refuse_wide,
     scores_of,
     search,
@@ -51,7 +50,7 @@ class GesUnion(FusionSettings):
 
 @dataclass(frozen=True)
 class Server:
-    """Every silo's graph, as it was sent."""
+    """The graphs that the silos sent."""
 
     variables: tuple[str, ...]
     graphs: NDArray[np.bool_]
@@ -71,7 +70,7 @@ def _pooled(
     settings: SearchSettings, procedure: ScoreSearch[Any]
 ) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
-        rows, d = opened(table, schema, silo, settings, rng), len(schema.variables)
+        rows, d = open_search_rows(table, schema, silo, settings, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
         if isinstance(rows, MixedRows):
             scores = configuration_scores(rows, settings.most_cells)
@@ -86,44 +85,44 @@ def _pooled(
 
     def open_server(schema: Schema) -> Server:
         refuse_wide(schema, settings.most_cells)
-        return no_graphs(schema)
+        return empty_server(schema)
 
     def structure(server: Server) -> Structure:
         return Structure(server.variables, class_of(server.graphs[0]).astype(np.float64), "cpdag")
 
-    return _once(open_silo, open_server, structure)
+    return _one_exchange(open_silo, open_server, structure)
 
 
 def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
-    """The fusion of what GES finds in each silo."""
+    """The fusion of the graphs that GES finds in each silo."""
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Arcs:
         scores = scores_of(open_rows(table, schema, silo, rng), settings)
         prior = schema.knowledge.prior(schema.variables)
         begin = search_from(prior.required, WARY if settings.insertion == "wary" else CHICKERING, prior=prior)
-        dag = agreeing_member(finish(begin, no_families(), scores)[0], prior)
+        dag = consistent_member(finish(begin, no_families(), scores)[0], prior)
         assert dag is not None
         return arcs_of(dag)
 
     def structure(server: Server) -> Structure:
         return Structure(server.variables, fuse(server.graphs, settings.quota, server.variables).astype(np.float64))
 
-    return _once(open_silo, no_graphs, structure)
+    return _one_exchange(open_silo, empty_server, structure)
 
 
-def no_graphs(schema: Schema) -> Server:
-    """The state before anything was sent. Raises BadInput for time series."""
-    cardinalities_of(schema)  # refuses time series
+def empty_server(schema: Schema) -> Server:
+    """The state before any reply. Raises BadInput for time series."""
+    cardinalities_of(schema)  # raises BadInput for time series
     return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
 
 
-def _once(
+def _one_exchange(
     open_silo: Callable[[NDArray[Any], Schema, str, np.random.Generator], Arcs],
     open_server: Callable[[Schema], Server],
     structure: Callable[[Server], Structure],
 ) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
     def aggregate(server: Server, replies: Replies[Arcs]) -> Server:
-        return Server(server.variables, members(replies.each, len(server.variables)))
+        return Server(server.variables, dags_of(replies.each, len(server.variables)))
 
     return replace(
         single_reply(open_silo, open_server, aggregate, structure, Server, Arcs),
@@ -132,10 +131,10 @@ def _once(
 
 
 def pc(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
-    """PC."""
-    return federated_search(settings, PC, lambda kind: exact(settings, kind))
+    """PC on all rows in one place."""
+    return federated_search(settings, PC, lambda kind: exact_evidence(settings, kind))
 
 
 def fci(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
-    """FCI."""
-    return federated_search(settings, FCI, lambda kind: exact(settings, kind))
+    """FCI on all rows in one place."""
+    return federated_search(settings, FCI, lambda kind: exact_evidence(settings, kind))

@@ -1,9 +1,9 @@
-"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, the majority decides edge by edge.
+"""PC-Voting and FCI-Voting: each silo learns a graph from its own rows, and the majority decides edge by edge.
 
 Source: Wang, Ma & Wang 2023, §5.
 
-What leaves a silo: the end marks of its own graph, once. What the server needs: how many silos join a pair, and how
-many of them put a tail, an arrow or a circle at its ends.
+What leaves a silo: the end marks of its own graph, once. What the server needs: the number of silos that join a pair,
+and the numbers with a tail, an arrow or a circle at its ends.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraint.evidence import exact
+from ..constraint.evidence import exact_evidence
 from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings
@@ -25,7 +25,7 @@ from ..statistics.packing import Packing, packing
 
 @dataclass(frozen=True)
 class Ballot:
-    """A silo's own graph, all it keeps and all it sends: 1 where its edges have the mark at j, `[d, d]` each."""
+    """A silo's own graph, its state and its reply: 1 where an edge i, j has the mark at j, `[d, d]` each."""
 
     tails: NDArray[np.int8]
     arrows: NDArray[np.int8]
@@ -34,7 +34,7 @@ class Ballot:
 
 @dataclass(frozen=True)
 class Poll:
-    """The server's state: how many of `n_silos` silos have a tail, an arrow, a circle at j, `[3, d, d]`."""
+    """The server's state: the numbers of silos, of `n_silos`, with a tail, an arrow, a circle at j, `[3, d, d]`."""
 
     variables: tuple[str, ...]
     votes: FloatArray
@@ -54,11 +54,11 @@ def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot,
 def _voting(
     settings: ConstraintSettings, method: ConstraintMethod
 ) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
-    alone = federated_search(settings, method, lambda kind: exact(settings, kind))
+    local_search = federated_search(settings, method, lambda kind: exact_evidence(settings, kind))
 
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
         own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels, knowledge=schema.knowledge)
-        marks = as_marks(learn_alone(alone, own, table))
+        marks = as_marks(learn_alone(local_search, own, table))
         return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
 
     def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
@@ -78,7 +78,7 @@ def _voting(
 
 
 def ballot(d: int) -> Packing:
-    """How a silo's end marks are packed."""
+    """The packing of a silo's end marks."""
     return packing(tails=(d, d), arrows=(d, d), circles=(d, d))
 
 
@@ -91,17 +91,17 @@ def as_marks(structure: Structure) -> Marks:
 
 
 def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
-    """The pairs that more than half of the silos join, with the marks most of these agree on.
+    """The pairs that more than half of the silos join, with the marks on which most of these silos agree.
 
-    Where no mark has more than half of those that join a pair, the end is left open: a circle, in a CPDAG a tail. The
-    outcome need not be the graph of any class. Scores are the shares of silos that join a pair.
+    An end without a majority mark among the silos that join the pair is undecided: a circle, in a CPDAG a tail. The
+    result need not be the graph of any class. Scores are the shares of silos that join a pair.
     """
-    joining = poll.votes.sum(axis=0)
-    most = 2 * poll.votes > joining
-    marks = np.where(most[1], ARROW, np.where(most[0] | (kind == "cpdag"), TAIL, CIRCLE))
-    marks = np.where(2 * joining > poll.n_silos, marks, NO_EDGE)
+    adjacent = poll.votes.sum(axis=0)
+    majority = 2 * poll.votes > adjacent
+    marks = np.where(majority[1], ARROW, np.where(majority[0] | (kind == "cpdag"), TAIL, CIRCLE))
+    marks = np.where(2 * adjacent > poll.n_silos, marks, NO_EDGE)
     if kind == "cpdag":
         marks = np.where((marks.T == ARROW) & (marks != ARROW), NO_EDGE, marks)
     return Structure(
-        poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, joining / max(poll.n_silos, 1)
+        poll.variables, (marks if kind == "pag" else marks != NO_EDGE) * 1.0, kind, adjacent / max(poll.n_silos, 1)
     )

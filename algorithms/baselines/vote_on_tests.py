@@ -1,9 +1,9 @@
-"""PC-CIT-Voting and FCI-CIT-Voting: each silo makes every test on its own rows, the majority decides it.
+"""PC-CIT-Voting and FCI-CIT-Voting: each silo makes every test on its own rows, and the majority decides it.
 
 Source: Wang, Ma & Wang 2023, §5.
 
-What leaves a silo: for every test, whether its own rows call it independent, and how strong the dependence is in them;
-the latter only serves to ask the promising tests first. What the server needs: the sums.
+What leaves a silo: for every test, whether its own rows show independence, and the strength of the dependence, which
+only serves to order the tests. What the server needs: the sums.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..constraint.chi_square import chi_square
-from ..constraint.federated import Evidence, Known, Server, federated_search
+from ..constraint.federated import Evidence, Server, SummedEvidence, federated_search
 from ..constraint.fisher_z import fisher_z
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings, Results
@@ -22,17 +22,17 @@ from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
 from ..statistics.rows import Numbers, Query, Rows
 
-# Rounded to so many bits, strengths add up exactly, in any order, masked or not.
+# Strengths rounded to this number of bits add up exactly, in any order, masked or not.
 STRENGTH_BITS = 20
 
 
 def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """PC whose tests are voted on."""
+    """PC with a vote on each test."""
     return _voting(settings, PC)
 
 
 def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """FCI whose tests are voted on."""
+    """FCI with a vote on each test."""
     return _voting(settings, FCI)
 
 
@@ -42,7 +42,7 @@ def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> Federated
 
 
 def votes(settings: ConstraintSettings) -> Evidence:
-    """The evidence of votes: a test finds independence if more than half of the silos do."""
+    """The evidence of votes: a test finds independence if it does so in more than half of the silos."""
 
     def answer(silo: Rows, query: Query) -> Numbers:
         own = own_results(silo, query.sets, settings)
@@ -51,14 +51,14 @@ def votes(settings: ConstraintSettings) -> Evidence:
         )
         return Numbers(packed.astype(np.float32))
 
-    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
-        return Known("votes", total, silos)
+    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> SummedEvidence:
+        return SummedEvidence("votes", total, silos)
 
     def results(server: Server) -> Results | None:
-        known = server.known
-        if known.what != "votes":
+        sums = server.known
+        if sums.what != "votes":
             return None
-        votes, voters = ballot(len(server.search.tests)).unpack(known.numbers), len(known.silos)
+        votes, voters = ballot(len(server.search.tests)).unpack(sums.numbers), len(sums.silos)
         return Results((2 * votes["independent"] > voters).astype(np.float64), votes["strength"] / voters)
 
     return Evidence(
@@ -70,7 +70,7 @@ def votes(settings: ConstraintSettings) -> Evidence:
 
 
 def ballot(n_tests: int) -> Packing:
-    """How a silo's votes on `n_tests` tests are packed."""
+    """The packing of a silo's votes on `n_tests` tests."""
     return packing(independent=n_tests, strength=n_tests)
 
 

@@ -1,4 +1,4 @@
-"""Constraint-based learning: federated independence tests, and PC and FCI that are built on them."""
+"""Constraint-based learning: federated independence tests, and PC and FCI with these tests."""
 
 from ..core.spec import ANY_ROWS, Entry, lazy_factory
 

@@ -1,11 +1,12 @@
-"""χ² and G² tests of conditional independence from count tables (Wang, Ma & Wang 2023, §4.2).
+"""χ² and G² tests of conditional independence from count tables, and χ² tests from noisy count tables.
 
-χ² tests of conditional independence from count tables with noise of a known variance in every cell (ours).
+`chi_square`: tests from exact counts (Wang, Ma & Wang 2023, §4.2).
 
-Let s² be the variance, n the rows of a stratum, p and q the shares of the levels of X and Y in it. With u the
-deviations of the cells from their expected counts e = n p q, over √e, the stratum's statistic is Σ (v − e)²/e = uᵀQu
-for the projection Q = (I − √p√pᵀ) ⊗ (I − √q√qᵀ). Under independence u has the covariance I + s²/e, sampling and noise,
-so the statistic is distributed as Σ a_i χ²_1 for the eigenvalues a_i of A = Q + s² Q diag(1/e) Q. Their moments are
+`noisy_chi_square`: tests from counts with noise of a known variance in every cell (ours). Let s² be the variance, n the
+rows of a stratum, p and q the shares of the levels of X and Y in it. With u the deviations of the cells from their
+expected counts e = n p q, divided by √e, the stratum's statistic is Σ (v − e)²/e = uᵀQu for the projection
+Q = (I − √p√pᵀ) ⊗ (I − √q√qᵀ). Under independence u has the covariance I + s²/e from sampling and noise, so the
+statistic is distributed as Σ a_i χ²_1 for the eigenvalues a_i of A = Q + s² Q diag(1/e) Q. Their moments are
 
     tr A = dof + s²/n · K₁(p) K₁(q),    tr A² = dof + 2 s²/n · K₁(p) K₁(q) + s⁴/n² · K₂(p) K₂(q),
     K₁(p) = Σ 1/p − |X|,                K₂(p) = Σ 1/p² − 2 Σ 1/p + |X|²,
@@ -14,8 +15,8 @@ and the sum over strata, weighted by dof / tr A so that strata dominated by nois
 c·χ²_f with the same mean and variance (Satterthwaite 1946). Without noise this is the usual test. Gaboardi et al. 2016
 simulate the distribution instead.
 
-Noisy counts may be negative. A level takes part in the test only if its noisy number of rows clearly exceeds the noise.
-The null hypothesis permits this: independent variables are independent on any subset of their levels.
+Noisy counts may be negative. The test includes a level only if its noisy number of rows clearly exceeds the noise. This
+is valid under the null hypothesis: independent variables are independent on any subset of their levels.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from ..core.schema import FloatArray
-from ..statistics.count_tables import PAD, ReadTables, Tables, offsets
+from ..statistics.count_tables import PAD, TableReader, Tables, offsets
 from .search import Results
 from .subsets import Tests
 
@@ -34,7 +35,7 @@ from .subsets import Tests
 def chi_square(
     counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
 ) -> Results:
-    """The p-values of `tests` from `counts`, in which the tables of `tables` follow one another.
+    """The p-values of `tests` from `counts`, the concatenated tables of `tables`.
 
     χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (Wang, Ma & Wang 2023, Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz /
     e). A stratum has (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum
@@ -53,7 +54,7 @@ def chi_square(
 
 
 def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
-    """The p-value of X ⊥ Y | Z from one table `[n_x, n_y, n_z]`, or `[n_x, n_y]` where there is no Z."""
+    """The p-value of X ⊥ Y | Z from one table `[n_x, n_y, n_z]`, or `[n_x, n_y]` without Z."""
     table = table.reshape(*table.shape[:2], -1)
     sets = np.arange(3, dtype=np.int16)[None]
     tests = np.array([[0, 1, 2]], np.int16)
@@ -65,7 +66,7 @@ def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
 @njit(cache=True)
 def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     statistic, dof, total = np.zeros(len(tests)), np.zeros(len(tests), np.int64), np.zeros(len(tests))
-    of_x, of_y = np.empty(largest), np.empty(largest)
+    margin_x, margin_y = np.empty(largest), np.empty(largest)
     width = sets.shape[1]
     digits, radices, strides = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
     for test in range(len(tests)):
@@ -84,51 +85,51 @@ def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g
                 n_given += 1
                 strata *= cardinalities[v]
             step *= cardinalities[v]
-        place = begins[s]
+        position = begins[s]
         for _ in range(strata):
             value, freedom, n = _stratum(
-                counts, place, cardinalities[x], step_x, cardinalities[y], step_y, of_x, of_y, g_square
+                counts, position, cardinalities[x], step_x, cardinalities[y], step_y, margin_x, margin_y, g_square
             )
             statistic[test] += value
             dof[test] += freedom
             total[test] += n
             for t in range(n_given):
                 digits[t] += 1
-                place += strides[t]
+                position += strides[t]
                 if digits[t] < radices[t]:
                     break
-                place -= radices[t] * strides[t]
+                position -= radices[t] * strides[t]
                 digits[t] = 0
     return statistic, dof, total
 
 
 @njit(cache=True)
-def _stratum(counts, place, n_x, step_x, n_y, step_y, of_x, of_y, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _stratum(counts, position, n_x, step_x, n_y, step_y, margin_x, margin_y, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Statistic, degrees of freedom and number of rows of one two-way table within `counts`."""
     for a in range(n_x):
-        of_x[a] = 0.0
+        margin_x[a] = 0.0
     for b in range(n_y):
-        of_y[b] = 0.0
+        margin_y[b] = 0.0
     for a in range(n_x):
         for b in range(n_y):
-            v = counts[place + a * step_x + b * step_y]
-            of_x[a] += v
-            of_y[b] += v
+            v = counts[position + a * step_x + b * step_y]
+            margin_x[a] += v
+            margin_y[b] += v
     n, levels_x, levels_y = 0.0, 0, 0
     for a in range(n_x):
-        n += of_x[a]
-        levels_x += of_x[a] > 0
+        n += margin_x[a]
+        levels_x += margin_x[a] > 0
     for b in range(n_y):
-        levels_y += of_y[b] > 0
+        levels_y += margin_y[b] > 0
     if levels_x < 2 or levels_y < 2:
         return 0.0, 0, n
     value = 0.0
     for a in range(n_x):
-        if of_x[a] > 0:
+        if margin_x[a] > 0:
             for b in range(n_y):
-                if of_y[b] > 0:
-                    v = counts[place + a * step_x + b * step_y]
-                    expected = of_x[a] * (of_y[b] / n)
+                if margin_y[b] > 0:
+                    v = counts[position + a * step_x + b * step_y]
+                    expected = margin_x[a] * (margin_y[b] / n)
                     if not g_square:
                         value += (v - expected) ** 2 / expected
                     elif v > 0:
@@ -136,13 +137,13 @@ def _stratum(counts, place, n_x, step_x, n_y, step_y, of_x, of_y, g_square):  # 
     return value, (levels_x - 1) * (levels_y - 1), n
 
 
-CLEAR = 3.0
-"""a level takes part if its count exceeds this many standard deviations of its noise"""
+MIN_NOISE_DEVIATIONS = 3.0
+"""a test includes a level if its count exceeds this number of standard deviations of the noise"""
 
 
 @dataclass(frozen=True)
 class Strata:
-    """The test statistics of each stratum, `[n_strata]`; where nothing can be tested all but `rows` are 0."""
+    """The test statistics of each stratum, `[n_strata]`; all but `rows` are 0 in a stratum without a test."""
 
     statistic: FloatArray
     dof: FloatArray
@@ -153,54 +154,56 @@ class Strata:
     rows: FloatArray
 
 
-def noisy_chi_square(read: ReadTables, tests: Tests, variance: float) -> Results:
-    """The p-values of `tests` from their tables, whose cells carry noise of this `variance`.
+def noisy_chi_square(tables: TableReader, tests: Tests, variance: float) -> Results:
+    """The p-values of `tests` from tables with noise of this `variance` in each cell.
 
-    The strength is Tschuprow's T², less what noise adds to it. If no degree of freedom is left, only one
-    level of X or Y is visible. Without Z the variable is then taken for constant, and p = 1; given Z the noise may hide
-    its other levels, and p = 0.
+    The strength is Tschuprow's T² minus the expected contribution of the noise. If no degree of freedom is left, only
+    one level of X or Y is visible. Without Z the variable then counts as constant, and p = 1; given Z the noise may
+    hide its other levels, and p = 0.
     """
     p, strength = np.where((tests[:, 2:] == PAD).all(axis=1), 1.0, 0.0), np.zeros(len(tests))
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
-        found = strata(read.strata(t, (x, y)), variance)
-        dof = found.dof.sum()
+        stratum_tests = strata(tables.strata(t, (x, y)), variance)
+        dof = stratum_tests.dof.sum()
         if dof == 0:
             continue
-        weight = np.divide(found.dof, found.mean, out=np.zeros(len(found.dof)), where=found.dof > 0)
-        spread = float(weight**2 @ found.square)
-        p[t] = chdtrc(dof**2 / spread, weight @ found.statistic * dof / spread)
-        excess = (found.statistic - found.mean + found.dof).sum()
-        strength[t] = max(excess, 0.0) / np.sqrt(dof) / max(found.rows.sum(), 1.0)
+        weight = np.divide(
+            stratum_tests.dof, stratum_tests.mean, out=np.zeros(len(stratum_tests.dof)), where=stratum_tests.dof > 0
+        )
+        spread = float(weight**2 @ stratum_tests.square)
+        p[t] = chdtrc(dof**2 / spread, weight @ stratum_tests.statistic * dof / spread)
+        excess = (stratum_tests.statistic - stratum_tests.mean + stratum_tests.dof).sum()
+        strength[t] = max(excess, 0.0) / np.sqrt(dof) / max(stratum_tests.rows.sum(), 1.0)
     return Results(p, strength)
 
 
 def strata(tables: FloatArray, variance: float) -> Strata:
-    """The test statistics of the strata `tables` `[n_strata, |X|, |Y|]`, with this noise `variance` a cell."""
+    """The test statistics of the strata `tables` `[n_strata, |X|, |Y|]` with noise of this `variance` in each cell."""
     _, n_x, n_y = tables.shape
-    whole = np.maximum(tables.sum(axis=(1, 2)), 0.0)
-    kept_x = tables.sum(axis=2) > CLEAR * np.sqrt(variance * n_y)
-    kept_y = tables.sum(axis=1) > CLEAR * np.sqrt(variance * n_x)
-    tables = tables * kept_x[:, :, None] * kept_y[:, None, :]
-    of_x, of_y = tables.sum(axis=2), tables.sum(axis=1)
-    usable = ((of_x > 0) >= kept_x).all(axis=1) & ((of_y > 0) >= kept_y).all(axis=1)
-    usable &= (kept_x.sum(axis=1) > 1) & (kept_y.sum(axis=1) > 1)
-    rows = np.where(usable, of_x.sum(axis=1), 1.0)
-    expected = of_x[:, :, None] * of_y[:, None, :] / rows[:, None, None]
-    cells = usable[:, None, None] & kept_x[:, :, None] & kept_y[:, None, :]
+    all_rows = np.maximum(tables.sum(axis=(1, 2)), 0.0)
+    visible_x = tables.sum(axis=2) > MIN_NOISE_DEVIATIONS * np.sqrt(variance * n_y)
+    visible_y = tables.sum(axis=1) > MIN_NOISE_DEVIATIONS * np.sqrt(variance * n_x)
+    tables = tables * visible_x[:, :, None] * visible_y[:, None, :]
+    margin_x, margin_y = tables.sum(axis=2), tables.sum(axis=1)
+    usable = ((margin_x > 0) >= visible_x).all(axis=1) & ((margin_y > 0) >= visible_y).all(axis=1)
+    usable &= (visible_x.sum(axis=1) > 1) & (visible_y.sum(axis=1) > 1)
+    rows = np.where(usable, margin_x.sum(axis=1), 1.0)
+    expected = margin_x[:, :, None] * margin_y[:, None, :] / rows[:, None, None]
+    cells = usable[:, None, None] & visible_x[:, :, None] & visible_y[:, None, :]
     deviations = np.divide((tables - expected) ** 2, expected, out=np.zeros_like(tables), where=cells)
-    (one_x, two_x), (one_y, two_y) = _moments(of_x, kept_x, rows), _moments(of_y, kept_y, rows)
-    dof = (kept_x.sum(axis=1) - 1.0) * (kept_y.sum(axis=1) - 1.0)
+    (one_x, two_x), (one_y, two_y) = _moments(margin_x, visible_x, rows), _moments(margin_y, visible_y, rows)
+    dof = (visible_x.sum(axis=1) - 1.0) * (visible_y.sum(axis=1) - 1.0)
     noise = variance / rows
     mean = dof + noise * one_x * one_y
     square = dof + 2 * noise * one_x * one_y + noise**2 * two_x * two_y
     statistic = deviations.sum(axis=(1, 2))
     statistic, dof, mean, square = (np.where(usable, values, 0.0) for values in (statistic, dof, mean, square))
-    return Strata(statistic, dof, mean, square, whole)
+    return Strata(statistic, dof, mean, square, all_rows)
 
 
-def _moments(margin: FloatArray, kept: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """K₁ and K₂ of the kept levels' shares, `[n_strata]` each."""
-    inverse = np.divide(rows[:, None], margin, out=np.zeros_like(margin), where=kept & (margin > 0))
-    levels = kept.sum(axis=1)
+def _moments(margin: FloatArray, visible: NDArray[np.bool_], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """K₁ and K₂ of the shares of the visible levels, `[n_strata]` each."""
+    inverse = np.divide(rows[:, None], margin, out=np.zeros_like(margin), where=visible & (margin > 0))
+    levels = visible.sum(axis=1)
     total = inverse.sum(axis=1)
     return total - levels, (inverse**2).sum(axis=1) - 2 * total + levels**2

@@ -1,8 +1,8 @@
 """The evidence of exact tests: count tables of discrete data, moments of other data, summed over the silos.
 
-The server needs only the sums, and the sums are those of the pooled rows: however the rows are split, a run learns what
-it would learn from all of them in one place. In a private run (`private_counts.py`) the counts are noisy, and the tests
-allow for the noise.
+The server needs only the sums, which equal those of the pooled rows: for every split of the rows, a run learns the same
+graph as from all rows in one place. In a private run (`private_counts.py`) the counts are noisy, and the tests allow
+for the noise.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,60 +10,60 @@ from dataclasses import replace
 
 from ..core.schema import FloatArray
 from ..statistics.coding import blocks_of
-from ..statistics.count_tables import ReadTables, tables_for
-from ..statistics.moments import correlation, of_all_rows
+from ..statistics.count_tables import TableReader, tables_for
+from ..statistics.moments import correlation, undo_per_row
 from ..statistics.rows import Numbers, Query, Rows, counts_of, moments_of
 from .chi_square import chi_square, noisy_chi_square
-from .federated import Evidence, Known, Server
+from .federated import Evidence, Server, SummedEvidence
 from .fisher_z import fisher_z, likelihood_ratio
-from .private_counts import PrivateRows, TablePlan, noisy
+from .private_counts import PrivateRows, TablePlan, add_noise
 from .search import ConstraintSettings, Results
 
 
-def counts(settings: ConstraintSettings) -> Evidence:
-    """The evidence of χ² or G² tests: one count table for each set of variables that is tested."""
+def count_evidence(settings: ConstraintSettings) -> Evidence:
+    """The evidence of χ² or G² tests: one count table for each tested set of variables."""
 
     def question(server: Server) -> Query:
         tables = tables_for(server.search.tests, len(server.variables))
         return Query("tables", tables.sets, exchange=server.exchanges)
 
     def results(server: Server) -> Results | None:
-        known, tests = server.known, server.search.tests
-        if known.what != "tables":
+        sums, tests = server.known, server.search.tests
+        if sums.what != "tables":
             return None
         tables = tables_for(tests, len(server.variables))
-        if known.noise:
-            return noisy_chi_square(ReadTables(tables, server.cardinalities, known.numbers), tests, known.noise)
-        return chi_square(known.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2")
+        if sums.noise:
+            return noisy_chi_square(TableReader(tables, server.cardinalities, sums.numbers), tests, sums.noise)
+        return chi_square(sums.numbers, tables, server.cardinalities, tests, g_square=settings.statistic == "g2")
 
-    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
-        return Known("tables", total, silos)
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
+        return SummedEvidence("tables", total, silos)
 
     return Evidence(question, counts_of, learn, results)
 
 
-def private_counts(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
-    """The evidence of χ² tests on noisy tables; `plan` says how much noise, from the silos' numbers of rows."""
+def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
+    """The evidence of χ² tests on noisy tables; `plan` maps the silos' numbers of rows to the noise."""
 
-    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
         tables = tables_for(server.search.tests, len(server.variables))
         noise = plan(server.rows).variance(len(tables.sets), len(total))
-        return Known("tables", total, silos, float(noise * len(silos)))
+        return SummedEvidence("tables", total, silos, float(noise * len(silos)))
 
-    return replace(counts(settings), answer=noisy_counts_of, learn=learn)
+    return replace(count_evidence(settings), answer=noisy_counts_of, learn=learn)
 
 
 def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
     """The silo's tables with its share of the noise."""
     assert isinstance(rows, PrivateRows)
-    return Numbers(noisy(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
+    return Numbers(add_noise(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
 
 
-def moments() -> Evidence:
-    """The evidence of Fisher's z, or of likelihood ratios where data are mixed: the pooled moments, once."""
+def moment_evidence() -> Evidence:
+    """The evidence of Fisher's z, or of likelihood ratios for mixed data: the pooled moments, once."""
 
-    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> Known:
-        return Known("moments", of_all_rows(total, server.all_rows), silos)
+    def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
+        return SummedEvidence("moments", undo_per_row(total, server.all_rows), silos)
 
     def results(server: Server) -> Results | None:
         if server.known.what != "moments":
@@ -81,6 +81,6 @@ def moments() -> Evidence:
     )
 
 
-def exact(settings: ConstraintSettings, kind: str) -> Evidence:
-    """The evidence for `kind` of data."""
-    return counts(settings) if kind == "discrete" else moments()
+def exact_evidence(settings: ConstraintSettings, kind: str) -> Evidence:
+    """The evidence for this `kind` of data."""
+    return count_evidence(settings) if kind == "discrete" else moment_evidence()

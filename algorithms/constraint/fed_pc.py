@@ -1,6 +1,6 @@
 """FedPC and FedFCI: PC and FCI whose independence tests are federated (Wang, Ma & Wang 2023).
 
-What leaves a silo: for discrete data, count tables over the sets of variables that the search asks for, in one exchange
+What leaves a silo: for discrete data, count tables over the sets of variables that the search requests, in one exchange
 for each size of conditioning set; for continuous data, its moments, once. What the server needs: their sum. With an ε
 the count tables are noisy, and the coordinator sees only their masked sum.
 """
@@ -20,11 +20,11 @@ from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
 from ..statistics.rows import Numbers, Query, open_rows
-from .evidence import exact, private_counts
+from .evidence import exact_evidence, private_count_evidence
 from .federated import Evidence, Server, federated_search
 from .orientation import FCI, PC, ConstraintMethod
 from .private_counts import PrivateRows, TablePlan, table_plan
-from .projection import projected
+from .projection import projection_evidence
 from .search import ConstraintSettings
 
 PRIVATE_DEPTH = 2
@@ -37,15 +37,15 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     """Settings of `fed-pc` and `fed-fci`."""
 
     mode: Literal["exact", "projection"] = "exact"
-    """exact: tables are summed as they are; projection: their margins and random projections of the
-    rest are (Wang, Ma & Wang 2023, Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
+    """exact: the tables are summed; projection: their margins and random projections of the tables are summed (Wang, Ma
+    & Wang 2023, Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
     projections: int = 50
     """l, the number of random projections of a stratum"""
     projection_seed: int = 0
     """seed of the projections; it is public"""
     colluders: int = 1
-    """silos that may look at what is released with the noise in mind that they know, their own: that of the others
-    suffices; 0: nothing is promised against a silo, and a little less noise needed"""
+    """number of silos that may combine the release with their own noise: the noise of the others suffices for ε; 0: no
+    protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -55,9 +55,9 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
         require(self.projection_seed >= 0, "projection_seed", self.projection_seed, "0 or more")
         require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
         if self.epsilon and self.mode != "exact":
-            raise BadInput(f"parameter mode is {self.mode}: with an epsilon tables are summed as they are (exact)")
+            raise BadInput(f"parameter mode is {self.mode}: with an epsilon it must be exact")
         if self.epsilon and self.statistic != "chi2":
-            raise BadInput(f"parameter statistic is {self.statistic}: with an epsilon there is chi2 only")
+            raise BadInput(f"parameter statistic is {self.statistic}: with an epsilon it must be chi2")
 
 
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
@@ -70,15 +70,15 @@ def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Quer
     return _federated(settings, FCI)
 
 
-def most_exchanges(settings: ConstraintSettings, method: ConstraintMethod) -> int:
-    """The most exchanges that a search to `settings.depth` can take if no level is split into parts."""
+def max_exchanges(settings: ConstraintSettings, method: ConstraintMethod) -> int:
+    """The largest number of exchanges of a search to `settings.depth` if no level is split into parts."""
     levels = settings.depth + 1
     possible_d_sep = settings.depth if method.pools is not None else 0
     return levels + possible_d_sep + (settings.orientation != "sepset")
 
 
 def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
-    """Return what a private silo is about to release, and its cost."""
+    """The next release of a private silo, and its cost."""
     tables, cells = len(query.sets), int(offsets(query.sets, rows.cardinalities)[-1])
     if not cells:
         return ()
@@ -94,37 +94,37 @@ def _federated(
 
     def choose(kind: str) -> Evidence:
         if settings.mode == "exact":
-            return exact(settings, kind)
+            return exact_evidence(settings, kind)
         if kind != "discrete":
-            raise BadInput(f"parameter mode is projection: that is for count tables, the data are {kind}")
-        return projected(settings.projections, settings.projection_seed)
+            raise BadInput(f"parameter mode is projection, which needs discrete data: the data are {kind}")
+        return projection_evidence(settings.projections, settings.projection_seed)
 
     return federated_search(settings, method, choose)
 
 
-def bounded(settings: FederatedSettings) -> FederatedSettings:
+def bounded_settings(settings: FederatedSettings) -> FederatedSettings:
     """`settings` for a private run: no level is split into parts, so the number of exchanges is bounded."""
     return replace(settings, depth=PRIVATE_DEPTH if settings.depth < 0 else settings.depth, cells=ALL_CELLS)
 
 
-def plan_of(settings: FederatedSettings, method: ConstraintMethod, rows: Mapping[str, int]) -> TablePlan:
-    """How the privacy budget is spent on silos with these numbers of `rows`."""
-    sure, protects = guaranteed_shares(len(rows), settings.colluders)
+def privacy_plan(settings: FederatedSettings, method: ConstraintMethod, rows: Mapping[str, int]) -> TablePlan:
+    """The plan of the privacy budget for silos with these numbers of `rows`."""
+    certain_shares, protects = guaranteed_shares(len(rows), settings.colluders)
     promise = settings.promise(Schema((), dict(rows)), protects)
-    return table_plan(promise, sure, most_exchanges(bounded(settings), method))
+    return table_plan(promise, certain_shares, max_exchanges(bounded_settings(settings), method))
 
 
 def _private(settings: FederatedSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """The search by noisy tables."""
-    settings = bounded(settings)
+    """The search on noisy tables."""
+    settings = bounded_settings(settings)
 
     def plan(rows: Mapping[str, int]) -> TablePlan:
-        return plan_of(settings, method, rows)
+        return privacy_plan(settings, method, rows)
 
     def choose(kind: str) -> Evidence:
         if kind != "discrete":
-            raise BadInput(f"parameter epsilon is for count tables, the data are {kind}: secure-sum is for such")
-        return private_counts(settings, plan)
+            raise BadInput(f"parameter epsilon needs discrete data, the data are {kind}: use secure-sum")
+        return private_count_evidence(settings, plan)
 
     def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> PrivateRows:
         return PrivateRows(**vars(open_rows(table, schema, silo, rng)), plan=plan(schema.rows))
@@ -140,12 +140,12 @@ def _private(settings: FederatedSettings, method: ConstraintMethod) -> Federated
         open_silo=open_private,
         silo_type=PrivateRows,
         open_server=open_server,
-        max_rounds=min(settings.rounds, most_exchanges(settings, method)),
+        max_rounds=min(settings.rounds, max_exchanges(settings, method)),
         needs_secure_sum=True,
         private=Private(
             promise=lambda schema: plan(schema.rows).promise,
             releases=releases,
-            keyed=lambda rows, key: replace(rows, key=key),
+            with_key=lambda rows, key: replace(rows, key=key),
             insecure_seed=settings.insecure_seed,
         ),
     )

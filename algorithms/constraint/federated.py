@@ -1,8 +1,8 @@
-"""A constraint-based search over silos: what travels, and the algorithm made of a method and a kind of evidence.
+"""A constraint-based search over silos: the algorithm for a method (PC, FCI) and a kind of evidence.
 
-The search runs at the server; a silo answers questions about its rows with numbers of which only the sum is needed.
-`Evidence` says which questions are asked and how their answers decide the tests (`evidence.py`, `projection.py`, and
-the votes in `baselines/`). If a silo drops out, the tests of that exchange are made on the rows of the others.
+The search runs at the server; a silo answers queries about its rows with numbers of which only the sum is needed.
+`Evidence` defines the queries and how the replies decide the tests (`evidence.py`, `projection.py`, and the votes in
+`baselines/`). If a silo drops out, the tests of that exchange use the rows of the others.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,30 @@ from ..core.knowledge import Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..statistics.coding import Coding, coding_of
-from ..statistics.rows import NOTHING, Numbers, Query, Rows, bytes_of, cardinalities_of, entry_units, open_rows, summand
+from ..statistics.rows import (
+    NO_VALUES,
+    Numbers,
+    Query,
+    Rows,
+    bytes_of,
+    cardinalities_of,
+    entry_units,
+    open_rows,
+    summand,
+)
 from .orientation import ConstraintMethod
-from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, plan, start, step
+from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, create_plan, start, step
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the server keeps between exchanges besides the search: summed numbers, and the silos in the sum."""
+class SummedEvidence:
+    """The server's state besides the search: the last summed numbers, and the silos in the sum."""
 
     what: str = ""
-    numbers: NDArray[Any] = field(default_factory=lambda: NOTHING)
+    numbers: NDArray[Any] = field(default_factory=lambda: NO_VALUES)
     silos: tuple[str, ...] = ()
     noise: float = 0.0
-    """variance of the noise in each of the numbers"""
+    """variance of the noise in each number"""
 
 
 @dataclass(frozen=True)
@@ -43,14 +53,14 @@ class Server:
     rows: dict[str, int]
     """number of rows of each silo; public"""
     background: Knowledge
-    """what is known of the graph beforehand"""
+    """background knowledge of the graph"""
     search: SeparatorSearch
-    known: Known = field(default_factory=Known)
+    known: SummedEvidence = field(default_factory=SummedEvidence)
     exchanges: int = 0
 
     @property
     def prior(self) -> Prior:
-        """What is known beforehand, as matrices."""
+        """The background knowledge as matrices."""
         return self.background.prior(self.variables)
 
     @property
@@ -61,16 +71,16 @@ class Server:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How the answers of the silos decide the tests of a search."""
+    """The queries of a search, and how the replies of the silos decide its tests."""
 
     question: Callable[[Server], Query]
     answer: Callable[[Rows, Query], Numbers]
-    learn: Callable[[Server, NDArray[Any], tuple[str, ...]], Known]
-    """(server, summed numbers, who answered) -> what is known now"""
+    learn: Callable[[Server, NDArray[Any], tuple[str, ...]], SummedEvidence]
+    """(server, summed numbers, silos that answered) -> the new `Server.known`"""
     results: Callable[[Server], Results | None]
     """results of the search's current tests; None if another exchange is needed first"""
     forget: bool = True
-    """whether what is known can decide the tests of one exchange only"""
+    """whether the sums can decide the tests of one exchange only"""
 
 
 def federated_search(
@@ -79,26 +89,28 @@ def federated_search(
     choose: Callable[[str], Evidence],
     rows_of_all: bool = True,
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """`method` as a federated algorithm; `choose` gives the evidence for a kind of data.
+    """`method` as a federated algorithm; `choose` maps a kind of data to the evidence.
 
-    Whether a test has enough rows is judged by all silos together or, unless `rows_of_all`, by the average silo.
+    A test must have enough rows over all silos or, unless `rows_of_all`, in the average silo.
     """
 
-    def the(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
-        of_a_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
-        return _plan(settings, method, kind, cardinalities, of_a_test, prior)
+    def search_plan(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
+        rows_per_test = sum(rows.values()) // (1 if rows_of_all else len(rows))
+        return _plan(settings, method, kind, cardinalities, rows_per_test, prior)
 
     def open_server(schema: Schema) -> Server:
         choose(schema.kind)
         cardinalities, rows = cardinalities_of(schema), dict(sorted(schema.rows.items()))
         background = schema.knowledge
-        search = start(the(schema.kind, cardinalities, rows, background.prior(schema.variables)))
+        search = start(search_plan(schema.kind, cardinalities, rows, background.prior(schema.variables)))
         return Server(schema.variables, schema.kind, cardinalities, coding_of(schema), rows, background, search)
 
     def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
         evidence = choose(server.kind)
-        told = _told(server, replies, evidence)
-        return _stepped(told, evidence, the(server.kind, server.cardinalities, server.rows, server.prior))
+        updated = _with_sum(server, replies, evidence)
+        return _advance_search(
+            updated, evidence, search_plan(server.kind, server.cardinalities, server.rows, server.prior)
+        )
 
     return FederatedAlgorithm(
         open_silo=open_rows,
@@ -121,24 +133,24 @@ def federated_search(
     )
 
 
-def _told(server: Server, replies: Replies[Numbers], evidence: Evidence) -> Server:
-    """The server with the silos' answers taken in."""
+def _with_sum(server: Server, replies: Replies[Numbers], evidence: Evidence) -> Server:
+    """The server with the sum of the silos' replies."""
     assert replies.total is not None
-    known = evidence.learn(server, replies.total, replies.silos)
-    return replace(server, known=known, exchanges=server.exchanges + 1)
+    sums = evidence.learn(server, replies.total, replies.silos)
+    return replace(server, known=sums, exchanges=server.exchanges + 1)
 
 
-def _stepped(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
-    """The server after as many steps of its search as its knowledge allows."""
+def _advance_search(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
+    """The server after all steps of its search that the sums allow."""
     while not server.search.done and (results := evidence.results(server)) is not None:
         server = replace(server, search=step(plan, server.search, results))
         if evidence.forget:
-            return replace(server, known=Known())
+            return replace(server, known=SummedEvidence())
     return server
 
 
 def measures(server: Server) -> dict[str, float]:
-    """How far the search is."""
+    """The progress of the search."""
     search = server.search
     return {
         "edges": float(search.joined.sum() / 2),
@@ -160,4 +172,4 @@ def _plan(
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)
-    return plan(settings, cardinalities, rows, method.pools, prior)
+    return create_plan(settings, cardinalities, rows, method.pools, prior)

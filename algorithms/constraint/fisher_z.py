@@ -1,11 +1,7 @@
-"""Fisher's z test of partial correlation from pooled moments: constraint-based learning of continuous data.
+"""Tests of conditional independence from one sum of second moments, for continuous and mixed data.
 
-One exchange is enough: the silos send the sums of their columns and of products of columns. Correlations are taken
-about the pooled means, which these sums give; nothing is centred within a silo.
-
-Conditional independence in mixed data: the likelihood ratio of degenerate Gaussian models, from one sum of moments.
-
-With every variable a block of coded columns (`statistics/coding.py`), X and Y are independent given Z if
+Continuous data: Fisher's z test of the partial correlation. Mixed data: the likelihood ratio of degenerate Gaussian
+models. With a block of coded columns for every variable (`statistics/coding.py`), X and Y are independent given Z if
 λ = |R_XYZ||R_Z| / (|R_XZ||R_YZ|) is 1: the score of Andrews, Ramsey & Cooper 2019 as a test (Wilks 1938).
 """
 
@@ -15,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, erfc
 
 from ..core.schema import FloatArray
-from ..statistics.coding import Blocks, log_left
+from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD
 from ..statistics.moments import ROUNDING
 from .search import Results
@@ -25,9 +21,9 @@ from .subsets import Tests
 def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:
     """The p-values of `tests` from the correlations in n rows; the strength is |r|.
 
-    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). Where the
-    correlations have `noise` of this standard deviation, its variance is added, amplified by
-    the conditioning variables (`_amplified`).
+    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). The variance of
+    `noise`, its standard deviation in the correlations, is added, amplified by the conditioning variables
+    (`_noise_amplification`).
     """
     r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
@@ -39,7 +35,7 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
         precision = _precision(correlations, tests[chosen, :size])
         r[chosen] = _partial(precision)
         if noise:
-            variance[chosen] = noise**2 * _amplified(precision)
+            variance[chosen] = noise**2 * _noise_amplification(precision)
     rows = np.maximum(n - (sizes - 2) - 3, 0)
     z = np.sqrt(rows / (1 + rows * variance)) * np.arctanh(np.clip(np.abs(r), 0, 1 - 1e-15))
     return Results(p=erfc(z / np.sqrt(2)), strength=np.abs(r))
@@ -47,11 +43,11 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
 
 def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
     """The inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
-    among = correlations[tests[:, :, None], tests[:, None, :]]
+    correlation_blocks = correlations[tests[:, :, None], tests[:, None, :]]
     try:
-        return np.asarray(np.linalg.inv(among))
+        return np.asarray(np.linalg.inv(correlation_blocks))
     except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.pinv(among, hermitian=True))
+        return np.asarray(np.linalg.pinv(correlation_blocks, hermitian=True))
 
 
 def _partial(precision: FloatArray) -> FloatArray:
@@ -60,31 +56,31 @@ def _partial(precision: FloatArray) -> FloatArray:
     return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(scale)), where=scale > 0))
 
 
-def _amplified(precision: FloatArray) -> FloatArray:
+def _noise_amplification(precision: FloatArray) -> FloatArray:
     """The factor by which the variance of noise grows from correlations to the partial correlation, `[n_tests]`.
 
-    The partial covariance is aᵀRb, for a and b with 1 at x and y and minus their regression weights on z: noise in R
+    The partial covariance is aᵀRb, where a and b are 1 at x and y and minus their regression weights at z. Noise in R
     adds |a|²|b|² times its variance, which is then divided by the two partial variances.
     """
     partial = np.linalg.pinv(precision[:, :2, :2], hermitian=True)
     weights = -precision[:, 2:, :2] @ partial
-    grown = 1 + (weights**2).sum(axis=1)
-    return np.asarray((grown / np.maximum(partial[:, [0, 1], [0, 1]], ROUNDING)).prod(axis=1))
+    norms = 1 + (weights**2).sum(axis=1)
+    return np.asarray((norms / np.maximum(partial[:, [0, 1], [0, 1]], ROUNDING)).prod(axis=1))
 
 
 def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
-    """The p-values of `tests`; the strength is √(1 − λ^(1/k)), k the fewer columns of the two: |r| where k = 1.
+    """The p-values of `tests`; the strength is √(1 − λ^(1/k)), k the smaller number of columns: |r| for k = 1.
 
     −(n − |Z| − (|X| + |Y| + 1)/2) ln λ is close to χ² with |X||Y| degrees of freedom if X and Y are independent given Z
     (Bartlett 1938). A variable without columns is independent of all others.
     """
     widths = np.append(np.diff(blocks.first), 0)
     x, y = widths[tests[:, 0]], widths[tests[:, 1]]
-    given = widths[np.where(tests[:, 2:] == PAD, len(widths) - 1, tests[:, 2:])].sum(axis=1)
+    given_columns = widths[np.where(tests[:, 2:] == PAD, len(widths) - 1, tests[:, 2:])].sum(axis=1)
     log_ratio = np.minimum(_log_ratios(blocks.R, blocks.first, np.ascontiguousarray(tests, np.int64)), 0.0)
-    rows = np.maximum(blocks.rows - given - (x + y + 1) / 2, 0)
-    free = x * y
-    p = np.where(free > 0, chdtrc(np.maximum(free, 1), -rows * log_ratio), 1.0)
+    rows = np.maximum(blocks.rows - given_columns - (x + y + 1) / 2, 0)
+    dof = x * y
+    p = np.where(dof > 0, chdtrc(np.maximum(dof, 1), -rows * log_ratio), 1.0)
     strength = np.sqrt(-np.expm1(log_ratio / np.maximum(np.minimum(x, y), 1)))
     return Results(p=p, strength=strength)
 
@@ -92,11 +88,11 @@ def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
 @njit(cache=True)
 def _log_ratios(R, first, tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Ln λ of each test: ln|R_YY·XZ| − ln|R_YY·Z|."""
-    found = np.empty(len(tests))
+    ratios = np.empty(len(tests))
     for t in range(len(tests)):
         size = 0
         for v in tests[t]:
             size += v != PAD
-        found[t] = log_left(R, first, tests[t, 1], np.append(tests[t, 2:size], tests[t, 0]))
-        found[t] -= log_left(R, first, tests[t, 1], tests[t, 2:size])
-    return found
+        ratios[t] = log_residual_det(R, first, tests[t, 1], np.append(tests[t, 2:size], tests[t, 0]))
+        ratios[t] -= log_residual_det(R, first, tests[t, 1], tests[t, 2:size])
+    return ratios

@@ -1,4 +1,4 @@
-"""The perfect independence test: d-separation in a known graph. Used to test the search, and to study it."""
+"""The error-free independence test: d-separation in a known graph, for tests and studies of the search."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from .subsets import Tests
 
 
 def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> IndependenceTests:
-    """The tests that decide without error: d-separation of the `observed` variables of `dag`, in their order."""
+    """The d-separation tests of the `observed` variables of `dag`, in their order."""
 
     def answer(tests: Tests) -> Results:
         independent = [

@@ -1,14 +1,11 @@
-"""From separating sets to a CPDAG: colliders, and Meek's rules, independently of the order of the variables.
+"""Orientation of a skeleton by its separating sets, possible-d-sep sets, and the methods PC and FCI.
 
-Colombo & Maathuis 2014, §4.2-4.3: a triple whose separating sets disagree is ambiguous, and no rule uses it; an edge
-for which two rules demand opposite directions stays undirected. All edges oriented in the same sweep are oriented at
-once.
-
-Possible-d-sep sets: where FCI looks for separating sets when there may be latent variables.
-
-Source: Spirtes, Glymour & Scheines 2000, §6.7; Colombo et al. 2012, Definition 3.3.
-
-PC and FCI: which stages the search has, and how its result is oriented.
+- `classify`, `orient`: colliders and Meek's rules, independent of the order of the variables. Colombo & Maathuis 2014,
+  §4.2-4.3: a triple whose separating sets disagree is ambiguous, and no rule uses it; an edge to which two rules give
+  opposite directions stays undirected. Each sweep orients all its edges at once.
+- `possible_d_sep`: the sets in which FCI searches for separating sets when there may be latent variables (Spirtes,
+  Glymour & Scheines 2000, §6.7; Colombo et al. 2012, Definition 3.3).
+- `PC`, `FCI`: the stages of the search and the orientation of its result.
 """
 
 from collections.abc import Callable
@@ -26,8 +23,8 @@ from ..graphs.pag import ARROW, CIRCLE, TAIL, Marks, orient_pag, unshielded_trip
 from ..graphs.structure import Structure
 from .search import Orientation, Pools, SeparatorSearch, separating_sets
 
-DOUBT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
-"""the share of separating sets that may speak against a conclusion"""
+MAX_DISSENT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
+"""the share of separating sets that may contradict a conclusion"""
 
 
 @dataclass(frozen=True)
@@ -41,53 +38,55 @@ class Triples:
 def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
     """Classify each unshielded triple (i, k, j) by the separating sets of i and j: a collider k is in none of them.
 
-    "sepset" looks at the set found first (Spirtes et al. 2000). The others look at all sets found: if few contain k, it
-    is a collider; if few lack k, it is not; otherwise the triple is ambiguous. "Few" means none for "conservative",
-    less than half for "majority", and at most a fifth for "clear". If no set is known, as where background knowledge
-    keeps i and j apart, the triple is ambiguous.
+    "sepset" uses the set found first (Spirtes et al. 2000). The others use all sets found: if few contain k, it is a
+    collider; if few lack k, it is not; otherwise the triple is ambiguous. "Few" means none for "conservative", less
+    than half for "majority", and at most a fifth for "clear". Without a separating set, as when background knowledge
+    forbids the edge, the triple is ambiguous.
     """
     sets = separating_sets(search)
     colliders, ambiguous = set(), set()
     for i, k, j in unshielded_triples(search.joined):
-        found = sets.get((i, j), [])
-        separate = found[:1] if orientation == "sepset" else found
-        share = sum(k in given for given in separate) / len(separate) if separate else 0.5
-        if share == 0.5 or DOUBT[orientation] < share < 1 - DOUBT[orientation]:
+        separators = sets.get((i, j), [])
+        considered = separators[:1] if orientation == "sepset" else separators
+        share = sum(k in given for given in considered) / len(considered) if considered else 0.5
+        if share == 0.5 or MAX_DISSENT[orientation] < share < 1 - MAX_DISSENT[orientation]:
             ambiguous.add((i, k, j))
         elif share < 0.5:
             colliders.add((i, k, j))
     return Triples(frozenset(colliders), frozenset(ambiguous))
 
 
-def orient(joined: NDArray[np.bool_], triples: Triples, one_way: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+def orient(
+    joined: NDArray[np.bool_], triples: Triples, known_directions: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
     """The CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
 
-    `one_way`, `[d, d]`, are directions known beforehand: edges take those first, and a triple with one of them out of
-    its middle is no collider, whatever its separating sets say. Meek's fourth rule (1995) is for such knowledge alone.
+    Edges first take the `known_directions` `[d, d]` of background knowledge; a triple with such a direction out of its
+    middle is no collider, for any separating sets. Meek's fourth rule (1995) applies only with such knowledge.
     """
-    known = np.zeros_like(joined) if one_way is None else joined & one_way
+    imposed = np.zeros_like(joined) if known_directions is None else joined & known_directions
     heads = np.zeros_like(joined)
     for i, k, j in triples.colliders:
-        if not (known[k, i] or known[k, j]):
+        if not (imposed[k, i] or imposed[k, j]):
             heads[i, k] = heads[j, k] = True
     unclear = np.zeros((len(joined),) * 3 if triples.ambiguous else (0, 0, 0), dtype=np.bool_)
     for i, k, j in triples.ambiguous:
         unclear[i, k, j] = unclear[j, k, i] = True
-    heads |= known
-    settled = heads | heads.T
+    heads |= imposed
+    oriented = heads | heads.T
     directed = heads & ~heads.T
     while True:
-        heads = _meek_sweep(joined, directed, unclear, fourth=bool(known.any())) & joined & ~settled
+        heads = _meek_sweep(joined, directed, unclear, fourth=bool(imposed.any())) & joined & ~oriented
         if not heads.any():
             return directed | (joined & ~directed.T & ~directed)
-        settled |= heads | heads.T
+        oriented |= heads | heads.T
         directed |= heads & ~heads.T
 
 
 def _meek_sweep(
     joined: NDArray[np.bool_], directed: NDArray[np.bool_], unclear: NDArray[np.bool_], *, fourth: bool
 ) -> NDArray[np.bool_]:
-    """Which undirected edges i — j a rule directs i → j."""
+    """The undirected edges i — j that a rule directs i → j."""
     lines = joined & ~directed & ~directed.T
     heads = np.zeros_like(joined)
     for i, j in np.argwhere(lines):
@@ -113,7 +112,7 @@ def _rule_3(
     i: int,
     j: int,
 ) -> bool:
-    """Whether i — k → j and i — m → j, with k and m not joined and i certainly not a collider between them."""
+    """Whether i — k → j and i — m → j, with k and m not joined and i not possibly a collider between them."""
     between = np.flatnonzero(lines[i] & directed[:, j])
     return any(
         not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
@@ -128,7 +127,7 @@ def _rule_4(
     i: int,
     j: int,
 ) -> bool:
-    """Whether i — k → m → j with i, m joined, k, j not, and i certainly not a collider between k and j."""
+    """Whether i — k → m → j with i, m joined, k, j not, and i not possibly a collider between k and j."""
     ends = lines[i] & ~joined[j]
     ends[j] = False
     if len(unclear):
@@ -138,11 +137,11 @@ def _rule_4(
 
 
 def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
-    """The possible-d-sep set of every variable, `[d, d]` by rows, in the skeleton found so far.
+    """The possible-d-sep set of every variable, `[d, d]` by rows, in the current skeleton.
 
-    k is in the set of i if a path leads from i to k on which every inner variable is a collider, or its two neighbours
-    on the path are joined. Colliders are identified by the separating sets found first; where background knowledge
-    alone keeps the ends of a triple apart, there is none, and it may be a collider.
+    k is in the set of i if there is a path from i to k on which every inner variable is a collider, or its two
+    neighbours on the path are joined. Colliders are identified by the separating sets found first; a triple whose ends
+    only background knowledge separates has none, and may be a collider.
     """
     heads = np.zeros_like(search.joined)
     triples = classify(search, "sepset")
@@ -156,42 +155,46 @@ def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
 def _reach(joined, heads):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     d = len(joined)
     reached = np.zeros((d, d), np.bool_)
-    seen = np.zeros((d, d), np.int64)
-    waiting = np.empty((d * d, 2), np.int64)
+    visited = np.zeros((d, d), np.int64)
+    stack = np.empty((d * d, 2), np.int64)
     for start in range(d):
         n = 0
         for v in range(d):
             if joined[start, v]:
-                waiting[n] = start, v
+                stack[n] = start, v
                 n += 1
                 reached[start, v] = True
         while n:
             n -= 1
-            before, here = waiting[n]
-            for after in range(d):
-                onward = joined[here, after] and after not in (before, start) and seen[here, after] != start + 1
-                passes = joined[before, after] or (heads[before, here] and heads[after, here])
+            previous, current = stack[n]
+            for following in range(d):
+                onward = (
+                    joined[current, following]
+                    and following not in (previous, start)
+                    and visited[current, following] != start + 1
+                )
+                passes = joined[previous, following] or (heads[previous, current] and heads[following, current])
                 if onward and passes:
-                    seen[here, after] = start + 1
-                    reached[start, after] = True
-                    waiting[n] = here, after
+                    visited[current, following] = start + 1
+                    reached[start, following] = True
+                    stack[n] = current, following
                     n += 1
     return reached
 
 
 @dataclass(frozen=True)
 class ConstraintMethod:
-    """A constraint-based algorithm: the stages of its search follow from `pools`; the rest is orientation."""
+    """A constraint-based algorithm: `pools` determines the stages of its search, `graph` the orientation."""
 
     kind: Literal["cpdag", "pag"]
     pools: Pools | None
     """the possible-d-sep sets, for algorithms that allow for latent variables"""
     graph: Callable[[SeparatorSearch, tuple[str, ...], Orientation, Prior], Structure]
-    """(search, variables, how colliders are identified, what is known) -> the graph; the search may be unfinished"""
+    """(search, variables, rule for colliders, background knowledge) -> the graph; the search may be unfinished"""
 
 
 def _cpdag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orientation, prior: Prior) -> Structure:
-    edges = orient(search.joined, classify(search, orientation), prior.one_way)
+    edges = orient(search.joined, classify(search, orientation), prior.one_way_arcs)
     return Structure(variables, edges.astype(np.float64), "cpdag")
 
 
@@ -203,11 +206,11 @@ def _pag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orien
 
 
 def known_marks(prior: Prior) -> Marks:
-    """The marks that background knowledge gives to edges wherever there are such, `[d, d]`, else circles.
+    """The marks of edges that background knowledge implies, `[d, d]`, and circles elsewhere.
 
-    A required cause has a tail and its effect an arrow. A variable from which no way of possible arcs leads to another
-    is no ancestor of it, so an edge between them has an arrow there. That an arc is forbidden alone does not tell this:
-    in a PAG its cause may still be an ancestor by way of other variables.
+    A required cause has a tail and its effect an arrow. If no path of possible arcs leads from one variable to another,
+    it is no ancestor of the other, and an edge between them has an arrow at it. A forbidden arc alone does not imply
+    this: in a PAG its cause may still be an ancestor through other variables.
     """
     marks = np.full(prior.possible.shape, CIRCLE, np.int8)
     marks[~reachable(prior.possible).T] = ARROW

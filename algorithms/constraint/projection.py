@@ -6,13 +6,12 @@ N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k|
 
     Q̂ = Π_k |e_k|^{2/l} / ((2/π) Γ(2/l) Γ(1 − 1/l) sin(π/l))^l.
 
-Algorithm 1 prints a sum in place of the product; at l = 50 that sum is about 90 whatever χ² is. Here the server, not
-each silo, subtracts P·√v̄, so a silo that drops out leaves no trace in the projections; only the margins must then be
-asked for again.
+Algorithm 1 prints a sum in place of the product; at l = 50 that sum is about 90 for any χ². Here the server, not each
+silo, subtracts P·√v̄, so a dropout does not affect the projections; only the margins must then be requested again.
 
-What it hides: P and the margins are public, so a stratum's table can be solved for wherever (|X| − 1)(|Y| − 1) ≤ l;
-with l = 50 that is every table of up to eight by eight levels. Only larger strata stay partly hidden, and what is sent
-is larger than the table. The mode exists for comparison with the paper, not for protection.
+Protection: P and the margins are public, so a stratum's table can be solved for if (|X| − 1)(|Y| − 1) ≤ l; with l = 50
+that is every table of up to eight by eight levels. Only larger strata stay partly hidden, and the reply is larger than
+the table. The mode exists for comparison with the paper, not for protection.
 """
 
 from typing import Any
@@ -22,19 +21,19 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, gamma
 
 from ..core.schema import FloatArray
-from ..statistics.count_tables import ReadTables, Tables, count, offsets, tables_for
+from ..statistics.count_tables import TableReader, Tables, count, offsets, tables_for
 from ..statistics.moments import to_multiples
 from ..statistics.rows import Numbers, Query, Rows, counts_of
-from .federated import Evidence, Known, Server
+from .federated import Evidence, Server, SummedEvidence
 from .search import Results
 from .subsets import Tests
 
-# Rounded to so many bits, projections add up exactly like counts: in any order, masked or not.
+# Projections rounded to this number of bits add up exactly, like counts: in any order, masked or not.
 SKETCH_BITS = 20
 
 
-def projected(projections: int, seed: int) -> Evidence:
-    """The evidence of tables in `projections` random projections: an exchange of tests takes two."""
+def projection_evidence(projections: int, seed: int) -> Evidence:
+    """The evidence of tables in `projections` random projections; each set of tests takes two exchanges."""
 
     def question(server: Server) -> Query:
         tests = server.search.tests
@@ -47,12 +46,12 @@ def projected(projections: int, seed: int) -> Evidence:
             return counts_of(silo, query)
         return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
 
-    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> Known:
+    def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> SummedEvidence:
         if server.known.what != "margins":
-            return Known("margins", total, silos)
-        if silos != server.known.silos:  # margins and projections stem from different rows: ask for both again
-            return Known()
-        return Known("sketches", np.concatenate([server.known.numbers, total]), silos)
+            return SummedEvidence("margins", total, silos)
+        if silos != server.known.silos:  # margins and projections come from different rows: request both again
+            return SummedEvidence()
+        return SummedEvidence("sketches", np.concatenate([server.known.numbers, total]), silos)
 
     def results(server: Server) -> Results | None:
         if server.known.what != "sketches":
@@ -60,7 +59,7 @@ def projected(projections: int, seed: int) -> Evidence:
         tests = server.search.tests
         tables = margin_tables(tests, len(server.variables))
         n_margins = offsets(tables.sets, server.cardinalities)[-1]
-        margins = ReadTables(tables, server.cardinalities, server.known.numbers[:n_margins])
+        margins = TableReader(tables, server.cardinalities, server.known.numbers[:n_margins])
         rng = np.random.default_rng((seed, server.exchanges - 1))
         return estimate(margins, server.known.numbers[n_margins:], tests, rng, projections)
 
@@ -68,11 +67,11 @@ def projected(projections: int, seed: int) -> Evidence:
 
 
 def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:
-    """The silo's P·(v / √v̄) of each stratum of each test, one after another, rounded."""
+    """The silo's rounded P·(v / √v̄) of each stratum of each test, concatenated."""
     d = len(silo.cardinalities)
     tables = tables_for(query.sets, d)
-    own = ReadTables(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
-    margins = ReadTables(margin_tables(query.sets, d), silo.cardinalities, query.margins)
+    own = TableReader(tables, silo.cardinalities, count(silo.columns, silo.cardinalities, tables.sets))
+    margins = TableReader(margin_tables(query.sets, d), silo.cardinalities, query.margins)
     sketches = []
     for t, (x, y) in enumerate(query.sets[:, :2].tolist()):
         expected = expected_counts(margins, t, x, y)
@@ -82,9 +81,9 @@ def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections:
 
 
 def estimate(
-    margins: ReadTables, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
+    margins: TableReader, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
 ) -> Results:
-    """The p-values of `tests` from their margins and the summed P·(v / √v̄), stratum after stratum."""
+    """The p-values of `tests` from their margins and the summed P·(v / √v̄) of their strata."""
     statistic, dof, rows = np.zeros(len(tests)), np.zeros(len(tests)), np.ones(len(tests))
     at = 0
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
@@ -100,14 +99,14 @@ def estimate(
 
 
 def project(strata: FloatArray, rng: np.random.Generator, projections: int) -> FloatArray:
-    """P·s for each s of the `strata` `[n_strata, |X|, |Y|]`, each with a P of its own: `[n_strata * l]`."""
+    """P·s for each s of the `strata` `[n_strata, |X|, |Y|]`, with a separate P for each: `[n_strata * l]`."""
     flat = strata.reshape(len(strata), -1)
     P = rng.normal(0.0, np.sqrt(2.0), (len(flat), projections, flat.shape[1]))
     return np.asarray(np.einsum("slc,sc->sl", P, flat)).ravel()
 
 
 def geometric_mean(e: FloatArray) -> FloatArray:
-    """The estimates of ‖u‖² from e = P·u, `[n, l]`, for P of entries N(0, 2).
+    """The estimates of ‖u‖² from e = P·u, `[n, l]`, for P with entries N(0, 2).
 
     Source: Wang, Ma & Wang 2023, Theorem 1, corrected.
     """
@@ -123,7 +122,7 @@ def margin_tables(tests: Tests, d: int) -> Tables:
     return tables_for(np.concatenate([np.delete(tests, 1, axis=1), np.delete(tests, 0, axis=1)]), d)
 
 
-def expected_counts(margins: ReadTables, test: int, x: int, y: int) -> FloatArray:
+def expected_counts(margins: TableReader, test: int, x: int, y: int) -> FloatArray:
     """V̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
     n_tests = len(margins.tables.table_of) // 2
     of_x, of_y = margins.strata(test, (x,)), margins.strata(n_tests + test, (y,))

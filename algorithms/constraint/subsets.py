@@ -1,10 +1,10 @@
-"""Which independence tests to make next: the conditioning sets of one size, the most promising first.
+"""The order of independence tests: the conditioning sets of one size, the most promising first.
 
 PC-stable (Colombo & Maathuis 2014) fixes the pools from which conditioning sets are drawn at the start of each level,
-so the order of its tests is free. Here the data decide the order in which the sets of a pair (i, j) are tried: a
-variable is promising if both i and j depend on it strongly, and all subsets of the k most promising variables come
-before any set with the next one. Separating sets are found early, and which one is found first does not depend on the
-order of the columns.
+so the order of its tests is free. Here the data determine the order in which the sets of a pair (i, j) are tried: a
+variable is promising if both i and j depend on it strongly, and all subsets of the k most promising variables precede
+any set with the next variable. So separating sets are found early, and the first one found does not depend on the order
+of the columns.
 """
 
 from dataclasses import dataclass
@@ -17,98 +17,98 @@ from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD
 
 Tests = NDArray[np.int16]
-"""independence tests `[n_tests, 2 + size]`: x, y and the conditioning set, filled up with -1"""
+"""independence tests `[n_tests, 2 + size]`: x, y and the conditioning set, padded with -1"""
 
 
 def stack(one: Tests, other: Tests) -> Tests:
-    """Both lists of tests as one, filled up to the larger conditioning set."""
+    """Both lists of tests as one, padded to the larger conditioning set."""
     width = max(one.shape[1], other.shape[1])
     filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
     return np.concatenate(filled)
 
 
 def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
-    """How many cells the tables of `tests` have, counting a shared table once for each test it serves."""
+    """The number of cells of the tables of `tests`, counting a shared table once for each of its tests."""
     return float(np.where(tests == PAD, 1, cardinalities[tests]).prod(axis=1, dtype=np.float64).sum())
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Where the conditioning sets of one size come from, for `d` variables."""
+class SubsetSource:
+    """The source of the conditioning sets of one size, for `d` variables."""
 
     size: int
     pools: NDArray[np.bool_]
     """row i: the variables in i's conditioning sets, `[d, d]`"""
     tried: NDArray[np.bool_]
-    """sets within row i or j were tried for the pair (i, j) before and are not drawn again, `[d, d]`"""
+    """sets within row i or j were tried for the pair (i, j) before and are not tried again, `[d, d]`"""
     strength: FloatArray
-    """how strongly two variables depend on each other, `[d, d]`"""
+    """strength of the dependence of two variables, `[d, d]`"""
     cardinalities: NDArray[np.int64]
     blocks: NDArray[np.bool_]
     """sets of variables, `[n_blocks, d]`; a pair's conditioning sets stay within its block"""
     block_of: NDArray[np.int64]
-    """which block a pair has, `[d, d]`"""
+    """the block of each pair, `[d, d]`"""
     most_sets: int
-    """most conditioning sets drawn for a pair"""
+    """largest number of conditioning sets for a pair"""
     most_cells: float
-    """a test whose table would have more cells is left out"""
+    """tests whose tables would have more cells are omitted"""
 
 
 def next_tests(
-    draw: Draw, pairs: NDArray[np.int64], asked: NDArray[np.int64], cells: float
+    source: SubsetSource, pairs: NDArray[np.int64], n_tried: NDArray[np.int64], cells: float
 ) -> tuple[Tests, NDArray[np.int64], int]:
-    """The next tests of each of the `pairs` `[n_pairs, 2]`, for which `asked` sets have been tried before.
+    """The next tests of each of the `pairs` `[n_pairs, 2]`, after `n_tried` sets that have been tried before.
 
-    Also return how many sets have been tried for each pair now, and how many tests were left out. The tables of the
-    tests have about `cells` cells, shared equally by all pairs with sets left; each of these gets at least one test.
+    Also returns the new number of tried sets for each pair, and the number of omitted tests. The tables of the tests
+    have about `cells` cells, shared equally by all pairs with sets left; each of these gets at least one test.
     """
     share = cells / max(len(pairs), 1)
-    pairs, asked = np.ascontiguousarray(pairs), np.ascontiguousarray(asked)
+    pairs, n_tried = np.ascontiguousarray(pairs), np.ascontiguousarray(n_tried)
     packed = (
-        draw.size,
-        *map(np.ascontiguousarray, (draw.pools, draw.tried, draw.strength, draw.cardinalities)),
-        *map(np.ascontiguousarray, (draw.blocks, draw.block_of)),
-        draw.most_sets,
-        float(draw.most_cells),
+        source.size,
+        *map(np.ascontiguousarray, (source.pools, source.tried, source.strength, source.cardinalities)),
+        *map(np.ascontiguousarray, (source.blocks, source.block_of)),
+        source.most_sets,
+        float(source.most_cells),
     )
     while True:
-        tests, now_asked, left_out, used, all_drawn = _next_tests(pairs, asked, share, packed)
+        tests, now_tried, left_out, used, all_drawn = _next_tests(pairs, n_tried, share, packed)
         if all_drawn or 2 * used > cells:
-            return tests, now_asked, int(left_out)
+            return tests, now_tried, int(left_out)
         share *= 2
 
 
-# These kernels spell out loops where a slice or a sort would do: each of those takes numba seconds to compile.
+# These kernels use explicit loops instead of slices and sorts, each of which takes numba seconds to compile.
 
 
 @njit(cache=True)
-def _next_tests(pairs, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """As `next_tests`; return also how many cells the tables have, and whether no pair has any set left."""
-    width = 2 + draw[0]
+def _next_tests(pairs, n_tried, share, source):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """As `next_tests`; also returns the number of cells of the tables, and whether no pair has any set left."""
+    width = 2 + source[0]
     tests = np.empty((max(64, len(pairs)), width), np.int16)
-    now_asked = np.empty(len(pairs), np.int64)
+    now_tried = np.empty(len(pairs), np.int64)
     n_tests, left_out, used, all_drawn = 0, 0, 0.0, True
     for pair in range(len(pairs)):
-        of_pair, n, now_asked[pair], cells, too_large, drawn = _of_pair(
-            pairs[pair, 0], pairs[pair, 1], asked[pair], share, draw
+        pair_tests, n, now_tried[pair], cells, too_large, drawn = _pair_tests(
+            pairs[pair, 0], pairs[pair, 1], n_tried[pair], share, source
         )
         while n_tests + n > len(tests):
-            tests = _twice(tests)
+            tests = _doubled(tests)
         for t in range(n):
             for column in range(width):
-                tests[n_tests + t, column] = of_pair[t, column]
+                tests[n_tests + t, column] = pair_tests[t, column]
         n_tests += n
         left_out += too_large
         used += cells
         all_drawn = all_drawn and drawn
-    return tests[:n_tests], now_asked, left_out, used, all_drawn
+    return tests[:n_tests], now_tried, left_out, used, all_drawn
 
 
 @njit(cache=True)
-def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Go through the subsets of both pools together, in one colexicographic order, past the first `asked` of them."""
-    size, pools, tried, strength, cardinalities, blocks, block_of, most_sets, most_cells = draw
-    candidates, mine, theirs = _by_promise(i, j, pools, blocks[block_of[i, j]], strength)
+def _pair_tests(i, j, n_tried, share, source):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The tests of a pair: the subsets of both pools in one colexicographic order, after the first `n_tried`."""
+    size, pools, tried, strength, cardinalities, blocks, block_of, most_sets, most_cells = source
+    candidates, mine, theirs = _rank_candidates(i, j, pools, blocks[block_of[i, j]], strength)
     one, other, given = np.arange(size), np.arange(size), np.empty(size, np.int64)
     one_left, other_left = len(mine) >= size, len(theirs) >= size
     tests, n_tests = np.empty((4, 2 + size), np.int16), 0
@@ -124,7 +124,7 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
         if size > 0 and (_within(given, tried, i) or _within(given, tried, j)):
             continue
         seen += 1
-        if seen <= asked:
+        if seen <= n_tried:
             continue
         product = float(cardinalities[i] * cardinalities[j])
         for k in given:
@@ -133,19 +133,19 @@ def _of_pair(i, j, asked, share, draw):  # type: ignore[no-untyped-def]  # noqa:
             too_large += 1
             continue
         if n_tests == len(tests):
-            tests = _twice(tests)
+            tests = _doubled(tests)
         tests[n_tests, 0], tests[n_tests, 1] = i, j
         for t in range(size):
             tests[n_tests, 2 + t] = given[t]
         n_tests += 1
         cells += product
     drawn = seen >= most_sets or not (one_left or other_left)
-    return tests, n_tests, max(seen, asked), cells, too_large, drawn
+    return tests, n_tests, max(seen, n_tried), cells, too_large, drawn
 
 
 @njit(cache=True)
-def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`tests` with room for twice as many."""
+def _doubled(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`tests` with twice the capacity."""
     longer = np.empty((2 * len(tests), tests.shape[1]), np.int16)
     for t in range(len(tests)):
         for column in range(tests.shape[1]):
@@ -154,8 +154,8 @@ def _twice(tests):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variables in the pools of i and j, most promising first, and the places of i's and of j's among them.
+def _rank_candidates(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The variables in the pools of i and j, most promising first, and the positions of i's and of j's among them.
 
     A Shell sort by promise; ties are broken by the number of the variable.
     """
@@ -168,11 +168,11 @@ def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  
     gap = n // 2
     while gap > 0:
         for at in range(gap, n):
-            here, to = candidates[at], at
-            while to >= gap and _after(candidates[to - gap], here, promise):
+            current, to = candidates[at], at
+            while to >= gap and _ranks_below(candidates[to - gap], current, promise):
                 candidates[to] = candidates[to - gap]
                 to -= gap
-            candidates[to] = here
+            candidates[to] = current
         gap //= 2
     mine, theirs, n_mine, n_theirs = np.empty(n, np.int64), np.empty(n, np.int64), 0, 0
     for at in range(n):
@@ -186,13 +186,13 @@ def _by_promise(i, j, pools, block, strength):  # type: ignore[no-untyped-def]  
 
 
 @njit(cache=True)
-def _after(k, other, promise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _ranks_below(k, other, promise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return promise[k] < promise[other] or (promise[k] == promise[other] and k > other)
 
 
 @njit(cache=True)
 def _compare(one, mine, one_left, other, theirs, other_left):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """-1 if `one` comes first, 1 if `other` does, 0 if they are the same set: the least greatest member wins."""
+    """-1 if `one` precedes `other`, 1 if it follows, 0 if they are the same set, in colexicographic order."""
     if not one_left:
         return 1
     if not other_left:
@@ -205,7 +205,7 @@ def _compare(one, mine, one_left, other, theirs, other_left):  # type: ignore[no
 
 @njit(cache=True)
 def _advance(chosen, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Go to the next subset of range(n) in colexicographic order; return False if there is none."""
+    """Advance to the next subset of range(n) in colexicographic order; return False if there is none."""
     size = len(chosen)
     if size == 0:
         return False

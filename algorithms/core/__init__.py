@@ -1,1 +1,1 @@
-"""The one abstraction and the one loop: a federated algorithm, its specification, its messages."""
+"""The protocol of federated algorithms: the interface, the loop of rounds, specifications, schema and messages."""

@@ -1,4 +1,4 @@
-"""What is known of a graph before anything is learned: edges it has, and edges it cannot have."""
+"""Background knowledge of a graph: required and forbidden edges."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,71 +15,71 @@ Arc = tuple[str, str]
 
 @dataclass(frozen=True)
 class Prior:
-    """Background knowledge as matrices over the variables in their order, as searches use it.
+    """Background knowledge as matrices over the variables, for searches.
 
-    `possible[i, j]` says whether i may be a parent of j, `required[i, j]` that it is.
+    `possible[i, j]`: whether i may be a parent of j; `required[i, j]`: whether it must be.
     """
 
     possible: NDArray[np.bool_]
     required: NDArray[np.bool_]
 
     @property
-    def anything(self) -> bool:
-        """Whether any edge is ruled out or required."""
+    def is_informative(self) -> bool:
+        """Whether any edge is forbidden or required."""
         free = self.possible | np.eye(len(self.possible), dtype=np.bool_)
         return bool(self.required.any()) or not bool(free.all())
 
     def reordered(self, variables: NDArray[np.int64]) -> "Prior":
-        """The same over the variables in another order: place k is that of variable `variables[k]`."""
-        places = np.ix_(variables, variables)
-        return Prior(self.possible[places], self.required[places])
+        """The prior with the variables in another order: position k has variable `variables[k]`."""
+        positions = np.ix_(variables, variables)
+        return Prior(self.possible[positions], self.required[positions])
 
     @property
-    def joinable(self) -> NDArray[np.bool_]:
-        """The pairs that an edge may join in one direction or the other, `[d, d]`, symmetric, the diagonal False."""
+    def possible_pairs(self) -> NDArray[np.bool_]:
+        """The pairs with a possible arc in at least one direction, `[d, d]`, symmetric, the diagonal False."""
         return np.asarray((self.possible | self.possible.T) & ~np.eye(len(self.possible), dtype=np.bool_))
 
     @property
-    def joined(self) -> NDArray[np.bool_]:
-        """The pairs that a required arc joins, `[d, d]`, symmetric."""
+    def required_pairs(self) -> NDArray[np.bool_]:
+        """The pairs with a required arc, `[d, d]`, symmetric."""
         return np.asarray(self.required | self.required.T)
 
     @property
-    def one_way(self) -> NDArray[np.bool_]:
-        """The arcs that are the only possible direction of an edge between their ends, `[d, d]`."""
+    def one_way_arcs(self) -> NDArray[np.bool_]:
+        """The possible arcs whose reverse is impossible, `[d, d]`."""
         return np.asarray(self.possible & ~self.possible.T)
 
     @property
-    def precedes(self) -> NDArray[np.bool_]:
-        """Which variables come before which in some order of every graph that agrees, `[d, d]`.
+    def precedence(self) -> NDArray[np.bool_]:
+        """A strict partial order, `[d, d]`: every graph that satisfies the prior has a compatible order of variables.
 
-        Those with a way of possible arcs to the other and none back, as from tier to tier, those with a required arc to
-        it, and what follows from both.
+        i precedes j if there is a path of possible arcs from i to j and none back (for example from tier to tier), or a
+        required arc from i to j; the relation is closed under transitivity.
         """
-        if not self.anything:
+        if not self.is_informative:
             return np.zeros_like(self.possible)
-        ways = reachable(self.possible)
-        return reachable((ways & ~ways.T) | self.required)
+        paths = reachable(self.possible)
+        return reachable((paths & ~paths.T) | self.required)
 
 
 def no_prior(d: int) -> Prior:
-    """The prior of d variables of which nothing is known."""
+    """The prior of d variables without background knowledge."""
     return Prior(np.ones((d, d), np.bool_), np.zeros((d, d), np.bool_))
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Arcs that every learned graph must have, and arcs that none may have; both public.
+    """Arcs that every learned graph must have, and arcs that no learned graph may have; both public.
 
-    Raises `BadInput` for an arc that is both, for one from a variable to itself, and for required arcs that form a
-    cycle: nothing that contradicts itself can be imposed.
+    Raises `BadInput` for contradictions: an arc that is both required and forbidden, an arc from a variable to itself,
+    and required arcs that form a cycle.
     """
 
     required: tuple[Arc, ...] = ()
     forbidden: tuple[Arc, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself, by name."""
+        """Raise `BadInput` for contradictions, naming the arcs."""
         both = sorted(set(self.required) & set(self.forbidden))
         if both:
             raise BadInput(f"background knowledge: {arc_text(both[0])} is both required and forbidden")
@@ -92,56 +92,56 @@ class Knowledge:
             raise BadInput(f"background knowledge: required arcs form the cycle {' -> '.join([*cycle, cycle[0]])}")
 
     def __bool__(self) -> bool:
-        """Whether anything is known."""
+        """Whether there is any required or forbidden arc."""
         return bool(self.required or self.forbidden)
 
     def check(self, variables: Sequence[str]) -> None:
-        """Raise `BadInput` for an arc that names something that is not among the `variables`."""
+        """Raise `BadInput` for an arc with a name that is not in `variables`."""
         for arc in (*self.required, *self.forbidden):
             for name in arc:
                 if name not in variables:
                     raise BadInput(f"background knowledge: {arc_text(arc)}: {shown(name)} is not a column of the data")
 
-    def needed(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Where arcs are required, `[n_variables, n_variables]`."""
+    def required_matrix(self, variables: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each arc is required, `[n_variables, n_variables]`."""
         return _matrix(self.required, variables)
 
     def possible(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Where arcs may be, `[n_variables, n_variables]`.
+        """Whether each arc is possible, `[n_variables, n_variables]`.
 
-        Not where they are forbidden, nor from a variable to itself, nor against the required arcs: from a variable to
-        one of its required ancestors.
+        Impossible arcs are the forbidden ones, those from a variable to itself, and those against the required arcs:
+        from a variable to one of its required ancestors.
         """
-        needed = self.needed(variables)
-        behind = reachable(needed).T if self.required else needed
-        return ~(_matrix(self.forbidden, variables) | behind | np.eye(len(variables), dtype=np.bool_))
+        required = self.required_matrix(variables)
+        backward = reachable(required).T if self.required else required
+        return ~(_matrix(self.forbidden, variables) | backward | np.eye(len(variables), dtype=np.bool_))
 
     def prior(self, variables: Sequence[str]) -> Prior:
-        """Return what is known as matrices over the `variables`."""
-        return Prior(self.possible(variables), self.needed(variables))
+        """The background knowledge as matrices over the `variables`."""
+        return Prior(self.possible(variables), self.required_matrix(variables))
 
-    def precedes(self, variables: Sequence[str]) -> NDArray[np.bool_]:
-        """Which variables come before which in some order of every graph that agrees, `[d, d]`."""
-        return self.prior(variables).precedes
+    def precedence(self, variables: Sequence[str]) -> NDArray[np.bool_]:
+        """The order that the background knowledge implies, `[d, d]` (see `Prior.precedence`)."""
+        return self.prior(variables).precedence
 
 
 def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return from which variables a way of one or more `arcs` leads to which, both `[d, d]`."""
-    ways = arcs.astype(np.float32)
+    """Whether a path of one or more `arcs` leads from i to j; argument and result are `[d, d]`."""
+    paths = arcs.astype(np.float32)
     for _ in range(len(arcs).bit_length()):
-        ways = ((ways + ways @ ways) > 0).astype(np.float32)
-    return ways > 0
+        paths = ((paths + paths @ paths) > 0).astype(np.float32)
+    return paths > 0
 
 
 def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
-    """The arcs that are forbidden if no variable may be caused by one of a later tier.
+    """The forbidden arcs if no variable can be caused by one of a later tier.
 
-    Raises `BadInput` for a variable that stands in two tiers.
+    Raises `BadInput` for a variable in two tiers.
     """
     names = [name for tier in tiers for name in tier]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(f"background knowledge: {shown(twice[0])} stands in two tiers")
+        raise BadInput(f"background knowledge: {shown(twice[0])} is in two tiers")
     return tuple(
         (late, early)
         for place, tier in enumerate(tiers)
@@ -152,21 +152,21 @@ def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
 
 
 def no_parent_arcs(names: Iterable[str], variables: Sequence[str]) -> tuple[Arc, ...]:
-    """The arcs that are forbidden if the variables called `names` have no parents."""
+    """The forbidden arcs if the variables `names` have no parents."""
     return tuple((other, name) for name in names for other in variables if other != name)
 
 
 def arc_text(arc: Arc) -> str:
-    """An arc for a message."""
+    """`arc` as text for a message."""
     return f"{arc[0]} -> {arc[1]}"
 
 
 def _matrix(arcs: Iterable[Arc], variables: Sequence[str]) -> NDArray[np.bool_]:
-    place = {name: v for v, name in enumerate(variables)}
-    found = np.zeros((len(place), len(place)), np.bool_)
+    index = {name: v for v, name in enumerate(variables)}
+    matrix = np.zeros((len(index), len(index)), np.bool_)
     for source, target in arcs:
-        found[place[source], place[target]] = True
-    return found
+        matrix[index[source], index[target]] = True
+    return matrix
 
 
 NO_KNOWLEDGE = Knowledge()

@@ -1,6 +1,6 @@
-"""What a private algorithm promises, what a release costs, and what a ledger records: the vocabulary of privacy.
+"""The types of privacy accounting: the promise of a private algorithm, the cost of a release, and a ledger's charge.
 
-`privacy/` has the rest: how costs become an ε, and how they are charged.
+`privacy/` converts costs to an ε (`zcdp`, `tight`) and charges them (`ledger`).
 """
 
 import math
@@ -17,13 +17,13 @@ ULP = 2.0**-52
 Silo = TypeVar("Silo")
 Broadcast = TypeVar("Broadcast")
 
-# Nobody may take seeded noise for private noise: the seed gives all of it away.
+# Seeded noise is not private: anyone with the seed can reproduce it.
 NO_SEED = -1
 SEEDED = "its noise is drawn from a known seed"
 
 
 class Adjacency:
-    """What neighbouring tables are; a cost means nothing without it."""
+    """The definition of neighbouring tables; a cost is meaningful only with one."""
 
     label: str
 
@@ -35,7 +35,7 @@ class ReplaceOne(Adjacency):
 
 
 class AddRemove(Adjacency):
-    """One record is added or left out; the number of rows is private."""
+    """One record is added or removed; the number of rows is private."""
 
     label = "add-remove"
 
@@ -45,7 +45,7 @@ A = TypeVar("A", bound=Adjacency)
 
 @dataclass(frozen=True)
 class Cost(Generic[A]):
-    """ρ of a release, for neighbours as `adjacency` says; costs of different adjacencies cannot be added or compared.
+    """The ρ of a release in zCDP for neighbours by `adjacency`; only costs of the same adjacency add and compare.
 
     An infinite ρ is a release without any guarantee. Raises `BadInput` for a ρ that is negative or not a number.
     """
@@ -61,29 +61,29 @@ class Cost(Generic[A]):
         """The cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
         self._same(other)
         infinite = math.isinf(self.rho + other.rho)
-        return Cost(math.inf if infinite else at_least(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
+        return Cost(math.inf if infinite else round_up(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
 
     def __mul__(self, times: int) -> "Cost[A]":
-        """The cost of as many such releases, rounded up."""
+        """The cost of `times` such releases, rounded up."""
         require_number(times >= 0, "number of releases", times, "0 or more")
         if times == 0 or math.isinf(self.rho):
             return self if times else Cost(0.0, self.adjacency)
-        return Cost(at_least(Fraction(self.rho) * times), self.adjacency)
+        return Cost(round_up(Fraction(self.rho) * times), self.adjacency)
 
     def __lt__(self, other: "Cost[A]") -> bool:
-        """Tell whether this is the smaller ρ. Raises `TypeError` across adjacencies."""
+        """Whether this ρ is smaller. Raises `TypeError` across adjacencies."""
         self._same(other)
         return self.rho < other.rho
 
     def __le__(self, other: "Cost[A]") -> bool:
-        """Tell whether this ρ is no greater. Raises `TypeError` across adjacencies."""
+        """Whether this ρ is not greater. Raises `TypeError` across adjacencies."""
         self._same(other)
         return self.rho <= other.rho
 
     def portion(self, share: float, releases: int = 1) -> "Cost[A]":
-        """Return what each of `releases` may cost out of this `share` of the whole.
+        """The cost of each of `releases` releases if together they may cost this `share` of the whole.
 
-        Rounded down by enough that, with shares that make 1, all of them added up one by one are within the whole.
+        Rounded down, so that the sum of all portions, added one by one, is within the whole if the shares sum to 1.
         """
         require_number(0 <= share <= 1, "share", share, "from 0 to 1")
         require_number(releases >= 1, "number of releases", releases, "1 or more")
@@ -92,7 +92,7 @@ class Cost(Generic[A]):
     def _same(self, other: "Cost[A]") -> None:
         if self.adjacency is not other.adjacency:
             labels = f"{self.adjacency.label} and {other.adjacency.label}"
-            raise TypeError(f"costs for different neighbours do not mix: {labels}")
+            raise TypeError(f"costs of different adjacencies cannot be combined: {labels}")
 
 
 def no_cost(adjacency: type[A]) -> Cost[A]:
@@ -102,7 +102,7 @@ def no_cost(adjacency: type[A]) -> Cost[A]:
 
 @dataclass(frozen=True)
 class Release:
-    """Something that a silo is about to release, and its cost."""
+    """A planned release of a silo, and its cost."""
 
     what: str
     cost: Cost[ReplaceOne]
@@ -110,25 +110,25 @@ class Release:
 
 @dataclass(frozen=True)
 class Promise:
-    """What a run promises to every record of a silo: (ε, δ), and the ρ it may spend for that.
+    """The promise of a run to every record of a silo: (ε, δ), and the ρ that it may spend.
 
-    `broken` says why nothing is promised at all, "" otherwise: such a run is NOT PRIVATE wherever it is shown.
+    `broken` is the reason why the run promises nothing, "" if it does; all output marks a broken run as NOT PRIVATE.
     """
 
     epsilon: float
     delta: float
     cost: Cost[ReplaceOne]
     protects: str
-    """from whom the promise protects"""
+    """the parties against whom the promise protects"""
     broken: str = ""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of a ledger: a reserved round, what it released and cost, and the key of its noise.
+    """One line of a ledger: a reserved round, its releases and cost, and the key of its noise.
 
-    `binding` stands for what the round answers and from which rows; the key is empty once the run is over. Neither
-    leaves the silo.
+    `binding` is a digest of the round's inputs and rows; the key is empty after the end of the run. Neither leaves the
+    silo.
     """
 
     run: str
@@ -143,20 +143,20 @@ class Charge:
 
 @dataclass(frozen=True)
 class Private(Generic[Silo, Broadcast]):
-    """What makes an algorithm private: a promise, and the cost of every reply before it is made."""
+    """The private part of an algorithm: its promise, and the cost of every reply before it is computed."""
 
     promise: Callable[[Schema], Promise]
     releases: Callable[[Silo, Broadcast], tuple[Release, ...]]
-    """what `local_solve` is about to release: from the settings and what is public alone, never from the rows"""
-    keyed: Callable[[Silo, bytes], Silo]
-    """the state with the 32 bytes from which this round's noise is drawn"""
+    """the releases of the next `local_solve`, computed from settings and public facts, never from the rows"""
+    with_key: Callable[[Silo, bytes], Silo]
+    """(state, key) -> the state with the 32-byte key of this round's noise"""
     insecure_seed: int = NO_SEED
     tight: Callable[[Schema], float | None] = lambda schema: None
-    """an ε for the whole run by tight accounting, at most that of zCDP; None: there is only zCDP"""
+    """an ε of the whole run by tight accounting, at most that of zCDP; None if only zCDP applies"""
 
 
-def at_least(exact: Fraction) -> float:
-    """The smallest float that is no less than `exact`."""
+def round_up(exact: Fraction) -> float:
+    """The smallest float that is not less than `exact`."""
     try:
         nearest = float(exact)
     except OverflowError:

@@ -1,16 +1,15 @@
-"""A federated algorithm, split at the privacy boundary, and the loop that runs its rounds.
+"""The interface of federated algorithms, split at the privacy boundary, and the loop that runs their rounds.
 
-An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run at the silo; everything else runs
-at the coordinator, which sees only broadcasts and replies. A `Federation` carries messages between the two: in this
-process, or over Dask under Prefect (`tasks/transport/`). All of them run `rounds`, so all give the same result.
+An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run at the silo; all others run at the
+coordinator, which receives only replies. A `Federation` carries messages between the two: in this process, or over Dask
+under Prefect (`tasks/transport/`). All federations run the same loop, `rounds`, so all give the same result.
 
-Between rounds a silo keeps only the fields of its state that change (`pack_state`). `single_reply` and `sum_once` build
-algorithms of one exchange.
+Between rounds a silo stores only the fields of its state that change (`pack_state`). `single_reply` and `sum_once`
+build algorithms of one exchange.
 
-Learning from one table at hand, as a silo does by itself and a pooled baseline does with all rows.
-
-There is nobody to send anything to: no privacy, no journal, no transport and no masks, which are a silo's service's
-(`tasks/silo/service.py`). Here is only the loop of `rounds` over the algorithm's own functions.
+`learn_alone` learns from one table in memory, as a silo does alone and a pooled baseline does with all rows. It runs
+`rounds` over the algorithm's functions without privacy, journal, transport or masks, which belong to a silo's service
+(`tasks/silo/service.py`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..graphs.structure import Structure, no_edges
+from ..graphs.structure import Structure, empty_structure
 from .promise import Charge, Private
 from .schema import FloatArray, Schema
 
@@ -34,9 +33,9 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Replies(Generic[Reply]):
-    """The replies of one round as the coordinator receives them: each silo's, or only their sum if that is enough.
+    """The replies of one round as received by the coordinator: one per silo, or only their sum if that suffices.
 
-    `silos` are those that replied, sorted; `each` is empty if there is only a `total`.
+    `silos` are the sorted silos that replied; `each` is empty if there is only a `total`.
     """
 
     silos: tuple[str, ...]
@@ -56,12 +55,12 @@ class Traffic:
     formula: int = 0
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        """Add two rounds' traffic."""
+        """The traffic of both rounds."""
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
 def no_basis(server: Any) -> tuple[str, ...]:
-    """No sentence: for algorithms whose result rests on the same assumptions whatever the data."""
+    """No sentences: for algorithms whose assumptions do not depend on the data."""
     return ()
 
 
@@ -81,29 +80,29 @@ def no_measures(server: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Where the summands of a round may differ from zero, from public facts: rising positions in `[length]`."""
+    """Public positions at which the summands of a round may be nonzero: increasing indices into `[length]`."""
 
     positions: NDArray[np.int64]
     length: int
 
 
-def everywhere(server: Any) -> Sparse | None:
-    """None: any entry of a summand may differ from zero."""
+def dense_summand(server: Any) -> Sparse | None:
+    """None: any entry of a summand may be nonzero."""
     return None
 
 
-def unchanged(server: Server) -> Server:
-    """The state as it is: for algorithms without a dual update."""
+def no_dual_update(server: Server) -> Server:
+    """The same state: for algorithms without a dual update."""
     return server
 
 
-def after_one_round(server: Any) -> bool:
-    """Converged: for algorithms of one round."""
+def always_converged(server: Any) -> bool:
+    """True: for algorithms of one round."""
     return True
 
 
 def only_field(reply: Any) -> NDArray[Any]:
-    """The array of a reply that has one field, as its summand."""
+    """The array in the only field of a reply, as its summand."""
     (name,) = reply.__dataclass_fields__
     values: NDArray[Any] = getattr(reply, name)
     return values
@@ -119,15 +118,15 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
 
     open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
     """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> its private state;
-    the table may be read in passes (`statistics/chunks.py`) if the algorithm's entry has `streams`"""
+    the table may be read in passes (`statistics/moments.py`) if the algorithm's entry has `streams`"""
     open_server: Callable[[Schema], Server]
     broadcast: Callable[[Server], Broadcast]
-    """everything that is sent to the silos"""
+    """the only message to the silos"""
     local_solve: Callable[[Silo, Broadcast], tuple[Silo, Reply]]
-    """everything that is sent back is Reply"""
+    """(state, broadcast) -> (state, reply); only the reply is sent back"""
     aggregate: Callable[[Server, Replies[Reply]], Server]
-    dual_update: Callable[[Server], Server] = unchanged
-    converged: Callable[[Server], bool] = after_one_round
+    dual_update: Callable[[Server], Server] = no_dual_update
+    converged: Callable[[Server], bool] = always_converged
     structure: Callable[[Server], Structure]
     server_type: type[Server]
     silo_type: type[Silo]
@@ -135,35 +134,33 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     reply_type: type[Reply]
     max_rounds: int = 1
     summand: Callable[[Reply], NDArray[Any]] | None = None
-    """set if the server needs only the sum of these over the silos; it then receives nothing else
-    (`only_field` for replies of one field).
-
-    A vector of float64, or, with `whole_numbers`, of int64."""
+    """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64; set if the server needs only the sum
+    over the silos, and then it receives nothing else (`only_field` for replies of one field)"""
     whole_numbers: bool = False
-    """whether summands are int64 and their sum exact; floats travel masked as fixed-point numbers"""
-    sparse: Callable[[Server], Sparse | None] = everywhere
-    """where the summands of this round may differ from zero, as far as the server knows: only these are sent masked"""
+    """whether summands are int64 and their sum exact; masked floats are sent as fixed-point numbers"""
+    sparse: Callable[[Server], Sparse | None] = dense_summand
+    """the positions at which the summands of this round may be nonzero; only these entries are sent masked"""
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
     """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, from public facts: masked
     summands are sent in these units"""
     needs_secure_sum: bool = False
-    """whether a single reply reveals more than the algorithm promises: the server may see only the sum"""
+    """whether a single reply reveals more than the algorithm promises: the server may receive only the sum"""
     tolerates_dropout: bool = False
     """whether the server can continue with the replies of the remaining silos"""
     private: Private[Silo, Broadcast] | None = None
-    """set if every reply is noisy and paid for (`privacy/private.py`)"""
+    """set if every reply is noisy and charged to a ledger (`privacy/ledger.py`)"""
     residual_variances: Callable[[Server], FloatArray] | None = None
-    """set if the server knows each variable's mean squared residual `[d]` without another exchange"""
+    """server -> each variable's mean squared residual `[d]`; set if the server has it without another exchange"""
     measures: Callable[[Server], dict[str, float]] = no_measures
     """measures of each round: h, residuals, edges"""
     basis: Callable[[Server], tuple[str, ...]] = no_basis
-    """sentences on the decisions made from the data, and on the assumptions behind the directions"""
+    """sentences on choices made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
     """bytes of a broadcast or a reply by the papers' formula"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
-    """for baselines that learn one structure a silo: each of them"""
+    """for baselines that learn one structure per silo: server -> structures by silo"""
     persisted_state: tuple[str, ...] = ()
-    """the fields of Silo that change from round to round: a silo journals them and rebuilds the rest from its rows"""
+    """the fields of Silo that change from round to round: a silo journals them and recomputes the others from rows"""
 
 
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
@@ -177,11 +174,11 @@ class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
 
 
 class Federation(Protocol):
-    """The silos as the coordinator sees them: a public schema, and a way to send all of them one broadcast."""
+    """The coordinator's interface to the silos: a public schema, and exchanges with all of them."""
 
     @property
     def schema(self) -> Schema:
-        """What is public."""
+        """The public schema."""
         ...
 
     def exchange(
@@ -191,15 +188,15 @@ class Federation(Protocol):
         broadcast: Any,
         sparse: Sparse | None = None,
     ) -> tuple[Replies[Any], Traffic]:
-        """Have every silo run `local_solve` on `broadcast` in round `number` (from 1) and return what they replied.
+        """Run `local_solve` with `broadcast` at every silo in round `number` (from 1); returns replies and traffic.
 
-        Masked replies are sent where `sparse` says they may differ from zero. Raises `SiloLost` when a silo stays
-        silent.
+        Of masked replies only the entries at the positions in `sparse` are sent. Raises `SiloLost` if a silo does not
+        respond.
         """
         ...
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
-        """Return, by silo, the lines of its privacy ledger: those of `run`, or all."""
+        """The charges in each silo's privacy ledger: those of `run`, or all."""
         ...
 
 
@@ -225,10 +222,10 @@ def rounds(
     federation: Federation,
     resume: tuple[int, Server] | None = None,
 ) -> Iterator[Round[Server]]:
-    """Run `algorithm` over `federation`, one Round after another, until it converges or runs out of rounds.
+    """Run `algorithm` over `federation`; yield a Round after each round, until it converges or reaches `max_rounds`.
 
-    `resume` is (number of the last finished round, its server state) from a checkpoint. A silo that is lost ends the
-    run with the state of the last finished round: it is a value in the result, not an exception.
+    `resume` is (number of the last finished round, its server state) from a checkpoint. A lost silo ends the run with
+    the state of the last finished round: it is a value in the result, not an exception.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
     outcome: Outcome | None = None
@@ -253,7 +250,7 @@ def rounds(
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
-    """The part of `replies` that the coordinator may see: their sum if the algorithm needs only that, else each.
+    """The part of `replies` that the coordinator may receive: only their sum if that suffices, else each reply.
 
     Sums run over the silos in sorted order, so that every engine adds the same numbers in the same order.
     """
@@ -272,9 +269,9 @@ def traffic_of(
     replies: Mapping[str, Reply],
     sizes: tuple[int, int] | None = None,
 ) -> Traffic:
-    """The bytes one exchange takes: the broadcast to every silo, and every reply back.
+    """The traffic of one exchange: the broadcast to every silo, and every reply.
 
-    `sizes` are those of the encoded broadcast and of all encoded replies together, where they have been encoded.
+    `sizes`, if already known, are the bytes of the encoded broadcast and of all encoded replies together.
     """
     down, up = sizes or (len(wire.encode(broadcast)), sum(len(wire.encode(reply)) for reply in replies.values()))
     return Traffic(
@@ -290,7 +287,7 @@ def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) ->
 
 
 def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
-    """`opened` (fresh from `open_silo`) with the fields in `packed` put back."""
+    """`opened` (the result of `open_silo`) with the fields in `packed` restored."""
     hints = get_type_hints(algorithm.silo_type)
     fields: dict[str, bytes] = wire.decode(dict, packed)
     return replace(opened, **{name: wire.decode(hints[name], value) for name, value in fields.items()})
@@ -312,7 +309,7 @@ def single_reply(
     server_type: type[Server],
     message_type: type[Message],
 ) -> FederatedAlgorithm[Server, Message, OnceBroadcast, Message]:
-    """An algorithm of one exchange in which a silo sends its state, which is what `open_silo` computed."""
+    """An algorithm of one exchange in which each silo sends its state, the result of `open_silo`."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
@@ -329,14 +326,14 @@ def single_reply(
 
 @dataclass(frozen=True, eq=False)
 class Summand:
-    """A silo's part of a sum, all that it sends."""
+    """A silo's summand, the only content of its reply."""
 
     values: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class SumServer:
-    """The sum over the silos that answered, empty before the exchange, and what is public of these silos."""
+    """The sum over the silos that answered, empty before the exchange, and the schema of these silos."""
 
     schema: Schema
     total: NDArray[Any] = field(default_factory=lambda: np.empty(0))
@@ -350,13 +347,13 @@ def sum_once(
     needs_secure_sum: bool = False,
     entry_units: Callable[[Schema, OnceBroadcast], FloatArray] | None = None,
 ) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
-    """An algorithm of one sum, over those silos that answer.
+    """An algorithm of one sum over the silos that answer.
 
     Parameters
     ----------
     summand
-        (table `[n_rows, n_variables]`, public schema) -> the vector that a silo adds: float64, or int64 with
-        `whole_numbers`. Masked, floats are fixed-point numbers below 2³¹: divide sums over rows by the number of all
+        (table `[n_rows, n_variables]`, public schema) -> the summand of a silo: float64, or int64 with
+        `whole_numbers`. Masked floats are fixed-point numbers below 2³¹: divide sums over rows by the number of all
         rows (`statistics.moments.per_row`), or give `entry_units`.
     learn
         (the sum, schema of the silos that answered) -> the structure. Before the exchange there is no sum, and the
@@ -370,7 +367,7 @@ def sum_once(
         return SumServer(server.schema.of_silos(replies.silos), replies.total)
 
     def structure(server: SumServer) -> Structure:
-        return learn(server.total, server.schema) if server.total.size else no_edges(server.schema.variables)
+        return learn(server.total, server.schema) if server.total.size else empty_structure(server.schema.variables)
 
     single = single_reply(
         lambda table, schema, silo, rng: Summand(summand(table, schema)),
@@ -394,14 +391,14 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 def silo_generator(seed: int, silo: str) -> np.random.Generator:
-    """The randomness of one silo: it depends on the seed and its name, never on the order of the silos."""
+    """The random generator of one silo: it depends on the seed and the name, never on the order of the silos."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(silo.encode()),)))
 
 
 def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
-    """Return what `algorithm` learns from the `table` `[n_rows, n_variables]` of the one silo of `schema`.
+    """The structure that `algorithm` learns from the `table` `[n_rows, n_variables]` of the only silo of `schema`.
 
-    Raises `ValueError` for a private algorithm: nothing would charge its noise.
+    Raises `ValueError` for a private algorithm, as there is no ledger to charge its noise to.
     """
     if algorithm.private is not None:
         raise ValueError("a private algorithm learns through a silo's service, which charges its noise")
@@ -410,7 +407,7 @@ def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
 
 
 class _OneSilo:
-    """The one silo of `schema` as a federation (see `Federation`) that counts no traffic."""
+    """The only silo of `schema` as a federation (see `Federation`), without counts of traffic."""
 
     def __init__(self, schema: Schema, table: Any) -> None:
         self.schema = schema
@@ -429,5 +426,5 @@ class _OneSilo:
         return gather(algorithm, {self._silo: reply}), Traffic()
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
-        """No charge."""
+        """No charges."""
         return {self._silo: ()}

@@ -1,16 +1,11 @@
 """The public schema of the data: the columns and their levels, the silos and their numbers of rows.
 
-With it travel the model of empty cells that all silos have estimated before a run (`ImputationModel`; public, as sums
-over them are), and the number of lags that a federation's series support.
+In order: checks of variable names; `pluralize` for messages; names in CSV files for spreadsheets, which would interpret
+some of them as formulas; the imputation model that all silos estimate before a run (`ImputationModel`; public, like all
+sums over silos); the `Schema`; and the number of lags that the time series of a federation support.
 
-Which names a variable may have, and the one line that says what is wrong with one.
-
-A number of things in words.
-
-Names in CSV files that people open in a spreadsheet, which would take some of them for formulas.
-
-A name that begins with =, +, -, @, a tab or a carriage return is written with an apostrophe before it. So is one that
-begins with apostrophes and then one of these, so that every name is read back as it was.
+A name that begins with =, +, -, @, a tab or a carriage return is written to CSV with an apostrophe before it. So is a
+name of apostrophes followed by one of these characters, so that reading restores every name.
 """
 
 import re
@@ -27,7 +22,7 @@ from .knowledge import NO_KNOWLEDGE, Knowledge
 
 
 def name_fault(name: str) -> str | None:
-    """Return what is wrong with the name of a column, None if nothing is."""
+    """The fault of a column name, None if it is valid."""
     if not name:
         return "has no name (if it is an index, write the table without it)"
     if name != name.strip():
@@ -38,7 +33,7 @@ def name_fault(name: str) -> str | None:
 
 
 def check_names(place: str, names: Sequence[str]) -> None:
-    """Raise `BadInput` if a column has no usable name, or two columns have the same. `place` is file and line."""
+    """Raise `BadInput` for an invalid column name, or two columns of the same name. `place` is file and line."""
     if not names:
         raise BadInput(f"{place}: no columns")
     seen: dict[str, int] = {}
@@ -52,7 +47,7 @@ def check_names(place: str, names: Sequence[str]) -> None:
 
 
 def pluralize(number: int, one: str, several: str = "") -> str:
-    """`number` with what it counts: `one` of them, or `several`, by default that with an s, as in "1 round"."""
+    """`number` with the singular `one` or the plural `several` (default: with an s), as in "1 round", "2 rounds"."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
@@ -60,12 +55,12 @@ FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def escape_formula(name: str) -> str:
-    """`name` as it is written."""
+    """`name` as it is written to a CSV file."""
     return f"'{name}" if FORMULA.match(name) else name
 
 
 def unescape_formula(cell: str) -> str:
-    """The name that `safe_cell` has written as `cell`."""
+    """The name that `escape_formula` has written as `cell`."""
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
@@ -76,18 +71,18 @@ FloatArray = NDArray[np.float64]
 class ImputationModel:
     """A model of the columns with which each silo models or imputes its empty cells; empty by default.
 
-    For continuous and mixed data it is a covariance, for discrete data a Bayesian network. Imputed values never leave
+    It is a covariance for continuous and mixed data, a Bayesian network for discrete data. Imputed values never leave
     the silo.
     """
 
     covariance: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    """of the coded columns about the silos' own means, `[D, D]` (`statistics/em.py`)"""
+    """the covariance of the coded columns about each silo's means, `[D, D]` (`statistics/em.py`)"""
     dag: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """`[d, d]`"""
+    """the DAG of the network, `[d, d]`"""
     tables: FloatArray = field(default_factory=lambda: np.empty(0))
-    """P(variable | parents), family after family as in `parameters/tables.py`, each with the child's levels last"""
+    """P(variable | parents) of all families, flattened as in `parameters/tables.py`, the child's levels last"""
     rows: int = 0
-    """the effective number of complete rows: the mean over all pairs of columns of the rows in which both are known"""
+    """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
 
 
 NO_IMPUTATION = ImputationModel()
@@ -101,13 +96,13 @@ class Schema:
     """The public facts about the data: the columns, and each silo's name and number of rows n_p.
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
-    `levels` gives the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
+    `levels` has the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
     data the columns without levels are continuous.
-    `stretches` gives the lengths of each silo's unbroken stretches of time series, whose rows follow each other in its
-    table: between stretches lies a gap, or another series begins. Of continuous rows pooled from several silos they are
-    the numbers of rows of those; otherwise empty.
-    `units` are about each column's standard deviation, as powers of two: in them, numbers fit the fixed-point
-    arithmetic of secure sums (`statistics/moments.py`); empty before that exchange.
+    `stretches` has the lengths of each silo's unbroken stretches of time series, in the order of the rows of its table:
+    between two stretches there is a gap, or another series starts. For continuous rows pooled from several silos, the
+    stretches are these silos' numbers of rows; otherwise empty.
+    `units` has, for each column, a power of two close to its standard deviation: in these units, numbers fit the
+    fixed-point arithmetic of secure sums (`statistics/moments.py`); empty before the exchange that computes them.
     """
 
     variables: tuple[str, ...]
@@ -119,9 +114,9 @@ class Schema:
     empty: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """by silo, the number of empty cells of each column; empty if no silo has any"""
     complete_rows: bool = False
-    """whether silos leave out rows with an empty cell: `rows` are the remaining ones"""
+    """whether silos drop rows with an empty cell; `rows` then counts the remaining rows"""
     streamed: tuple[str, ...] = ()
-    """silos that read their rows in passes, as these exceed their memory limit"""
+    """silos that read their rows in passes, because these exceed their memory limit"""
     aside: dict[str, str] = field(default_factory=dict)
     """excluded columns of the silos' tables, with the reason"""
     imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
@@ -131,12 +126,12 @@ class Schema:
 
     @property
     def silos(self) -> tuple[str, ...]:
-        """The names of the silos, sorted: the order in which anything is ever added up."""
+        """The names of the silos, sorted: the order of all sums over silos."""
         return tuple(sorted(self.rows))
 
     @property
     def discrete(self) -> NDArray[np.bool_]:
-        """Which variables have levels, `[d]`."""
+        """Whether each variable has levels, `[d]`."""
         return np.array([name in self.levels for name in self.variables], dtype=np.bool_)
 
     @property
@@ -146,19 +141,19 @@ class Schema:
 
     @property
     def pairs_together(self) -> int:
-        """About how many rows have both cells of a pair of columns: the mean over the pairs, were gaps independent."""
+        """The mean number of rows with both cells of a pair of columns, if empty cells of columns are independent."""
         if not self.gaps:
             return sum(self.rows.values())
         total = 0.0
         for silo, n in self.rows.items():
             share = 1 - np.array(self.empty[silo]) / n
             d = len(share)
-            apart = (share.sum() ** 2 - (share**2).sum()) / max(d * (d - 1), 1)
-            total += n * (apart if d > 1 else share[0])
+            both = (share.sum() ** 2 - (share**2).sum()) / max(d * (d - 1), 1)
+            total += n * (both if d > 1 else share[0])
         return round(total)
 
     def of_silos(self, silos: tuple[str, ...]) -> "Schema":
-        """The same of these `silos` alone."""
+        """The schema of only these `silos`."""
         return replace(
             self,
             rows={silo: self.rows[silo] for silo in silos},
@@ -167,7 +162,7 @@ class Schema:
         )
 
     def in_order(self) -> "Schema":
-        """The same schema with its silos in sorted order, as a server keeps it."""
+        """The schema with its silos in sorted order, as in a server's state."""
         return replace(
             self,
             rows=dict(sorted(self.rows.items())),
@@ -176,7 +171,7 @@ class Schema:
         )
 
     def windows(self, lags: int) -> dict[str, int]:
-        """Return, by silo, the number of rows with `lags` earlier rows in the same stretch; with 0 lags all rows."""
+        """By silo, the number of rows with `lags` earlier rows in the same stretch; with 0 lags, of all rows."""
         if not lags:
             return dict(self.rows)
         return {silo: sum(max(length - lags, 0) for length in self.stretches[silo]) for silo in self.rows}
@@ -192,7 +187,7 @@ def require_lags(lags: Lags) -> None:
 
 
 def check_lags(schema: Schema, lags: int) -> None:
-    """Raise `BadInput`, naming the silo, unless each has a stretch of `lags` + 2 rows, so of two windows, at least."""
+    """Raise `BadInput`, naming the silo, unless each has a stretch of at least `lags` + 2 rows (two windows)."""
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < lags + 2:
@@ -202,25 +197,25 @@ def check_lags(schema: Schema, lags: int) -> None:
             )
 
 
-def longest_reach(schema: Schema, most: int) -> int:
-    """The number of lags, up to `most`, that all series support. Raises `BadInput` if a silo's support none."""
+def max_common_lags(schema: Schema, max_lags: int) -> int:
+    """The largest number of lags, up to `max_lags`, that all silos support; raises `BadInput` if one supports none."""
     check_lags(schema, 1)
-    return min(most, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
+    return min(max_lags, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
 
 
-def summed_lags(schema: Schema, lags: Lags, most: int) -> int:
-    """The number of lags in the sum: `lags`, or `longest_reach` if they are yet to be chosen.
+def lags_to_sum(schema: Schema, lags: Lags, max_lags: int) -> int:
+    """The number of lags in the sum: `lags`, or `max_common_lags` if lags are still to be chosen.
 
     Raises `BadInput` naming a silo whose series are too short.
     """
     if lags == AUTO:
-        return longest_reach(schema, most)
+        return max_common_lags(schema, max_lags)
     check_lags(schema, lags)
     return lags
 
 
 def require_fixed_lags(lags: Lags) -> int:
-    """A lag order that is a number. Raises `BadInput` for one that has yet to be chosen."""
+    """`lags` as a number. Raises `BadInput` for auto."""
     if lags == AUTO:
-        raise BadInput("parameter lags is auto, but no exchange chose the lags before the rounds")
+        raise BadInput("parameter lags is auto, but no exchange has chosen the number of lags before the rounds")
     return lags

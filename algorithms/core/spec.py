@@ -1,9 +1,9 @@
 """Algorithm specifications, the entries of the registry, and the parsing of settings.
 
-A specification is data: an algorithm by its name, its settings and its wrappers. It is parsed once, from the user's
-input, and travels to every worker, which builds the algorithm from it (`algorithms/registry.py`). A wrapper turns an
+A specification is data: the name of an algorithm, its settings and its wrappers. It is parsed once from the user's
+input and sent to every worker, which builds the algorithm from it (`algorithms/registry.py`). A wrapper turns an
 algorithm into another one, so wrappers compose. An entry names a settings class and a builder, which are imported on
-first use (`lazy_factory`), and states the capabilities of the algorithm as flags.
+first use (`lazy_factory`), and has flags for the capabilities of the algorithm.
 """
 
 import math
@@ -19,19 +19,19 @@ from ..errors import BadInput, RenamedWarning, choices_text
 from .protocol import FederatedAlgorithm
 from .schema import Kind
 
-HERE = __package__.rpartition(".")[0]
+ALGORITHMS_PACKAGE = __package__.rpartition(".")[0]
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
 
 
 def always(settings: Any) -> bool:
-    """True: directions rest on equal error variances whatever the settings."""
+    """True: directions rest on equal error variances for all settings."""
     return True
 
 
 def square(settings: Any, variables: int) -> int:
-    """Entries of a d x d matrix: weights, second moments or end marks."""
+    """The number of entries of a d x d matrix: weights, second moments or end marks."""
     return variables**2
 
 
@@ -50,21 +50,21 @@ class Factory:
 def lazy_factory(config: str, build: str = "build") -> Callable[[], Factory]:
     """A function that imports the settings class `config`, `module:name` in `fedbnsl.algorithms`, on first call.
 
-    `build` is a name in the same module, or a `module:name` of its own. The presets are those in the module's PRESETS
-    of this class.
+    `build` is a name in the same module, or `module:name`. The presets are the entries of this class in the module's
+    PRESETS.
     """
 
     @cache
-    def made() -> Factory:
-        place, _, name = config.rpartition(":")
-        module = import_module(f"{HERE}.{place}")
-        elsewhere, _, builder = build.rpartition(":")
-        builds = import_module(f"{HERE}.{elsewhere}") if elsewhere else module
+    def factory() -> Factory:
+        module_name, _, name = config.rpartition(":")
+        module = import_module(f"{ALGORITHMS_PACKAGE}.{module_name}")
+        builder_module_name, _, builder = build.rpartition(":")
+        builder_module = import_module(f"{ALGORITHMS_PACKAGE}.{builder_module_name}") if builder_module_name else module
         settings_class = getattr(module, name)
         presets = {key: one for key, one in getattr(module, "PRESETS", {}).items() if type(one) is settings_class}
-        return Factory(settings_class, getattr(builds, builder), presets)
+        return Factory(settings_class, getattr(builder_module, builder), presets)
 
-    return made
+    return factory
 
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
@@ -101,36 +101,36 @@ class Entry:
     disclosure: str
     """exactly what leaves a silo, as `fedbnsl algorithms` prints it"""
     maker: Callable[[], Factory]
-    """imports what makes it"""
+    """imports the settings class and the builder"""
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
     fills: bool = False
-    """whether empty cells of discrete data are imputed before it learns"""
+    """whether silos impute empty cells of discrete data before it learns"""
     streams: bool = False
     """whether silos may read their tables in passes, if rows exceed their memory"""
     pooled: bool = False
-    """a baseline that needs all rows in one place: it runs on one silo with all of them"""
+    """a baseline on pooled rows: it runs on one silo with all rows"""
     needs_truth: bool = False
     """a baseline that selects by the true graph: for benchmarks only"""
     vote: bool = False
-    """a baseline that learns one structure a silo and combines them: the result is scored, not its parts"""
+    """a baseline that learns one structure per silo and combines them; only the combined structure is scored"""
     equal_variances: Callable[[Any], bool] = lambda settings: False
-    """(settings) -> whether directions rest on errors of equal variance, whatever the data"""
+    """(settings) -> whether directions always rest on errors of equal variance, independently of the data"""
     lags_before: bool = False
     """whether lags=auto must be resolved before the first round"""
     message_size: Callable[[Any, int], int] = square
-    """(settings, d) -> the largest number of entries of an array that a silo sends, for d variables and no noise"""
+    """(settings, d) -> the maximum number of entries of an array that a silo sends, for d variables without noise"""
     varying_messages: bool = False
-    """whether the lengths of its messages depend on the data even in short runs: they hold tests, or changed entries"""
+    """whether message lengths depend on the data even in short runs, as messages list tests or changed entries"""
     nonlinear: bool = False
     """whether it fits neural networks, whose loss is flat around its many minima"""
     exact_solver: bool = True
     """whether its local solver reaches the minimum of its problem"""
     directs_by_knowledge: bool = False
-    """whether its search takes background knowledge into account, which then directs further edges of a CPDAG"""
+    """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     subtracts_means: bool = False
-    """whether it learns from time series minus the mean of all rows, whatever its settings"""
+    """whether it always subtracts the mean of all rows from time series"""
 
     @property
     def config(self) -> type[Any]:
@@ -154,7 +154,7 @@ class Wrapper:
 
     summary: str
     maker: Callable[[], Factory]
-    """imports what makes it"""
+    """imports the settings class and the builder"""
 
     @property
     def config(self) -> type[Any]:
@@ -167,16 +167,16 @@ class Wrapper:
         return self.maker().build
 
 
-EXACT = 2**53
-"""the largest integer up to which floating-point numbers represent every integer"""
+MAX_EXACT_INTEGER = 2**53
+"""the largest integer below which every integer has an exact floating-point representation"""
 
 
 RENAMED_SETTINGS = {"hold": "send_threshold"}
-"""settings by their old names, which are accepted in version 0.1 with a warning"""
+"""old name -> new name of settings; version 0.1 accepts old names with a warning"""
 
 
 def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`params` of the algorithm `name`, renamed settings under their new names; raises `BadInput` if both are given."""
+    """`params` of the algorithm `name` with deprecated names replaced; raises `BadInput` if both names are given."""
     given = dict(params)
     for old, new in RENAMED_SETTINGS.items():
         if old in given:
@@ -190,45 +190,45 @@ def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     """The settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
 
-    `preset` among them names the settings to start from. Raises `BadInput` that names the parameter and the value, for
-    one that does not exist or has no such value.
+    The key `preset` selects named settings as the defaults. Raises `BadInput` naming the parameter and the value, for
+    an unknown parameter or an invalid value.
     """
     given = _with_current_names(name, params)
     preset = given.pop("preset", None)
     if preset is not None and preset not in entry.presets:
         raise BadInput(f"unknown preset '{preset}' of {name}: {choices_text(str(preset), entry.presets)}")
     hints = get_type_hints(entry.config)
-    known = [field.name for field in fields(entry.config)]
+    available = [field.name for field in fields(entry.config)]
     values = {}
     for key, value in given.items():
-        if key not in known:
-            raise BadInput(f"unknown parameter '{key}' of {name}: {choices_text(key, known)}")
+        if key not in available:
+            raise BadInput(f"unknown parameter '{key}' of {name}: {choices_text(key, available)}")
         values[key] = parse_value(f"parameter {key} of {name}", hints[key], value)
     return replace(entry.presets[preset], **values) if preset else entry.config(**values)
 
 
-def parse_value(what: str, kind: Any, value: Any) -> Any:
-    """`value`, or the value of its text, as a `kind`; raises `BadInput` that calls it `what`."""
+def parse_value(label: str, kind: Any, value: Any) -> Any:
+    """`value`, or its text parsed, as a `kind`; raises `BadInput` naming the `label`."""
     if get_origin(kind) in (Union, UnionType):
         number, words = get_args(kind)
-        return value if value in get_args(words) else parse_value(what, number, value)
+        return value if value in get_args(words) else parse_value(label, number, value)
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
-            raise BadInput(f"{what} is '{value}': choose {', '.join(map(str, get_args(kind)))}")
+            raise BadInput(f"{label} is '{value}': it must be one of {', '.join(map(str, get_args(kind)))}")
         return value
     if kind is bool:
         words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if str(value).lower() not in words:
-            raise BadInput(f"{what} is '{value}': it is true or false")
+            raise BadInput(f"{label} is '{value}': it must be true or false")
         return words[str(value).lower()]
     try:
         number = float(value)
         if not math.isfinite(number) or (kind is int and number != int(number)):
             raise ValueError
-        if kind is int and abs(number) > EXACT:
-            raise BadInput(f"{what} is '{value}': it must be a whole number of no more than {EXACT}")
+        if kind is int and abs(number) > MAX_EXACT_INTEGER:
+            raise BadInput(f"{label} is '{value}': it must be a whole number of no more than {MAX_EXACT_INTEGER}")
         return kind(number)
     except BadInput:
         raise
     except (ValueError, TypeError, OverflowError):
-        raise BadInput(f"{what} is '{value}': it must be {'a whole number' if kind is int else 'a number'}") from None
+        raise BadInput(f"{label} is '{value}': it must be {'a whole number' if kind is int else 'a number'}") from None

@@ -1,8 +1,7 @@
-"""Messages, states and checkpoints as bytes: msgpack with arrays stored raw, and no pickle anywhere.
+"""Serialisation of messages, states and checkpoints: msgpack with raw arrays, without pickle.
 
-What a silo sends, what it journals and what a checkpoint holds are frozen dataclasses of arrays, numbers, strings,
-enumerations, tuples and dictionaries of these. Floats survive bit for bit, so a decoded message is the message that was
-sent.
+Messages, journaled states and checkpoints are frozen dataclasses of arrays, numbers, strings, enumerations, tuples and
+dictionaries of these. Floats are preserved bit for bit, so a decoded message equals the encoded one.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ T = TypeVar("T")
 
 _ARRAY = 1
 _LEAVES = frozenset({bytes, str, int, float, bool, type(None), np.ndarray})
-"""what travels as it is; most of a message is made of these"""
+"""types that are encoded without conversion; most parts of a message have one"""
 
 
 def encode(value: object) -> bytes:
@@ -65,7 +64,9 @@ def _pack(value: object) -> object:
         return msgpack.ExtType(_ARRAY, head + np.ascontiguousarray(value).tobytes())
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} cannot travel: only dataclasses, arrays, numbers, strings and tuples can")
+    raise TypeError(
+        f"{type(value).__name__} cannot be encoded: only dataclasses, arrays, numbers, strings and tuples can"
+    )
 
 
 def _unpack(code: int, packed: bytes) -> NDArray[Any]:
@@ -84,15 +85,15 @@ def _typed(kind: Any, plain: Any) -> Any:
 
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any] | None:
-    """Return what makes a value of `kind` of its plain form; None where that is the value itself.
+    """A function that converts the plain form to a value of `kind`; None if the plain form is the value.
 
-    It is found once: the types of the fields of a class take longer to find than a small message to decode.
+    Cached: resolving the types of the fields of a class takes longer than decoding a small message.
     """
     if dataclasses.is_dataclass(kind):
         return lambda plain: _instance(kind, plain)
     if get_origin(kind) is tuple and dataclasses.is_dataclass(get_args(kind)[0]):
-        of = get_args(kind)[0]
-        return lambda plain: tuple(_instance(of, item) for item in plain)
+        item_kind = get_args(kind)[0]
+        return lambda plain: tuple(_instance(item_kind, item) for item in plain)
     return kind if isinstance(kind, type) and issubclass(kind, Enum) else None
 
 
@@ -103,10 +104,10 @@ def _field_readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
 
 def _instance(kind: Any, plain: Any) -> Any:
     if not isinstance(plain, dict):
-        # The value itself is not named: in a silo's journal it may be made of rows.
-        raise ValueError(f"the bytes do not hold a {kind}, but a value of type {type(plain).__name__}")
+        # The message omits the value: in a silo's journal it may contain rows.
+        raise ValueError(f"the bytes are not a {kind}, but a value of type {type(plain).__name__}")
     readers = _field_readers(kind)
     try:
         return kind(**{name: item if (read := readers[name]) is None else read(item) for name, item in plain.items()})
     except (KeyError, TypeError) as error:
-        raise ValueError(f"the bytes do not hold a {kind}: {error}") from error
+        raise ValueError(f"the bytes are not a {kind}: {error}") from error

@@ -1,4 +1,4 @@
-"""What the data can and cannot support: sums, signs of disagreement between silos, and findings for the user."""
+"""Diagnosis after a run: sums over the data, disagreement between silos, and findings for the user."""
 
 from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
 
@@ -15,9 +15,8 @@ STEPS: dict[str, Entry] = {
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
-        disclosure="its part of means and second moments, once; masked with --secure; then how far it is from "
-        "the others: "
-        "four figures with the columns they are greatest in",
+        disclosure="its part of means and second moments, once; masked with --secure; then its distance from the "
+        "others: four figures, each with the column of its maximum",
         maker=lazy_factory("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
@@ -26,13 +25,12 @@ STEPS: dict[str, Entry] = {
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
         source="ours",
-        disclosure="counts of each variable and of each joined pair, once; masked with --secure; then how far "
-        "it is from "
-        "the others: two figures with the columns they are greatest in",
+        disclosure="counts of each variable and of each adjacent pair, once; masked with --secure; then its distance "
+        "from the others: two figures, each with the column of its maximum",
         maker=lazy_factory("diagnosis.tables:TableDiagnosis"),
         kinds=("discrete",),
         gaps=True,
         streams=True,
     ),
 }
-"""exchanges that belong to a run without being an algorithm one would choose"""
+"""exchanges of a run besides those of its algorithm"""

@@ -1,7 +1,7 @@
-"""Findings: what a run's data can and cannot support, each as a sentence with advice (ours).
+"""Findings on the data of a run and the limits of its result, each a sentence with advice (ours).
 
-A finding is a value: reports, terminal, `metrics.json` and MLflow show the same ones. Silos with numbers send the
-figures of `exchange.py`, silos with labels those of `tables.py`; a `Rule` decides from each figure which silos
+A finding is a value: reports, terminal, `metrics.json` and MLflow show the same findings. Silos with numbers send the
+figures of `exchange.py`, silos with labels those of `tables.py`; a `Rule` for each figure determines the silos that
 disagree.
 """
 
@@ -20,23 +20,23 @@ from ..parameters.tables import dag_extension
 from ..statistics.count_tables import one_to_one
 from ..statistics.moments import residual_variances
 from ..statistics.rows import cardinalities_of
-from .exchange import SURE, Server
+from .exchange import MIN_CHANCE_RATIO, Server
 from .tables import Server as TableServer
 from .tables import tables_of
 
-NEARLY = 1.05
+MAX_STANDARDISED_RATIO = 1.05
 """ratio of the largest to the smallest variance below which columns have been standardised"""
-UNITS = 100.0
+MIN_UNIT_RATIO = 100.0
 """standard deviations that differ by this factor or more are in different units"""
-FAR_MEAN = 3.0
+MIN_MEAN_DEVIATIONS = 3.0
 """standard deviations from zero beyond which a mean is reported"""
-UNEQUAL = 0.05
+MIN_SPREAD = 0.05
 """spread of residual variances (ln of the mean less the mean of the ln) above which they are unequal"""
-SAME = 1 - 1e-6
+MIN_CORRELATION = 1 - 1e-6
 """correlation above which two columns count as one"""
 ROWS_PER_PARAMETER = 5.0
 """rows needed for each weight or variance"""
-STANDS_OUT = 1.5
+MIN_OUTLIER_RATIO = 1.5
 """ratio of the largest figure to the second largest above which one silo alone disagrees"""
 
 
@@ -55,21 +55,23 @@ def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> l
     names, total = server.schema.variables, np.maximum(np.diag(server.within), 1e-300)
     sd, found = np.sqrt(total), list[Finding]()
     small, large = int(np.argmin(sd)), int(np.argmax(sd))
-    if equal_variances and total[large] < NEARLY * total[small]:
-        said = "All columns have nearly the same variance, as after standardising: variances cannot direct edges."
-        found.append(Finding("standardised", said, f"{OTHERWISE} Or supply the columns as they were measured."))
-    elif equal_variances and sd[large] > UNITS * sd[small]:
+    if equal_variances and total[large] < MAX_STANDARDISED_RATIO * total[small]:
+        sentence = "All columns have nearly the same variance, as after standardising: variances cannot direct edges."
+        found.append(Finding("standardised", sentence, f"{OTHERWISE} Or supply the columns as they were measured."))
+    elif equal_variances and sd[large] > MIN_UNIT_RATIO * sd[small]:
         ratio = sd[large] / sd[small]
-        said = f"The standard deviation of {names[large]} is {ratio:,.0f} times that of {names[small]}: units differ."
-        found.append(Finding("units", said, OTHERWISE))
+        sentence = (
+            f"The standard deviation of {names[large]} is {ratio:,.0f} times that of {names[small]}: units differ."
+        )
+        found.append(Finding("units", sentence, OTHERWISE))
     far = np.abs(server.means) / sd
     most = int(np.argmax(far))
-    if not centred and far[most] > FAR_MEAN:
-        said = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0 and was not subtracted."
+    if not centred and far[most] > MIN_MEAN_DEVIATIONS:
+        sentence = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0 and was not subtracted."
         found.append(
             Finding(
                 "means",
-                said,
+                sentence,
                 "Subtract each silo's means (parameter center or center_series): otherwise they look like effects.",
             )
         )
@@ -88,23 +90,25 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
     joined = structure.adjacency
     parameters = len(S) + (edge_count(structure) if len(S) == len(joined) else int(np.triu(server.parents).sum()))
     if rows < ROWS_PER_PARAMETER * parameters:
-        said = f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be due to chance."
-        found.append(Finding("few rows", said, "Rely on the strengths of --bootstrap 100, or add rows."))
+        sentence = (
+            f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be due to chance."
+        )
+        found.append(Finding("few rows", sentence, "Rely on the strengths of --bootstrap 100, or add rows."))
     if structure.kind != "dag" or not structure.acyclic or len(S) != len(joined):
         return found
     variances = residual_variances(S, refit(S, joined))
     spread = float(np.log(variances.mean()) - np.log(variances).mean())
-    if equal_variances and spread > UNEQUAL:
+    if equal_variances and spread > MIN_SPREAD:
         low, high = int(np.argmin(variances)), int(np.argmax(variances))
-        said = (
+        sentence = (
             f"The edges leave {names[high]} {variances[high] / variances[low]:.3g} times the variance that they leave "
             f"{names[low]}: error variances are unequal, but the directions rest on equal ones."
         )
-        found.append(Finding("unequal errors", said, OTHERWISE))
+        found.append(Finding("unequal errors", sentence, OTHERWISE))
     gain = 0.5 * rows * float(np.log(np.diag(S) / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
     if joined.any() and gain <= 0:
-        said = f"By BIC the structure is no better than a graph without edges ({gain:.3g})."
-        found.append(Finding("no better than empty", said, "Do not interpret these edges as effects."))
+        sentence = f"By BIC the structure is no better than a graph without edges ({gain:.3g})."
+        found.append(Finding("no better than empty", sentence, "Do not interpret these edges as effects."))
     return found
 
 
@@ -115,14 +119,14 @@ def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[
     full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= most_parents)]
     if not full:
         return []
-    said = f"{', '.join(full[:5])}: {most_parents} parents, as many as most_parents allows; there may be more."
-    return [Finding("cap reached", said, f"Try -p most_parents={2 * most_parents}.")]
+    sentence = f"{', '.join(full[:5])}: {most_parents} parents, as many as most_parents allows; there may be more."
+    return [Finding("cap reached", sentence, f"Try -p most_parents={2 * most_parents}.")]
 
 
 def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
     """A finding if columns differ only in scale."""
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
-    same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > SAME, k=1))
+    same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > MIN_CORRELATION, k=1))
     if not len(same):
         return []
     return [one_to_one_pairs([(names[i], names[j]) for i, j in same])]
@@ -130,10 +134,10 @@ def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
 
 def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
     """The finding on `pairs` of columns that determine each other."""
-    said = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
+    sentence = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
-    said = f"Each of {said}{more} determines the other: nothing in the data can tell A → B from B → A."
-    return Finding("one-to-one", said, "Leave out one of each pair, or state which comes first with --knowledge.")
+    sentence = f"Each of {sentence}{more} determines the other: the data cannot distinguish A → B from B → A."
+    return Finding("one-to-one", sentence, "Drop one of each pair, or state which comes first with --knowledge.")
 
 
 class Compared(Protocol):
@@ -146,16 +150,16 @@ class Compared(Protocol):
 
     @property
     def figures(self) -> FloatArray:
-        """By silo, in sorted order, and by figure: its value and its column; NaN for a silo that is lost."""
+        """By silo, in sorted order, and by figure: its value and its column; NaN for a lost silo."""
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a figure shows that a silo disagrees, and the finding that reports it."""
+    """The condition under which a figure shows that a silo disagrees, and the finding that reports it."""
 
     least: float
-    """a silo with a smaller figure does not disagree, whatever the other figures"""
+    """a silo with a smaller figure never disagrees"""
     chance: Callable[[FloatArray, int], FloatArray]
     """(rows by silo, number of columns) -> about how large the figure is by chance"""
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
@@ -168,11 +172,11 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
     for place, rule in enumerate(rules.values()):
         values = np.nan_to_num(server.figures[:, place, 0])
-        loud = np.flatnonzero(values > np.maximum(rule.least, SURE * rule.chance(rows, len(names))))
+        loud = np.flatnonzero(values > np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names))))
         if not len(loud):
             continue
         order = np.argsort(-values)
-        alone = len(silos) > 1 and values[order[0]] > STANDS_OUT * values[order[1]]
+        alone = len(silos) > 1 and values[order[0]] > MIN_OUTLIER_RATIO * values[order[1]]
         who = (silos[order[0]],) if alone else tuple(silos[s] for s in loud)
         column = names[int(server.figures[order[0], place, 1])]
         found.append(rule.says(who, column, float(values[order[0]]), alone, len(silos)))
@@ -186,23 +190,25 @@ def _of_one_cause(found: list[Finding]) -> list[Finding]:
 
 
 def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """About how far the greatest of d means is from that of the others by chance, in standard deviations."""
+    """The approximate largest distance of d means from those of the others by chance, in standard deviations."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
 
 
 def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
-    """About how much better per row, in nats, the greatest of d fits is by chance."""
+    """The approximate largest gain per row of d fits by chance, in nats."""
     return np.asarray(np.log(2 * d) / rows)
 
 
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
-        said = f"{who[0]} is shifted: its mean of {column} is {value:.3g} standard deviations from that of the others."
-        return Finding("shifted silo", said, f"Ask its owner how it measures {column}.", who)
-    said = f"Means differ between the silos, most that of {column}, by {value:.3g} standard deviations."
+        sentence = (
+            f"{who[0]} is shifted: its mean of {column} is {value:.3g} standard deviations from that of the others."
+        )
+        return Finding("shifted silo", sentence, f"Ask its owner how it measures {column}.", who)
+    sentence = f"Means differ between the silos, most that of {column}, by {value:.3g} standard deviations."
     return Finding(
         "site means",
-        said,
+        sentence,
         "Nothing to do if each silo's own means are subtracted, the default: they then affect no edge.",
         who,
     )
@@ -212,29 +218,29 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
     advice = "Learn with and without, and compare: silos may share a structure and differ in its weights."
     left = 100 * (1 - float(np.exp(-value)))
     if alone:
-        said = (
+        sentence = (
             f"{who[0]} has different weights: a regression on its own rows leaves {left:.0f} % less of {column} "
             "unexplained than one on the rows of the others."
         )
-        return Finding("silo of other weights", said, advice, who)
-    said = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
-    return Finding("weights differ", said, advice, who)
+        return Finding("silo of other weights", sentence, advice, who)
+    sentence = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
+    return Finding("weights differ", sentence, advice, who)
 
 
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
-    said = f"{at}: {100 * value:.2g} % of the cells are outliers, most of them in {column}."
+    sentence = f"{at}: {100 * value:.2g} % of the cells are outliers, most of them in {column}."
     advice = "Look for wrong units and codes for missing values; such cells dominate sums of squares."
-    return Finding("outliers", said, advice, who)
+    return Finding("outliers", sentence, advice, who)
 
 
 def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
-    said = (
-        f"{at}: the square of what the edges predict explains {100 * value:.2g} % of what they leave of {column}: not"
+    sentence = (
+        f"{at}: the squared prediction of the edges explains {100 * value:.2g} % of the residual of {column}: not"
     )
     advice = "Take logarithms of skewed columns, or use notears-mlp-admm; under a wrong model, edges may be wrong."
-    return Finding("not linear", f"{said} all effects are linear.", advice, who)
+    return Finding("not linear", f"{sentence} all effects are linear.", advice, who)
 
 
 RULES = {
@@ -259,46 +265,46 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
         return found
     free = sum((int(levels[v]) - 1) * prod(int(levels[p]) for p in np.flatnonzero(dag[:, v])) for v in range(d))
     if rows < ROWS_PER_PARAMETER * free:
-        said = (
+        sentence = (
             f"The structure's tables have {free:,} free parameters, learned from {rows:,} rows: many are estimated "
             "from few rows."
         )
         advice = "Rely on the strengths of --bootstrap 100 and not on single probabilities, or add rows."
-        found.append(Finding("few rows", said, advice))
+        found.append(Finding("few rows", sentence, advice))
     return found
 
 
 def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """About how far the greatest of d margins is from that of the others by chance, if each has two levels."""
+    """The approximate largest distance of d margins from those of the others by chance, if each has two levels."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 4)
 
 
 def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
-        said = (
+        sentence = (
             f"{who[0]} is shifted: {100 * value:.2g} % of its rows would need another level of {column} "
             "for the shares to equal those of the others."
         )
         return Finding(
-            "shifted silo", said, f"Ask its owner how {column} is coded there, and where its rows come from.", who
+            "shifted silo", sentence, f"Ask its owner how {column} is coded there, and where its rows come from.", who
         )
-    said = (
+    sentence = (
         f"Shares of levels differ between the silos, most those of {column}, by {100 * value:.2g} % of a silo's rows."
     )
     return Finding(
-        "site shares", said, "Site differences can look like effects: learn without some of the silos, too.", who
+        "site shares", sentence, "Site differences can look like effects: learn without some of the silos, too.", who
     )
 
 
 def _table_weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     advice = "Learn with and without, and compare: silos may share a structure and differ in its tables."
     if alone:
-        said = (
+        sentence = (
             f"{who[0]} has different dependences: {column} depends differently on a neighbour ({value:.2g} nats a row)."
         )
-        return Finding("silo of other weights", said, advice, who)
-    said = f"{len(who)} of {silos} silos have dependences of their own, most for {column} ({', '.join(who[:5])})."
-    return Finding("weights differ", said, advice, who)
+        return Finding("silo of other weights", sentence, advice, who)
+    sentence = f"{len(who)} of {silos} silos have dependences of their own, most for {column} ({', '.join(who[:5])})."
+    return Finding("weights differ", sentence, advice, who)
 
 
 TABLE_RULES = {

@@ -1,9 +1,9 @@
-"""What a run on discrete data needs to know of its data: pairs of columns that are one, which silo disagrees (ours).
+"""Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others (ours).
 
-Exchange 1 is a sum: counts of each variable, and of each pair that the learned structure joins.
-Exchange 2 tells the silos what came out: each takes its own counts out of the sum again and compares itself with the
-others: how far its margins are from theirs, and how far its dependence in each pair is. It answers with these two
-figures and the columns in which they are greatest, in its own place of the sum, as in `exchange.py`.
+Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure.
+Exchange 2 sends the sums to the silos: each subtracts its own counts and compares itself with the others: the distance
+of its margins from theirs, and the distance of its dependence in each pair. It answers with these two figures, each
+with the column of its maximum, in its own slot of the sum, as in `exchange.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..graphs.structure import Structure, no_edges
+from ..graphs.structure import Structure, empty_structure
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.moments import Table
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .exchange import by_silo, places
+from .exchange import by_silo, silo_slots
 
 FIGURES = ("shift", "weights")
-"""what a silo says of itself: each with the number of its column"""
-MOST_CELLS = 1 << 12
-"""a pair whose table has more cells is not looked at: counts in it are few, and their noise is large"""
+"""the figures of a silo, each sent with the index of its column"""
+MAX_CELLS = 1 << 12
+"""pairs with larger tables are skipped: their counts are small and noisy"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableDiagnosis:
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's level codes, its place among the silos in sorted order, and how many those are."""
+    """A silo's level codes, its index among the sorted silos, and the number of silos."""
 
     rows: Rows
     place: int
@@ -53,43 +53,43 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """The silo's summand: its counts, or its figures in its own place."""
+    """The silo's summand: its counts, or its figures in its own slot."""
 
     values: NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Server:
-    """What has come so far."""
+    """The server's state."""
 
     schema: Schema
     sets: NDArray[np.int16]
     counts: FloatArray
-    """summed, the tables of the sets one after another"""
+    """summed counts, the tables of the sets concatenated"""
     figures: FloatArray
-    """by silo, in sorted order, and by figure: its value and its column, `[silos, 2, 2]`; NaN for one that is lost"""
+    """by silo, in sorted order, and by figure: its value and its column, `[silos, 2, 2]`; NaN for a lost silo"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
     """The server's state before the exchange, for a learned `structure`."""
     levels = cardinalities_of(schema)
     joined = np.triu(structure.adjacency | structure.adjacency.T)
-    pairs = [(i, j) for i, j in np.argwhere(joined) if levels[i] * levels[j] <= MOST_CELLS]
+    pairs = [(i, j) for i, j in np.argwhere(joined) if levels[i] * levels[j] <= MAX_CELLS]
     singles = [(v, PAD) for v in range(len(levels))]
     sets = np.array([*singles, *pairs], np.int16)
     return Server(schema.in_order(), sets, np.empty(0), np.empty((0, len(FIGURES), 2)))
 
 
 def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The two exchanges; they start from the state that `start` gives."""
+    """The two exchanges, which start from the state `start(...)`."""
     return FederatedAlgorithm(
         open_silo=open_silo,
-        open_server=lambda schema: start(schema, no_edges(schema.variables)),
+        open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.sets, server.counts),
-        local_solve=lambda silo, asked: (silo, answer(silo, asked)),
+        local_solve=lambda silo, request: (silo, answer(silo, request)),
         aggregate=aggregate,
         converged=lambda server: len(server.figures) > 0,
-        structure=lambda server: no_edges(server.schema.variables),
+        structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -106,21 +106,21 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     return Silo(open_rows(table, schema, silo, rng), schema.silos.index(silo), len(schema.silos))
 
 
-def answer(silo: Silo, asked: Broadcast) -> Reply:
-    """The silo's counts, or what it finds when it compares itself with the others."""
-    counts = count(silo.rows.columns, silo.rows.cardinalities, asked.sets)
-    if not len(asked.counts):
+def answer(silo: Silo, request: Broadcast) -> Reply:
+    """The silo's counts, or its figures from the comparison with the others."""
+    counts = count(silo.rows.columns, silo.rows.cardinalities, request.sets)
+    if not len(request.counts):
         return Reply(counts)
-    figures = places(silo.silos, len(FIGURES))
-    own = tables_of(counts.astype(np.float64), asked.sets, silo.rows.cardinalities)
-    rest = tables_of(asked.counts - counts, asked.sets, silo.rows.cardinalities)
+    figures = silo_slots(silo.silos, len(FIGURES))
+    own = tables_of(counts.astype(np.float64), request.sets, silo.rows.cardinalities)
+    rest = tables_of(request.counts - counts, request.sets, silo.rows.cardinalities)
     if rest[0].sum() > 0 and own[0].sum() > 0:
         d = len(silo.rows.cardinalities)
         shifts = [distance(one, other) for one, other in zip(own[:d], rest[:d], strict=True)]
         figures[silo.place, 0] = max(shifts), int(np.argmax(shifts))
         strays = [dependence(one, other) for one, other in zip(own[d:], rest[d:], strict=True)]
         if strays:
-            figures[silo.place, 1] = max(strays), int(asked.sets[d + int(np.argmax(strays)), 1])
+            figures[silo.place, 1] = max(strays), int(request.sets[d + int(np.argmax(strays)), 1])
     return Reply(figures.ravel())
 
 
@@ -132,7 +132,7 @@ def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.in
 
 
 def distance(own: FloatArray, rest: FloatArray) -> float:
-    """The total variation distance between two margins, less about what chance makes of equal ones."""
+    """The total variation distance between two margins, less its approximate expectation for equal margins."""
     n, m = own.sum(), rest.sum()
     if not (n and m):
         return 0.0
@@ -142,9 +142,9 @@ def distance(own: FloatArray, rest: FloatArray) -> float:
 
 
 def dependence(own: FloatArray, rest: FloatArray) -> float:
-    """Return, per row, the Kullback-Leibler divergence of a pair's table beyond those of its margins, less chance.
+    """The Kullback-Leibler divergence per row of a pair's table, less those of its margins and its size by chance.
 
-    Margins that are shifted alone leave it at most at zero. The others' counts are smoothed by one row over all cells.
+    At most zero if only the margins differ. The others' counts are smoothed by one row spread over all cells.
     """
     n, m = own.sum(), rest.sum()
     if not (n and m):
@@ -162,7 +162,7 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state with what the sum says."""
+    """The state with the counts, or with the silos' figures."""
     assert replies.total is not None
     schema = server.schema
     if not len(server.counts):

@@ -1,4 +1,4 @@
-"""DP-Fed-Sparse-BNSL: private greedy coordinate descent in every silo, each with a privacy budget of its own."""
+"""DP-Fed-Sparse-BNSL: private greedy coordinate descent at every silo, each with its own privacy budget."""
 
 from ..core.spec import Entry, always, lazy_factory
 
@@ -6,8 +6,8 @@ ALGORITHMS: dict[str, Entry] = {
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, with an ε for each silo (DP-Fed-Sparse-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien, Section 5; the order from equal error variances is ours",
-        disclosure="noisy bucket counts once; the weights that its noisy steps changed and d noisy residual "
-        "sizes a round",
+        disclosure="noisy bucket counts once; the weights changed by its noisy steps and d noisy residual sizes a "
+        "round",
         maker=lazy_factory("dp_fed_sparse.algorithm:DpFedSparse"),
         equal_variances=always,
     ),

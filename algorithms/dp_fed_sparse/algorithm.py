@@ -1,15 +1,15 @@
-"""DP-Fed-Sparse-BNSL: federated structure learning in which every silo's replies are private by themselves.
+"""DP-Fed-Sparse-BNSL: federated structure learning in which the replies of each silo alone are private.
 
 Source: Fassy El Fehri et al., §5.
 
-What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights that K private steps
-(`silo.py`) have changed and, if an order keeps cycles out, d noisy numbers on how far the residuals spread.
-Nobody needs to be trusted. What the server needs: their sum. The guarantee is for the replacement of one record of one
-silo; n_p is public.
+What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights changed by K private
+steps (`silo.py`) and, if an order excludes cycles, d noisy numbers for the spread of the residuals. No party has to be
+trusted. What the server needs: their sum. The guarantee is for the replacement of one record of one silo; n_p is
+public.
 
 With `acyclicity` "order" (ours, the default) the server reads the variables' order from the model released so far
 (`order_server.py`); with "notears" it is the paper's consensus ADMM (`notears_server.py`). A round costs a silo one
-pass over its rows and O(n·d) per step. The numbers of rounds and steps are fixed in advance and use up the budget.
+pass over its rows and O(n·d) per step. The numbers of rounds and steps are fixed in advance and use the whole budget.
 """
 
 from dataclasses import replace
@@ -72,16 +72,16 @@ def _with_notears(settings: DpFedSparse) -> FederatedAlgorithm[notears_server.Se
         private=private(settings),
         measures=lambda server: notears_server.measures(server, settings),
         cost=lambda message: int(message.cost),
-        persisted_state=silo_side.KEPT,
+        persisted_state=silo_side.PERSISTED_STATE,
     )
 
 
 def private(settings: DpFedSparse) -> Private[Silo, Broadcast]:
-    """The promise, and what each reply costs."""
+    """The promise, and the cost of each reply."""
     return Private(
         promise=lambda schema: plan(settings, schema).promise,
         releases=silo_side.releases,
-        keyed=lambda silo, key: replace(silo, key=key),
+        with_key=lambda silo, key: replace(silo, key=key),
         insecure_seed=settings.insecure_seed,
         tight=lambda schema: tight(settings, schema),
     )

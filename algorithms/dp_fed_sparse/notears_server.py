@@ -1,7 +1,7 @@
-"""The published server of DP-Fed-Sparse-BNSL: consensus ADMM, and NOTEARS' h keeps cycles out.
+"""The published server of DP-Fed-Sparse-BNSL: consensus ADMM, with NOTEARS' h to exclude cycles.
 
 Source: Fassy El Fehri et al., Algorithm 1. It is the papers' loop (`admm/consensus.py`); only the silos' side is
-private. Their mean squares, which penalties may be measured in, come from the private sizes.
+private. The mean squares of the variables, as units of the penalties, come from the private sizes.
 """
 
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from ..core.protocol import Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from .settings import DpFedSparse, plan
-from .silo import Broadcast, Reply, first_scales, found_scales, penalty_scale, steps_packing
+from .silo import Broadcast, Reply, estimate_scales, penalty_scale, public_scales, steps_packing
 
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state: the variables' scales, empty until known, and what consensus ADMM keeps."""
+    """The server's state: the variables' scales, empty before their release, and the state of consensus ADMM."""
 
     rows: dict[str, int]
     number: int
@@ -52,23 +52,23 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
     plan(settings, schema)
     rows = dict(sorted(schema.rows.items()))
     admm = consensus.open_server(schema, len(schema.variables), consensus_settings(settings))
-    return Server(rows, 0, first_scales(settings, schema), admm)
+    return Server(rows, 0, public_scales(settings, schema), admm)
 
 
 def broadcast(server: Server) -> Broadcast:
-    """The next broadcast. The spread of residuals is taken to lie between the smallest scale and their own."""
+    """The next broadcast. The assumed spread of residuals is between the smallest scale and that of the variable."""
     W = server.admm.W
     spread = np.sqrt(server.scales * server.scales.min()) if len(server.scales) else server.scales
     return Broadcast(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
-    """The state with the new W (Fassy El Fehri et al., Eq. 5), or first with the variables' scales."""
+    """The state with the new W (Fassy El Fehri et al., Eq. 5); in the first exchange, with the variables' scales."""
     assert replies.total is not None
     variables, number = server.admm.variables, server.number + 1
     if not len(server.scales):
         weight = float(sum(server.rows[silo] for silo in replies.silos)) * len(server.rows) / sum(server.rows.values())
-        return replace(server, number=number, scales=found_scales(replies.total, weight, variables, settings))
+        return replace(server, number=number, scales=estimate_scales(replies.total, weight, variables, settings))
     sent = steps_packing(len(variables), settings).unpack(replies.total)
     steps = consensus_settings(settings).w_steps
     admm = consensus.step(server.admm, sent["change"], float(sent["gap"]), server_terms(server, settings), steps)
@@ -84,10 +84,10 @@ def dual_update(server: Server, settings: DpFedSparse) -> Server:
 
 
 def structure(server: Server, settings: DpFedSparse) -> Structure:
-    """W without the entries of at most `threshold`; it may have cycles."""
+    """W without entries of absolute value at most `threshold`; it may have cycles."""
     return consensus.structure(server.admm, server.admm.W, consensus_settings(settings))
 
 
 def measures(server: Server, settings: DpFedSparse) -> dict[str, float]:
-    """Return what to follow: see `admm/consensus.py`."""
+    """The measures of a round (see `admm/consensus.py`)."""
     return consensus.measures(server.admm, server.admm.W, consensus_settings(settings))

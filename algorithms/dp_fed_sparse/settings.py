@@ -1,19 +1,18 @@
-"""The settings of DP-Fed-Sparse-BNSL, and how the privacy budget is spent, from settings and public numbers.
+"""The settings of DP-Fed-Sparse-BNSL, its clipping rules, and the plan for spending the privacy budget.
 
-Clipping: how much one record may contribute to the gradient, and the sensitivity that follows.
+The plan (`plan`) depends only on settings and public numbers.
 
-Source: Fassy El Fehri et al., §5.3.
-
-The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If |g| is at most
-L_ij for every record, replacing one record moves the entry by at most 2L_ij/n, whatever the table.
+Clipping bounds the contribution of one record to the gradient, and with it the sensitivity (Fassy El Fehri et al.,
+§5.3). The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If |g| is at
+most L_ij for every record, replacing one record changes the entry by at most 2L_ij/n, for any table.
 
 - "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of
   a convex function, the Huber loss. For normal data it is too small by about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's
-  lemma, and is divided by that (for residuals as large as expected), L_ij too.
-- "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (Fassy El Fehri et al., §5.3, read as it must be for
-  the bound to hold): L_ij = C_ij.
+  lemma, so g and L_ij are divided by this factor (for residuals of the expected size).
+- "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (Fassy El Fehri et al., §5.3, in the reading for which the
+  bound is valid): L_ij = C_ij.
 - "average": the MEAN of x·r clipped to ±C_ij, as Fassy El Fehri et al., §5.3 is written. The stated sensitivity is
-  then no bound: one record can move the mean all the way from −C_ij to C_ij. Kept for comparison; NOT PRIVATE.
+  then not a bound: one record can move the mean from −C_ij to C_ij. Included for comparison; NOT PRIVATE.
 """
 
 import math
@@ -29,14 +28,14 @@ from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..privacy.gram import BUCKETS
 from ..privacy.ledger import PrivateSettings, require_private
-from ..privacy.tight import MOST_SELECTIONS, Composition, tight_epsilon
+from ..privacy.tight import MAX_SELECTIONS, Composition, tight_epsilon
 from ..privacy.zcdp import epsilon
 from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
 
 Kind = Literal["huber", "product", "average"]
 
-# Values are clipped to a million times their variable's scale, so that everything computed from them stays finite.
-BEYOND = 1e6
+# Values are clipped to a million times their variable's scale, so that all results are finite.
+MAX_SCALE_MULTIPLE = 1e6
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,13 @@ class Clip:
 
     @property
     def reach(self) -> FloatArray:
-        """L_ij, the most that one record adds to n times the gradient, `[d, d]`."""
+        """L_ij, the maximum contribution of one record to n times the gradient, `[d, d]`."""
         if self.kind == "huber":
             return np.outer(self.values, self.residuals) / self.shrink
         return self.products
 
     def factors(self, table: FloatArray) -> FloatArray:
-        """Return what residuals are multiplied by, `[d, n_rows]`: the table's columns, cut off for "huber"."""
+        """The factors of the residuals, `[d, n_rows]`: the table's columns, clipped for "huber"."""
         return np.ascontiguousarray((np.clip(table, -self.values, self.values) if self.kind == "huber" else table).T)
 
     def gradient(self, factors: FloatArray, R: FloatArray, which: slice) -> FloatArray:
@@ -80,7 +79,7 @@ class Clip:
 def huber(values: FloatArray, residuals: FloatArray, scales: FloatArray, spread: FloatArray) -> Clip:
     """The rule "huber" with bounds b, c for variables of deviations `scales` and residuals of `spread`, `[d]`.
 
-    Both bounds are the same multiple of the deviation for all variables, so one factor undoes what they shrink.
+    Each bound is the same multiple of the deviation for all variables, so one factor corrects the shrinkage.
     """
     within = erf(values / scales / np.sqrt(2)).min() * erf(residuals / spread / np.sqrt(2)).min()
     return Clip("huber", values, residuals, np.empty((0, 0)), float(within))
@@ -105,9 +104,9 @@ def _product_sums(factors, residual, bounds):  # type: ignore[no-untyped-def]  #
     return sums
 
 
-# Largest step of any grid that noise is drawn on, in standard deviations of the noise (`noise_on_grid`).
-FINEST = 2.0**-20
-AVERAGED = "it clips the average, so one record can move a gradient by far more than its noise hides"
+# Largest step of any noise grid, in standard deviations of the noise (`noise_on_grid`).
+MAX_GRID_STEP = 2.0**-20
+AVERAGED = "it clips the average, so one record can change a gradient by far more than its noise hides"
 
 
 @dataclass(frozen=True)
@@ -116,12 +115,12 @@ class DpFedSparse(PrivateSettings):
 
     epsilon: float = 1.0
     rounds: int = 12
-    """T, rounds of private steps; one more round finds the variables' scales"""
+    """T, rounds of private steps; one more round estimates the variables' scales"""
     steps: int = 0
-    """K, private steps of a silo a round; 0: twice the number of variables"""
+    """K, private steps of a silo per round; 0: twice the number of variables"""
     acyclicity: Literal["order", "notears"] = "order"
-    """order: an order of the variables, from what was released, for errors of equal variance; notears: Fassy El
-    Fehri et al., Alg. 1"""
+    """order: an order of the variables from released numbers, for errors of equal variance; notears: Fassy El Fehri et
+    al., Alg. 1"""
     mechanism: Literal["gumbel", "mangold"] = "gumbel"
     """noise of a step: Gumbel and Gaussian (Fassy El Fehri et al.), or Laplace for both (Mangold et al. 2023, for
     comparison)"""
@@ -134,8 +133,8 @@ class DpFedSparse(PrivateSettings):
     clip_total: float = 50.0
     """product, average: C of C_ij = C·√(M_i/ΣM)"""
     smoothness: Literal["histogram", "private", "known"] = "histogram"
-    """where the curvatures M_i come from: counts of sizes, private mean squares (Fassy El Fehri et al., A.3), or
-    public knowledge"""
+    """source of the curvatures M_i: bucket counts, private mean squares (Fassy El Fehri et al., A.3), or public
+    knowledge"""
     second_moment_bound: float = 0.0
     """smoothness private: b, the bound to which squared values are clipped, the same for all variables"""
     known_smoothness: float = 0.0
@@ -143,23 +142,23 @@ class DpFedSparse(PrivateSettings):
     smoothness_share: float = 0.1
     """share of the privacy budget spent on the curvatures"""
     spread_share: float = 0.1
-    """share of the privacy budget spent, over all rounds, on how far the residuals spread (acyclicity order)"""
+    """share of the privacy budget spent, over all rounds, on the spread of the residuals (acyclicity order)"""
     share: float = 0.6
     """share of the steps' budget spent on selecting entries; the rest protects their gradients"""
     gamma: float = 1.0
     """γ, the step of an entry relative to its curvature"""
     l1: float = 0.05
-    """λ, the price of an edge's weight; order: in units of the least spread of residuals"""
+    """λ, the price of an edge's weight; order: in units of the smallest spread of residuals"""
     solo: float = 0.7
-    """order: weight of a step that only some silos took; 0: as if the others had stood still, 1: their mean"""
+    """order: weighting of a step taken by only some silos; 0: the other silos count as zero, 1: mean of these silos"""
     doubt: float = 1.0
-    """order: how many standard deviations of its noise an entry is shrunk towards zero after a step"""
+    """order: shrinkage of an entry after a step, in standard deviations of its noise"""
     price: float = 0.0
-    """order: variance a parent must explain, in units of the least variance; 0: chosen by the noise"""
+    """order: variance that a parent must explain, in units of the smallest variance; 0: from the noise"""
     most_parents: int = 12
-    """order: most parents of a variable"""
+    """order: maximum number of parents of a variable"""
     passes: int = 5
-    """order: most passes of moves that improve the order"""
+    """order: maximum number of passes of moves that improve the order"""
     rho1: float = 0.3
     """notears: weight of h² per silo"""
     rho1_growth: float = 1.3
@@ -167,9 +166,9 @@ class DpFedSparse(PrivateSettings):
     rho2: float = 0.3
     """notears: weight of the consensus between the silos and the server"""
     scaled: bool = True
-    """notears: measure ρ₁, ρ₂ and λ in the variables' mean squares"""
+    """notears: measure ρ₁, ρ₂ and λ in units of the variables' mean squares"""
     threshold: float = 0.3
-    """τ: weights not above it are no edges"""
+    """τ: edges of at most this absolute weight are dropped"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -184,25 +183,26 @@ class DpFedSparse(PrivateSettings):
         for name in ("smoothness_share", "spread_share", "share"):
             require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
         require(0 <= self.solo <= 1, "solo", self.solo, "from 0 to 1")
-        require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, "less than is left")
+        left = 1 - self.smoothness_share
+        require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, f"less than {left:g}")
         if self.smoothness == "private" and self.second_moment_bound == 0:
-            raise BadInput("parameter smoothness is private: give the second_moment_bound, a public number")
+            raise BadInput("parameter smoothness is private: second_moment_bound must be given, a public number")
         if self.smoothness == "known" and self.known_smoothness == 0:
-            raise BadInput("parameter smoothness is known: give known_smoothness, a public number")
+            raise BadInput("parameter smoothness is known: known_smoothness must be given, a public number")
 
     @property
     def settles_order(self) -> bool:
-        """Whether an order of the variables, rather than h, keeps cycles out."""
+        """Whether an order of the variables, rather than h, excludes cycles."""
         return self.acyclicity == "order"
 
     @property
     def exchanges(self) -> int:
-        """All rounds: T, and the one that finds the curvatures."""
+        """The number of all rounds: T, and the one that estimates the curvatures."""
         return self.rounds + (self.smoothness != "known")
 
 
-# Fassy El Fehri et al., B.3.2 and Table 5 (ε = 5, d = 20, P = 8), except that each record is clipped rather than the
-# average, which needs a larger C. ρ₁ is per silo here.
+# Fassy El Fehri et al., B.3.2 and Table 5 (ε = 5, d = 20, P = 8), but with clipping of each record, not of the average,
+# which needs a larger C. ρ₁ is per silo here.
 PAPER = DpFedSparse(
     epsilon=5.0, rounds=100, steps=20, acyclicity="notears", clip="product", share=0.5, gamma=0.5, l1=0.1,
     rho1=1000 / 8, rho1_growth=1.0, rho2=1.0, scaled=False,
@@ -212,21 +212,21 @@ PRESETS = {"paper": PAPER, "paper-mangold": replace(PAPER, mechanism="mangold")}
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What every silo releases and what it costs, from public numbers alone."""
+    """The releases of every silo and their costs, from public numbers alone."""
 
     promise: Promise
     scales: Cost[ReplaceOne]
-    """once: what the curvatures come from"""
+    """once: the sizes from which the curvatures are computed"""
     spread: Cost[ReplaceOne]
     """every round: the spread of the residuals"""
     noise: StepNoise
-    """of each step: a choice and a gradient"""
+    """each step: a selection and a gradient"""
     steps: int
     """K"""
 
     @property
     def choices(self) -> Cost[ReplaceOne]:
-        """The cost of a round's choices."""
+        """The cost of a round's selections."""
         return self.noise.selection * self.steps
 
     @property
@@ -236,10 +236,10 @@ class PrivacyPlan:
 
 
 def plan(settings: DpFedSparse, schema: Schema) -> PrivacyPlan:
-    """The plan; all its releases together cost no more than it promises."""
+    """The plan; all its releases together cost at most the promised budget."""
     promise = settings.promise(
         schema,
-        "from everyone but the silo that holds the record",
+        "from everyone but the silo that has the record",
         broken=(AVERAGED,) if settings.clip == "average" else (),
     )
     whole, delta = promise.cost, promise.delta
@@ -258,24 +258,24 @@ def plan(settings: DpFedSparse, schema: Schema) -> PrivacyPlan:
 def _step_noise(
     settings: DpFedSparse, whole: Cost[ReplaceOne], delta: float, left: float, count: int
 ) -> GumbelGaussian | LaplacePair:
-    """The noise of `count` steps, all of them for the share `left` of the whole."""
+    """The noise of `count` steps, which together use the share `left` of the budget."""
     if settings.mechanism == "gumbel":
         return GumbelGaussian(
             whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
         )
-    # Advanced composition must meet the (ε, δ) of the steps' share; in zCDP the releases cost less than that.
+    # Advanced composition must satisfy the (ε, δ) of the steps' share; in zCDP the releases then cost less.
     pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
 
 
 def tight(settings: DpFedSparse, schema: Schema) -> float | None:
-    """An ε that holds for all releases of the plan by tight accounting; None where it does not apply.
+    """A valid ε for all releases of the plan by tight accounting; None if tight accounting does not apply.
 
     The selections are bounded-range; everything else is Gaussian noise on a grid of at most 2⁻²⁰ deviations.
     """
     planned, d = plan(settings, schema), len(schema.variables)
     count = settings.rounds * planned.steps
-    if planned.promise.broken or not isinstance(planned.noise, GumbelGaussian) or count > MOST_SELECTIONS:
+    if planned.promise.broken or not isinstance(planned.noise, GumbelGaussian) or count > MAX_SELECTIONS:
         return None
     buckets = d * BUCKETS if settings.smoothness == "histogram" else d
     gaussians = [(1, planned.scales, buckets), (settings.rounds, planned.spread, d), (count, planned.noise.step, 1)]
@@ -283,6 +283,6 @@ def tight(settings: DpFedSparse, schema: Schema) -> float | None:
         selections=count,
         bounded_range=math.sqrt(8 * planned.noise.selection.rho) * SLACK,
         gaussian=math.sqrt(math.fsum(2 * times * cost.rho for times, cost, _ in gaussians)) * SLACK,
-        lattice=sum(times * 2 * math.sqrt(2 * size * cost.rho) * FINEST for times, cost, size in gaussians),
+        lattice=sum(times * 2 * math.sqrt(2 * size * cost.rho) * MAX_GRID_STEP for times, cost, size in gaussians),
     )
     return tight_epsilon(planned.promise.delta, composition)

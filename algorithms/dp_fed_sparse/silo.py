@@ -1,22 +1,19 @@
-"""A silo's side of DP-Fed-Sparse-BNSL: what it is asked, and its answers, which are all private.
+"""A silo's side of DP-Fed-Sparse-BNSL: its replies, all of them private, and DP-PGCD.
 
-It is first asked how large its variables are, then, in every round, to take K private steps from what the server knows.
-A reply is a function of the question and of what `PrivacyPlan` prices: bucket counts (or mean squares), the spread of
-the residuals, choices and gradients. Residuals and exact gradients exist only while an answer is computed. What a silo
-remembers, B_p and its dual β_p, follows from what it has sent.
+The first request is for the sizes of the variables; in every later round, the silo takes K private steps from the
+server's weights. A reply is a function of the request and of the releases with a cost in `PrivacyPlan`: bucket counts
+(or mean squares), the spread of the residuals, selections and gradients. Residuals and exact gradients exist only
+during the computation of a reply. The state of a silo, B_p and its dual β_p, is a function of its earlier replies.
 
-DP-PGCD: proximal greedy coordinate descent with private access to the rows.
+DP-PGCD is proximal greedy coordinate descent with private access to the rows (Fassy El Fehri et al., Algorithm 2,
+Eq. 11-12). A step selects one entry (i, j) by its score with the exponential mechanism and moves it along its gradient,
+which is released with noise; nothing else depends on the rows. The result is therefore a function of released numbers,
+and its cost is fixed before the first step. Without noise and clipping this is PGCD of `admm/problem.py`.
 
-Source: Fassy El Fehri et al., Algorithm 2, Eq. 11-12.
-
-A step selects one entry (i, j) by its score with the exponential mechanism and moves it along its gradient, which is
-released with noise; nothing else depends on the rows. The result is therefore a function of what was released, and its
-cost is known before the first step. Without noise and clipping this is `admm/problem.py`.
-
-Score of (i, j): √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive, so a score moves by at
-most w_j/√M_i times as far as G_ij, which moves by at most 2L_ij/n. The public weights w_j even out
-columns with different bounds, so that the largest bound does not set the noise scale for all. A step changes one column
-of the residuals, of the gradient and of the scores: O(n·d).
+The score of (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive, so if G_ij
+changes by at most 2L_ij/n, the score changes by at most w_j/√M_i times this. The public weights w_j balance columns
+with different bounds, so that the largest bound does not set the noise scale of all. A step changes one column of the
+residuals, of the gradient and of the scores: O(n·d).
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +32,7 @@ from ..privacy.discrete_gaussian import Bits, child_key, release_on_grid
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
-from .settings import BEYOND, Clip, DpFedSparse, PrivacyPlan, huber, plan, product
+from .settings import MAX_SCALE_MULTIPLE, Clip, DpFedSparse, PrivacyPlan, huber, plan, product
 from .step_noise import SLACK, StepNoise, private_squares, release
 
 
@@ -43,7 +40,7 @@ from .step_noise import SLACK, StepNoise, private_squares, release
 class PrivateProblem:
     """A silo's lasso: loss(B; rows) + ⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over `allowed`; only rows are private.
 
-    The loss is ½tr((I − B)ᵀS(I − B)), or what clipping makes of it; `start` is zero outside `allowed`.
+    The loss is ½tr((I − B)ᵀS(I − B)), or its clipped version; `start` is zero outside `allowed`.
     """
 
     linear: FloatArray
@@ -67,8 +64,8 @@ class Entries:
     ends: NDArray[np.intp]
     """column j has the entries from ends[j] to ends[j + 1]"""
 
-    def of(self, j: int) -> slice:
-        """Which entries are in column j."""
+    def column(self, j: int) -> slice:
+        """The entries of column j."""
         return slice(int(self.ends[j]), int(self.ends[j + 1]))
 
 
@@ -78,9 +75,9 @@ def entries(allowed: NDArray[np.bool_]) -> Entries:
     return Entries(rows, columns, np.searchsorted(columns, np.arange(len(allowed) + 1)))
 
 
-def bounded(table: FloatArray, scales: FloatArray) -> FloatArray:
-    """`table` `[n_rows, d]` with no value beyond `BEYOND` times its variable's scale, record by record."""
-    return np.clip(table, -BEYOND * scales, BEYOND * scales)
+def clip_to_scale(table: FloatArray, scales: FloatArray) -> FloatArray:
+    """`table` `[n_rows, d]` with each value clipped to `MAX_SCALE_MULTIPLE` times its variable's scale."""
+    return np.clip(table, -MAX_SCALE_MULTIPLE * scales, MAX_SCALE_MULTIPLE * scales)
 
 
 def residuals(table: FloatArray, B: FloatArray) -> FloatArray:
@@ -102,13 +99,13 @@ def dp_pgcd(
 ) -> FloatArray:
     """B after `steps` private steps of size γ from the start, `[d, d]`.
 
-    `table` is `bounded`; `R` `[d, n_rows]` are its `residuals` under the start, and are overwritten.
+    `table` is a result of `clip_to_scale`; `R` `[d, n_rows]` has its `residuals` under the start and is overwritten.
     """
     B, table_columns = problem.start.copy(), np.ascontiguousarray(table.T)
     factors, where = problem.clip.factors(table), entries(problem.allowed)
     G, S = problem.clip.gradient(factors, R, slice(None)), np.empty(len(where.rows))
     for j in range(len(B)):
-        S[where.of(j)] = scores(problem, G[:, j], B[:, j], where, j)
+        S[where.column(j)] = scores(problem, G[:, j], B[:, j], where, j)
     unit = 2 * problem.clip.reach / len(table)
     sensitivity = score_sensitivity(problem, len(table))
     choosing = Bits(child_key(key, "choices"))
@@ -123,27 +120,27 @@ def dp_pgcd(
             R[j] -= (moved - B[i, j]) * table_columns[i]
             B[i, j] = moved
             G[:, j] = problem.clip.gradient(factors, R[j : j + 1], slice(j, j + 1))[:, 0]
-            S[where.of(j)] = scores(problem, G[:, j], B[:, j], where, j)
+            S[where.column(j)] = scores(problem, G[:, j], B[:, j], where, j)
     return B
 
 
 def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries, j: int) -> FloatArray:
     """The scores of the entries of column j, for its data term `G` and its weights `B`, both `[d]`."""
-    i = where.rows[where.of(j)]
+    i = where.rows[where.column(j)]
     M, b = problem.M[i], B[i]
     g = G[i] + problem.linear[i, j] + problem.r[i] * b
     return np.asarray(np.sqrt(M) * np.abs(soft_threshold(b - g / M, problem.l1[i] / M) - b) * problem.weights[j])
 
 
 def score_sensitivity(problem: PrivateProblem, rows: int) -> float:
-    """Δ_S, the most that any score moves when one record is replaced."""
+    """Δ_S, the maximum change of any score if one record is replaced."""
     moves = 2 * problem.clip.reach / rows / np.sqrt(problem.M)[:, None] * problem.weights
     return float(moves[problem.allowed].max()) * SLACK
 
 
 @njit(cache=True)
 def _subtract(columns, R, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Subtract from `R` the part of every column that the others explain, skipping zeros of B."""
+    """Subtract from `R` the prediction of every column from the others, skipping zeros of B."""
     d, n = columns.shape
     for j in range(d):
         for i in range(d):
@@ -152,15 +149,15 @@ def _subtract(columns, R, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
                     R[j, k] -= B[i, j] * columns[i, k]
 
 
-# Residuals are clipped to this multiple of their expected spread when the spread is measured.
-CAP = 1.25
+# Residuals are clipped to this multiple of their expected spread for the measurement of the spread.
+SPREAD_CAP = 1.25
 # Noise may make a mean square too small or negative: it is raised to at least this share of its bound.
-LEAST_SQUARE = 1e-6
+MIN_SQUARE = 1e-6
 
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, and what it remembers."""
+    """A silo's rows and state."""
 
     table: FloatArray
     weight: float
@@ -171,21 +168,21 @@ class Silo:
     key: bytes = field(default=b"", repr=False)
 
 
-KEPT = ("B", "beta")
+PERSISTED_STATE = ("B", "beta")
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What the server sends: nothing at first, then all that the next steps start from."""
+    """The server's message: empty in the first exchange, then the start of the next steps."""
 
     scales: FloatArray
-    """each variable's deviation, `[d]`; empty: how large are they?"""
+    """each variable's standard deviation, `[d]`; empty: a request for the sizes"""
     spread: FloatArray
-    """what each variable's residuals are expected to have for a deviation, `[d]`"""
+    """the expected standard deviation of each variable's residuals, `[d]`"""
     W: Change
-    """the entries of W that are not zero"""
+    """the nonzero entries of W"""
     place: NDArray[np.int64]
-    """each variable's place in the order; empty without one"""
+    """each variable's position in the order; empty without one"""
 
     @property
     def cost(self) -> int:
@@ -195,7 +192,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a silo sends; its arrays are empty where they are not asked for."""
+    """A silo's reply; arrays that were not requested are empty."""
 
     sizes: FloatArray
     """bucket counts, `[d·n_buckets]`, or mean squares over their bound, `[d]`"""
@@ -221,7 +218,7 @@ def open_silo(table: FloatArray, schema: Schema, settings: DpFedSparse) -> Silo:
 
 
 def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
-    """Return what `local_solve` is about to release."""
+    """The releases of the next `local_solve`."""
     if not len(message.scales):
         return (Release("sizes of the variables", silo.plan.scales),)
     steps = (Release("choices of entries", silo.plan.choices), Release("gradients", silo.plan.gradients))
@@ -229,7 +226,7 @@ def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[Silo, Reply]:
-    """The state and the answer to `message` (see the module)."""
+    """The state and the reply to `message` (see the module)."""
     d = silo.table.shape[1]
     nothing = np.zeros((d, d))
     if not len(message.scales):
@@ -238,12 +235,12 @@ def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[
     old = W if settings.settles_order else silo.B
     gap = old - W
     beta = silo.beta + r[:, None] * gap
-    table = bounded(silo.table, message.scales)
+    table = clip_to_scale(silo.table, message.scales)
     problem = problem_of(message, W, r, beta, old, settings)
     R = residuals(table, old)
     spread = np.empty(0)
     if settings.settles_order:
-        caps = CAP * message.spread
+        caps = SPREAD_CAP * message.spread
         spread = to_multiples(
             private_squares(Bits(child_key(silo.key, "spread")), R.T, caps, silo.plan.spread), FRACTION_BITS
         )
@@ -283,26 +280,26 @@ def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: Fl
 
 
 def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """R_i, the weight that holds B_p to W, `[d]`: zero under an order, where every round starts from W."""
+    """r_i, the weight of the distance of B_p to W, `[d]`: zero under an order, as every round then starts from W."""
     if settings.settles_order:
         return np.zeros(len(message.scales))
     return consensus_terms(message, settings).r
 
 
 def consensus_terms(message: Broadcast, settings: DpFedSparse) -> Terms:
-    """The terms of the consensus that keeps cycles out by h: see `admm/consensus.py`."""
+    """The terms of the consensus with h (see `admm/consensus.py`)."""
     d = len(message.scales)
     scale = penalty_scale(message.scales, settings)
     return Terms(settings.rho2, settings.l1, scale, forward(message.place, d), np.ones(d))
 
 
 def penalty_scale(scales: FloatArray, settings: DpFedSparse) -> FloatArray:
-    """Return what penalties are measured in, `[d]`: the variables' mean squares, or plain numbers."""
+    """The units of the penalties, `[d]`: the variables' mean squares, or ones."""
     return scales**2 if settings.scaled else np.ones(len(scales))
 
 
 def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
-    """Release what the curvatures are computed from: bucket counts, or clipped mean squares.
+    """The released sizes, from which curvatures are computed: bucket counts, or clipped mean squares.
 
     Source: Fassy El Fehri et al., A.3.
     """
@@ -317,10 +314,10 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
 
 
 def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
-    """`reply` as one vector: all the server needs is the sum.
+    """`reply` as one vector for the sum.
 
-    Counts as they are, mean squares weighted by the rows; then as `steps_packing` says, under an order all weighted by
-    the rows.
+    Counts are unweighted, mean squares weighted by the rows. Steps are packed by `steps_packing` and, under an order,
+    weighted by the rows.
     """
     if len(reply.sizes):
         return reply.sizes if settings.smoothness == "histogram" else reply.weight * reply.sizes
@@ -331,16 +328,16 @@ def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
 
 
 def steps_packing(d: int, settings: DpFedSparse) -> Packing:
-    """How the silos' steps are packed: the change of B_p, where it is one, and the spread; or change and gap."""
+    """The packing of the silos' steps: the change of B_p, its nonzero entries and the spread; or change and gap."""
     if settings.settles_order:
         return packing(change=(d, d), moving=(d, d), spread=d)
     return packing(change=(d, d), gap=())
 
 
-def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
-    """The variables' deviations if they are public, `[d]`, else none.
+def public_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
+    """The variables' standard deviations if they are public, `[d]`, else empty.
 
-    Raises `BadInput` if they are to be counted and the plan's noise would hide the counts.
+    Raises `BadInput` if they are estimated from counts and the plan's noise would hide the counts.
     """
     d = len(schema.variables)
     if settings.smoothness == "known":
@@ -351,9 +348,9 @@ def first_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
     return np.empty(0)
 
 
-def found_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
-    """The variables' deviations `[d]` by the sum of all sizes; `weight` is that of the silos in it."""
+def estimate_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
+    """The variables' standard deviations `[d]` from the sum of all sizes; `weight` is the total weight of its silos."""
     if settings.smoothness == "histogram":
         return gram.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
-    squares = np.maximum(total / weight, LEAST_SQUARE)
+    squares = np.maximum(total / weight, MIN_SQUARE)
     return np.asarray(np.sqrt(settings.second_moment_bound * squares))

@@ -1,16 +1,16 @@
-"""The noise of DP-PGCD: how an entry is selected and its gradient released, at a cost known in advance.
+"""The noise of DP-PGCD: private selection of an entry, release of its gradient, and private mean squares.
 
-Two mechanisms. "gumbel" (Fassy El Fehri et al., §5.2): the exponential mechanism (Gumbel-max) selects; Gaussian noise
-protects the gradient; both are accounted for in zCDP. "mangold" (Mangold et al. 2023; Fassy El Fehri et al., A.4):
-Laplace noise for both, each release pure ε₀-DP, with ε₀ from the advanced composition theorem; it is here for
-comparison and is the worse of the two. A gradient is released in units of its sensitivity, so that one variance serves
-all entries, on a grid of steps far below the noise.
+**Steps** select an entry and release its gradient at a cost fixed in advance, by one of two mechanisms. "gumbel" (Fassy
+El Fehri et al., §5.2): the exponential mechanism (Gumbel-max) selects, and Gaussian noise protects the gradient; both
+are accounted for in zCDP. "mangold" (Mangold et al. 2023; Fassy El Fehri et al., A.4): Laplace noise for both, each
+release pure ε₀-DP, with ε₀ from the advanced composition theorem; it is included for comparison and needs more noise. A
+gradient is released in units of its sensitivity, so that one variance applies to all entries, on a grid far finer than
+the noise.
 
-How far values spread, released privately: mean squares of values clipped to a public cap.
-
-mean_k min(x_k², cap²)/cap² lies between 0 and 1 and moves by at most 1/n when one record is replaced, so d of them have
-the ℓ₂ sensitivity √d/n, however large the values (Fassy El Fehri et al., A.3 with b = cap²). From such a share follows
-the standard deviation of the normal distribution that has it, however often the values were clipped.
+**Spread**: mean squares of values clipped to a public cap. mean_k min(x_k², cap²)/cap² is between 0 and 1 and changes
+by at most 1/n if one record is replaced, so d of them have the ℓ₂ sensitivity √d/n for any values (Fassy El Fehri et
+al., A.3 with b = cap²). Such a mean determines the standard deviation of a normal distribution, even if many values
+were clipped.
 """
 
 import math
@@ -34,17 +34,16 @@ from ..privacy.discrete_gaussian import (
     release_on_grid,
 )
 
-# Sums over the rows carry rounding errors of at most a billionth of a record's part: sensitivities are enlarged by
-# this.
+# Sums over rows have rounding errors of at most a billionth of a record's contribution: a margin for sensitivities.
 SLACK = 1 + 1e-6
 
 
 class StepNoise(Protocol):
-    """What a step of DP-PGCD draws, and what each of its two releases costs."""
+    """The noise of a step of DP-PGCD, and the cost of each of its two releases."""
 
     @property
     def selection(self) -> Cost[ReplaceOne]:
-        """The cost of one choice."""
+        """The cost of one selection."""
         ...
 
     @property
@@ -54,7 +53,7 @@ class StepNoise(Protocol):
 
     @property
     def grid(self) -> float:
-        """The grid that gradients are released on, in units of their sensitivity."""
+        """The grid on which gradients are released, in units of their sensitivity."""
         ...
 
     @property
@@ -63,17 +62,17 @@ class StepNoise(Protocol):
         ...
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """The index of a score that is likely among the greatest; each moves by at most `sensitivity`."""
+        """The index of a score that is probably among the largest; replacing a record changes each by `sensitivity`."""
         ...
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
-        """The noise of so many gradients, in steps of the grid."""
+        """The noise of `count` gradients, in steps of the grid."""
         ...
 
 
 @dataclass(frozen=True)
 class GumbelGaussian:
-    """The paper's mechanism: ρ_s for a choice, ρ_u for a gradient."""
+    """The paper's mechanism: ρ_s for a selection, ρ_u for a gradient."""
 
     selection: Cost[ReplaceOne]
     step: Cost[ReplaceOne]
@@ -90,7 +89,7 @@ class GumbelGaussian:
         return grid * math.sqrt(variance)
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """Choose with probability ∝ exp(score/β), β = Δ/√(2ρ_s): one β for all, or the price would be wrong."""
+        """An index with probability ∝ exp(score/β), β = Δ/√(2ρ_s): the cost is valid only for one β for all."""
         return exponential(bits, scores, gumbel_scale(sensitivity, self.selection))
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
@@ -100,7 +99,7 @@ class GumbelGaussian:
 
 @dataclass(frozen=True)
 class LaplacePair:
-    """Mangold et al.'s mechanism: a choice and a gradient are ε₀-DP each, so ε₀²/2-zCDP (Bun and Steinke 2016)."""
+    """Mangold et al.'s mechanism: selection and gradient are ε₀-DP each, so ε₀²/2-zCDP (Bun and Steinke 2016)."""
 
     pure: float
     """ε₀"""
@@ -126,7 +125,7 @@ class LaplacePair:
         return math.sqrt(2) * self.grid * self._scale(1.0, self.grid)
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """Take the greatest score under Laplace noise of scale 2Δ/ε₀; a score of −∞ is never taken."""
+        """The index of the largest score under Laplace noise of scale 2Δ/ε₀; a score of −∞ is never selected."""
         grid = _laplace_grid(2 * sensitivity / self.pure)
         whole = np.rint(scores / grid).astype(np.int64)
         return int((whole + discrete_laplace(bits, self._scale(2 * sensitivity, grid, 2), len(whole))).argmax())
@@ -136,22 +135,22 @@ class LaplacePair:
         return discrete_laplace(bits, self._scale(1.0, self.grid), count)
 
     def _scale(self, sensitivity: float, grid: float, roundings: int = 1) -> int:
-        """The Laplace scale in steps of the grid; rounding may add a step to what a value moves by."""
+        """The Laplace scale in steps of the grid; rounding may add a step to the sensitivity."""
         return math.ceil((sensitivity * SLACK / grid + roundings) / self.pure)
 
 
 def release(noise: StepNoise, value: float, drawn: int) -> float:
-    """`value`, in units of its sensitivity, on the grid with the noise `drawn` for it."""
+    """`value`, in units of its sensitivity, rounded to the grid, plus its noise `drawn`."""
     return float((np.rint(value / noise.grid) + drawn) * noise.grid)
 
 
 def gumbel_scale(sensitivity: float, cost: Cost[ReplaceOne]) -> float:
-    """Β for a choice among scores that move by at most `sensitivity`, to cost no more than `cost`."""
+    """The β of a selection at a cost of at most `cost`, for scores of this `sensitivity`."""
     return sensitivity * SLACK / math.sqrt(2 * cost.rho)
 
 
 def pure_epsilon(target: float, delta: float, releases: int) -> float:
-    """The greatest ε₀ (rounded down) of which so many releases are (`target`, δ)-DP together.
+    """The largest ε₀, rounded down, for which `releases` releases together are (`target`, δ)-DP.
 
     Advanced composition (Dwork and Roth 2014, Theorem 3.20): ε = ε₀√(2k ln(1/δ)) + kε₀(e^ε₀ − 1).
     """
@@ -174,31 +173,31 @@ def _laplace_grid(scale: float) -> float:
 
 
 def truncated_squares(values: FloatArray, caps: FloatArray) -> FloatArray:
-    """Mean_k min(x_kj², cap_j²)/cap_j² of `values` `[n_rows, d]`, `[d]`."""
+    """The means over k of min(x_kj², cap_j²)/cap_j² for `values` `[n_rows, d]`, `[d]`."""
     shares = np.minimum(np.abs(values) / caps, 1.0)
     return np.asarray(np.einsum("kj,kj->j", shares, shares) / len(values))
 
 
 def shares_sensitivity(variables: int, rows: int) -> float:
-    """The ℓ₂ sensitivity of the truncated squares of so many variables: √d/n."""
+    """The ℓ₂ sensitivity of the truncated squares of d `variables`: √d/n."""
     return float(np.sqrt(variables)) / rows
 
 
 def private_squares(bits: Bits, values: FloatArray, caps: FloatArray, cost: Cost[ReplaceOne]) -> FloatArray:
-    """Release the truncated squares of `values` `[n_rows, d]` at a cost of at most `cost`, `[d]`."""
+    """The truncated squares of `values` `[n_rows, d]`, released at a cost of at most `cost`, `[d]`."""
     n, d = values.shape
     return release_on_grid(bits, truncated_squares(values, caps), shares_sensitivity(d, n) * SLACK, cost.rho, 1.0)
 
 
 def deviations(shares: FloatArray) -> FloatArray:
-    """Return, over the cap, the standard deviation of a normal variable with each truncated square: from 1/5 to 2."""
+    """The standard deviation, over the cap, of a normal variable with each truncated square: from 1/5 to 2."""
     ratios, expected = _normal()
     return np.interp(shares, expected, ratios)
 
 
 @cache
 def _normal() -> tuple[FloatArray, FloatArray]:
-    """Standard deviations over the cap, and E min(x², cap²)/cap² of each: a rising function."""
+    """Standard deviations over the cap, and the increasing function E min(x², cap²)/cap² of each."""
     ratios = np.geomspace(0.2, 2.0, 500)
     z = 1 / ratios
     within = erf(z / np.sqrt(2))

@@ -1,4 +1,4 @@
-"""Learning from time series: edges within one time, and from earlier times."""
+"""Learners for time series: contemporaneous and lagged edges."""
 
 from ..core.spec import SERIES, Entry, always, lazy_factory
 
@@ -16,7 +16,7 @@ ALGORITHMS: dict[str, Entry] = {
     "pfdbnl": Entry(
         summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
         source="Chen, Ma, Yue 2025, Alg. 2; the last step, which weights the other silos, is ours",
-        disclosure="(p + 1)d x d weights and its h, each round it takes part in; its own structure once, at the end",
+        disclosure="(p + 1)d x d weights and its h in each round it takes part in; its own structure once, at the end",
         maker=lazy_factory("dynamic.pfdbnl:Pfdbnl"),
         kinds=SERIES,
         lags_before=True,
@@ -47,11 +47,11 @@ ALGORITHMS: dict[str, Entry] = {
 
 STEPS: dict[str, Entry] = {
     "lag-order": Entry(
-        summary="before a run on time series with lags=auto: the lag order of least BIC",
+        summary="before a run on time series with lags=auto: the lag order with minimum BIC",
         source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
         disclosure="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
         maker=lazy_factory("dynamic.lag_order:LagOrder"),
         kinds=SERIES,
     ),
 }
-"""exchanges that belong to a run without being an algorithm one would choose"""
+"""exchanges of a run besides those of its algorithm"""

@@ -1,17 +1,16 @@
-"""FDBNL: a dynamic Bayesian network by consensus ADMM (Chen, Ma & Yue 2025, Algorithm 1).
+"""FDBNL, a dynamic Bayesian network by consensus ADMM (Chen, Ma & Yue 2025, Algorithm 1), and DYNOTEARS on one table.
 
-The model is a structural vector autoregression, x_t = x_t W + Σ_k x_{t−k} A_k + u. With the parameters [W; A₁; A₂; ...]
-one below the other, every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`), and
-the loop is that of `admm/consensus.py`. h acts on W alone: no lagged edge closes a cycle. By default it has all that we
-add to that loop, and the ℓ₁ term at the silos; the preset `paper` is the paper's: its closed form (§7.4), the ℓ₁ terms
-at the server, ρ₁ growing 1.6 and ρ₂ 1.1 times a round.
+The model is a structural vector autoregression, x_t = x_t W + Σ_k x_{t−k} A_k + u. With the parameters stacked as
+[W; A₁; A₂; ...], every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`), and the
+loop is that of `admm/consensus.py`. h acts only on W: no lagged edge closes a cycle. By default all our additions to
+that loop are on, and the ℓ₁ term is at the silos; the preset `paper` has the paper's closed form (§7.4), the ℓ₁ terms
+at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
 
-What leaves a silo: the entries of its W_k and A_k that changed. What the server needs: their sum.
+What leaves a silo: the changed entries of its W_k and A_k. What the server needs: their sum.
 
-DYNOTEARS on one table of time series, for the baselines: FDBNL's loop with a single silo (Pamfil et al. 2020).
-
-With one silo, what the consensus splits is DYNOTEARS' own problem: ½/n ‖X − XW − YA‖² + λ_W‖W‖₁ + λ_A‖A‖₁ subject to
-h(W) = 0, with the penalty on h growing from a small start.
+DYNOTEARS, a baseline, is FDBNL's loop with a single silo (Pamfil et al. 2020). With one silo, the consensus splits
+DYNOTEARS' own problem: ½/n ‖X − XW − YA‖² + λ_W‖W‖₁ + λ_A‖A‖₁ subject to h(W) = 0, with a penalty on h that grows from
+a small start.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..admm.consensus import Broadcast, Reply
-from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, papers_own
+from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, paper_settings
 from ..admm.notears_admm import closed_form
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags, require_lags
@@ -32,7 +31,7 @@ from ..graphs.structure import Structure
 
 @dataclass(frozen=True)
 class Fdbnl(FedSparse):
-    """Settings of `fdbnl`. The weights of a stable series are small, so thresholds are, too."""
+    """Settings of `fdbnl`. The weights of a stable series are small, and so are the thresholds."""
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
@@ -44,9 +43,9 @@ class Fdbnl(FedSparse):
     send_threshold: float = 0.001
     settle_h: float = 0.03
     center: bool = True
-    """subtract each silo's own levels: the means of its columns that are beyond chance"""
+    """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     closed_form: bool = False
-    """solve the silo's problem in closed form, and take the ℓ₁ terms to the server"""
+    """solve the silo's problem in closed form, with the ℓ₁ terms at the server"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -56,8 +55,8 @@ class Fdbnl(FedSparse):
 
 
 PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
-"""K = 10; ρ₁ and λ, which the paper weighs against the sum over the silos, are per silo here"""
-PRESETS = {"paper": papers_own(Fdbnl, PAPER)}
+"""K = 10; ρ₁ and λ are per silo here, relative to the sum over the silos in the paper"""
+PRESETS = {"paper": paper_settings(Fdbnl, PAPER)}
 
 
 def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
@@ -80,7 +79,7 @@ def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
 
 @dataclass(frozen=True)
 class Dynotears(Fdbnl):
-    """Settings of DYNOTEARS on one table: no message is paid for, so steps are small and nothing is held back."""
+    """Settings of DYNOTEARS on one table: messages cost nothing, so steps are small and every change is sent."""
 
     rho1_growth: float = 1.2
     send_threshold: float = 0.0
@@ -88,5 +87,5 @@ class Dynotears(Fdbnl):
 
 
 def dynotears(table: NDArray[np.float64], schema: Schema, settings: Dynotears) -> Structure:
-    """Return what DYNOTEARS learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
+    """The structure that DYNOTEARS learns from `table` `[n_rows, d]`; `schema` has one silo."""
     return learn_alone(build(settings), schema, table)

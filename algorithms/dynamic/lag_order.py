@@ -1,11 +1,11 @@
-"""The exchange before a run that was asked for `lags=auto`: one sum, of which BIC chooses the lag order (ours)."""
+"""The exchange before a run with `lags=auto`: one sum, from which BIC chooses the lag order (ours)."""
 
 from dataclasses import dataclass
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast
-from ..core.schema import longest_reach
+from ..core.schema import max_common_lags
 from ..errors import require
-from ..graphs.structure import Structure, no_edges
+from ..graphs.structure import Structure, empty_structure
 from ..moments.pooled import information_criteria, least_bic
 from .var import Moments, Server, summed_windows
 
@@ -15,9 +15,9 @@ class LagOrder:
     """Settings of the choice."""
 
     most_lags: int = 5
-    """how many lags are looked at, if the series are long enough"""
+    """maximum number of lags, if the series are long enough"""
     most_parents: int = 12
-    """of a variable, in the structures that BIC compares"""
+    """maximum number of parents of a variable in the structures that BIC compares"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -26,16 +26,16 @@ class LagOrder:
 
 
 def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """The algorithm of one sum; its server is what `chosen` reads."""
+    """The algorithm of one sum; `choose_lag_order` reads its server state."""
 
     def structure(server: Server) -> Structure:
-        """No edges: the lag order is all that is asked for."""
-        return no_edges(server.schema.variables)
+        """No edges: only the lag order is needed."""
+        return empty_structure(server.schema.variables)
 
-    return summed_windows(lambda schema: longest_reach(schema, settings.most_lags), structure, center=True)
+    return summed_windows(lambda schema: max_common_lags(schema, settings.most_lags), structure, center=True)
 
 
-def chosen(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
-    """The lag order of least BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
-    found = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
-    return least_bic(found), tuple(map(float, found))
+def choose_lag_order(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
+    """The lag order of minimum BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
+    criteria = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
+    return least_bic(criteria), tuple(map(float, criteria))

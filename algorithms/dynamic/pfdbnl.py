@@ -1,31 +1,26 @@
-"""PFDBNL: every silo has a dynamic network of its own, near one that all agree on (Chen, Ma & Yue 2025, Algorithm 2).
+"""PFDBNL: a dynamic network for every silo, close to a consensus of all silos (Chen, Ma & Yue 2025, Algorithm 2).
 
-With B = [W; A₁; A₂; ...] (`fdbnl.py`), in every round the silos that take part
+With B = [W; A₁; A₂; ...] (`fdbnl.py`), in every round each participating silo updates
 
     B_k ← argmin ℓ_k(B) + μ‖B − B̃_k‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁       (Eq. 10)
     B̃_k ← (2μB_k + ρ₂B − β_k) / (2μ + ρ₂)                                (Eq. 14, with the brackets it needs)
 
 and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12); then β_k ← β_k + ρ₂(B̃_k − B), α ← α + ρ₁·mean h(W_k), and
-ρ₁, ρ₂ grow. The server draws who takes part. What it needs is sums alone: those who do not take part add nothing.
+ρ₁, ρ₂ grow. The server draws the participants. It needs only sums: silos that do not participate add zeros.
 
-After the rounds every silo is asked once for its own structure: B_k of the last round, or, by default, what
-`personal_structure` makes of its rows and the consensus. That is what a personalised run is for, so in this last
-exchange, masked or not, the coordinator comes to know each; with `collect` off they stay where they are.
+`solve` minimises Eq. 10 by L-BFGS-B on B = B⁺ − B⁻ with both parts nonnegative, as NOTEARS does; λ may differ between
+rows. ℓ is half the mean squared residual, from the second moments of the silo's windows.
 
-The silo's own problem of PFDBNL: a dynamic network of its own, near the one that all silos agree on.
+After the rounds the server requests each silo's own structure once: B_k of the last round or, by default, the result of
+`personal_structure` for the silo's rows and the consensus. In this last exchange, masked or not, the coordinator
+therefore learns each silo's structure, which is the purpose of a personalised run; with `collect` off the structures
+stay at the silos.
 
-argmin ℓ(B) + μ‖B − B̃‖² + αh(W) + ρ₁/2 h(W)² + Σ λ_i|B_ij|,  B = [W; A₁; A₂; ...]  (Chen, Ma & Yue 2025, Eq. 10),
-by L-BFGS-B on B = B⁺ − B⁻ with both parts nonnegative, as NOTEARS does. ℓ is half the mean squared residual, from the
-second moments of the silo's windows.
-
-A silo's own dynamic structure, with as much weight on what all silos agree on as its own rows bear out (ours).
-
-The silo learns an order and selects parents (`moments/equal_variance.py`) from its own second moments plus κ times
-those that the consensus implies: pseudo-rows of its model. κ = 0 is learning alone, a large κ is taking over the
-consensus with the silo's own lagged moments. κ, and the price of an edge within one time, which is low where networks
-are dense, are those whose models predict the silo's own windows best when a fifth of them is left out in turn.
-
-Nothing leaves the silo but the structure.
+`personal_structure` (ours) weights the consensus by its fit to the silo's rows. The silo learns an order and selects
+parents (`moments/equal_variance.py`) from its own second moments plus κ times those that the consensus implies:
+pseudo-rows of its model. κ = 0 learns from the silo alone; a large κ adopts the consensus with the silo's own lagged
+moments. Cross-validation on a fifth of the silo's windows at a time selects κ and the price of a contemporaneous edge,
+which is low in dense networks. Only the structure leaves the silo.
 """
 
 from dataclasses import dataclass, replace
@@ -65,9 +60,9 @@ class Acyclic:
 def solve(
     S: FloatArray, near: FloatArray, start: FloatArray, mu: float, l1: FloatArray, acyclic: Acyclic, steps: int
 ) -> FloatArray:
-    """B `[m, d]`, from `start`, by at most so many L-BFGS-B steps.
+    """B `[m, d]`, from `start`, by at most `steps` L-BFGS-B steps.
 
-    `S` `[m, m]` are second moments of windows, `near` B̃ `[m, d]`, `l1` λ in each row `[m]`.
+    `S` `[m, m]` are second moments of windows, `near` is B̃ `[m, d]`, and `l1` the λ of each row `[m]`.
     """
     m, d = near.shape
     rows, columns = np.nonzero(~np.eye(m, d, dtype=bool))
@@ -101,15 +96,15 @@ def solve(
     return B
 
 
-TRUST = (0.0, 0.5, 2.0, 8.0)
-"""the κ that are tried"""
-PRICES = (0.1, 0.25, 0.5, 1.0)
-"""the prices within one time that are tried, in units of `lagged_price`, which lagged edges cost"""
+TRIED_KAPPAS = (0.0, 0.5, 2.0, 8.0)
+"""candidates for κ"""
+TRIED_PRICES = (0.1, 0.25, 0.5, 1.0)
+"""candidates for the price of a contemporaneous edge, in units of the price of a lagged edge, `lagged_price`"""
 FOLDS = 5
 PASSES = 5
-"""of moves that improve the order; one while κ and the price are tried"""
+"""passes of moves that improve the order; one during cross-validation"""
 FLOOR = 1e-6
-"""this share of their diagonal is added to moments, which are singular if windows are few"""
+"""share of the diagonal that is added to moments, which are singular if windows are few"""
 
 
 def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray:
@@ -119,23 +114,23 @@ def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray
     noise = float(((windows[:, :d] - windows @ consensus) ** 2).mean())
     folds = np.array_split(np.arange(n), min(FOLDS, n))
     reachable = np.linalg.cond(np.eye(d) - consensus[:d]) < 1 / FLOOR
-    tried = list(product(TRUST if reachable else TRUST[:1], PRICES))
+    tried = list(product(TRIED_KAPPAS if reachable else TRIED_KAPPAS[:1], TRIED_PRICES))
     losses = np.zeros(len(tried))
     for left_out in folds:
         rest = windows[left_out]
         S, rows = (products - rest.T @ rest) / max(n - len(rest), 1), max(n - len(rest), 2)
         implied = implied_moments(S, consensus, noise) if reachable else S
         for k, (trust, price) in enumerate(tried):
-            weights = fitted((S + trust * implied) / (1 + trust), rows * (1 + trust), d, price, 1)
+            weights = fit_weights((S + trust * implied) / (1 + trust), rows * (1 + trust), d, price, 1)
             losses[k] += ((rest[:, :d] - rest @ weights) ** 2).sum()
     trust, price = tried[int(np.argmin(losses))]
     S = products / n
     mixed = (S + trust * implied_moments(S, consensus, noise)) / (1 + trust) if trust else S
-    return fitted(mixed, n * (1 + trust), d, price, PASSES)
+    return fit_weights(mixed, n * (1 + trust), d, price, PASSES)
 
 
 def implied_moments(S: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
-    """The second moments `[m, m]` of windows whose past is that of `S` and whose present follows `weights`.
+    """The second moments `[m, m]` of windows with the past of `S` and a present that follows the model `weights`.
 
     x_t = (y_t A + u)(I − W)⁻¹ for the lagged y_t, with errors u of variance `noise`.
     """
@@ -146,8 +141,8 @@ def implied_moments(S: FloatArray, weights: FloatArray, noise: float) -> FloatAr
     return np.block([[effect.T @ crossed + noise * total.T @ total, crossed.T], [crossed, past]])
 
 
-def fitted(S: FloatArray, rows: float, d: int, price: float, passes: int) -> FloatArray:
-    """The weights `[m, d]` learned from second moments `S` `[m, m]` worth so many `rows`."""
+def fit_weights(S: FloatArray, rows: float, d: int, price: float, passes: int) -> FloatArray:
+    """The weights `[m, d]` learned from second moments `S` `[m, m]` of an effective sample size `rows`."""
     m = len(S)
     prices = lagged_price(m, rows) * np.repeat([price, 1.0], [d, m - d])
     return equal_variance(S + FLOOR * np.diag(np.diag(S)), prices, m, passes, d).weights
@@ -155,12 +150,12 @@ def fitted(S: FloatArray, rows: float, d: int, price: float, passes: int) -> Flo
 
 @dataclass(frozen=True)
 class Pfdbnl:
-    """Settings of `pfdbnl`; those of the loop are the paper's."""
+    """Settings of `pfdbnl`; the defaults of the loop are the paper's."""
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
     mu: float = 0.1
-    """μ, how much a silo's own network is drawn to the common one"""
+    """μ, the weight that draws a silo's own network to the consensus"""
     l1: float = 0.1
     """λ_W, the price of the weight of an edge within one time"""
     lagged_price: float = 1.0
@@ -174,25 +169,25 @@ class Pfdbnl:
     rho2_growth: float = 1.1
     """the factor of ρ₂ from round to round"""
     participants: int = 0
-    """j, how many silos take part in a round, drawn anew each time; 0: all"""
+    """j, number of silos in a round, drawn at random each time; 0: all"""
     draws: int = 0
     """seed of the draws of participants"""
     local_steps: int = 100
-    """L-BFGS-B steps of a silo a round, at most"""
+    """maximum number of L-BFGS-B steps of a silo per round"""
     rounds: int = 40
-    """rounds before the silos' own structures are asked for, at most"""
+    """maximum number of rounds before the silos' own structures are requested"""
     tolerance: float = 1e-3
-    """how far B may move in a round, relative to its norm, at the end"""
+    """change of B in a round, relative to its norm, below which it has converged"""
     h_tolerance: float = 1e-6
-    """the mean of h(W_k) at the end"""
+    """mean of h(W_k) below which it has converged"""
     threshold: float = 0.1
-    """τ: weights not above it are no edges"""
+    """τ: edges of at most this absolute weight are dropped"""
     center: bool = True
-    """subtract each silo's own levels: the means of its columns that are beyond chance"""
+    """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     refine: bool = True
-    """learn the silo's own structure anew from its rows and the consensus, rather than take B_k of the last round"""
+    """learn the silo's own structure from its rows and the consensus, rather than use B_k of the last round"""
     collect: bool = True
-    """ask for the silos' own structures"""
+    """request the silos' own structures"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -210,7 +205,7 @@ PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3)}
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What all silos are told."""
+    """The message to all silos."""
 
     B: FloatArray
     """the consensus, `[m, d]`"""
@@ -219,7 +214,7 @@ class Broadcast:
     rho2: float
     taking_part: tuple[str, ...]
     last: bool
-    """whether the silos' own structures are asked for now"""
+    """whether the silos' own structures are requested now"""
 
 
 @dataclass(frozen=True)
@@ -228,7 +223,7 @@ class Silo:
 
     name: str
     place: int
-    """among the silos in the order of their names"""
+    """index among the sorted silos"""
     silos: int
     windows: FloatArray
     """`[n_windows, m]`"""
@@ -240,21 +235,21 @@ class Silo:
     """B̃_k"""
     beta: FloatArray
     rho2: float
-    """of the last round it took part in; 0 if it sat out the last one"""
+    """ρ₂ of the last round if the silo participated in it, else 0"""
 
 
-KEPT = ("own", "near", "beta", "rho2")
+PERSISTED_STATE = ("own", "near", "beta", "rho2")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a silo sends: in a round B̃_k + β_k/ρ₂ and h(W_k) if it takes part, in the end its own weights."""
+    """A silo's reply: in a round B̃_k + β_k/ρ₂ and h(W_k) if it participates, at the end its own weights."""
 
     mean: FloatArray
-    """`[m, d]`; zeros from those who sit out"""
+    """`[m, d]`; zeros if the silo does not participate"""
     h: float
     own: FloatArray
-    """`[n_silos, m, d]`: its own weights at its place, zeros at the others'; empty before the end"""
+    """`[n_silos, m, d]`: its own weights at its index, zeros elsewhere; empty before the end"""
 
 
 @dataclass(frozen=True)
@@ -270,13 +265,13 @@ class Server:
     rho1: float
     rho2: float
     h: float
-    """mean h(W_k) of those that took part last"""
+    """mean h(W_k) of the last participants"""
     moved: float
-    """how far B moved in the last round, relative to its norm"""
+    """change of B in the last round, relative to its norm"""
     last: bool
     """whether the rounds are over"""
     own: FloatArray
-    """`[n_silos, m, d]`, once they are known"""
+    """the silos' own weights, `[n_silos, m, d]`; empty before the last exchange"""
 
 
 def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -289,7 +284,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         dual_update=lambda server: dual_update(server, settings),
         converged=lambda server: converged(server, settings),
-        structure=lambda server: common(server, settings),
+        structure=lambda server: common_structure(server, settings),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
@@ -298,7 +293,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
         summand=summand,
         measures=measures,
         local_structures=lambda server: local_structures(server, settings),
-        persisted_state=KEPT,
+        persisted_state=PERSISTED_STATE,
     )
 
 
@@ -320,12 +315,12 @@ def open_server(schema: Schema, settings: Pfdbnl) -> Server:
 
 
 def broadcast(server: Server, settings: Pfdbnl) -> Broadcast:
-    """Return what all silos are told; who takes part depends on the round and the seed of the draws alone."""
-    return Broadcast(server.B, server.alpha, server.rho1, server.rho2, drawn(server, settings), server.last)
+    """The broadcast; the participants depend only on the round and the seed of the draws."""
+    return Broadcast(server.B, server.alpha, server.rho1, server.rho2, draw_participants(server, settings), server.last)
 
 
-def drawn(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
-    """Who takes part in the coming round."""
+def draw_participants(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
+    """The participants of the next round."""
     if settings.participants == 0:
         return server.silos
     rng = np.random.default_rng((settings.draws, server.number))
@@ -333,45 +328,45 @@ def drawn(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
 
 
 def local_solve(silo: Silo, message: Broadcast, settings: Pfdbnl) -> tuple[Silo, Reply]:
-    """Take in the new consensus, and take part in the round, sit it out, or say what the own structure is."""
-    heard = replace(silo, beta=silo.beta + silo.rho2 * (silo.near - message.B), rho2=0.0)
+    """Apply the new consensus; then participate in the round, skip it, or send the silo's own structure."""
+    updated = replace(silo, beta=silo.beta + silo.rho2 * (silo.near - message.B), rho2=0.0)
     nothing, nobody = np.zeros_like(silo.own), np.empty((0, 0, 0))
     if message.last:
-        own = personal_structure(heard.windows, message.B) if settings.refine else heard.own
+        own = personal_structure(updated.windows, message.B) if settings.refine else updated.own
         place = np.zeros((silo.silos, *own.shape))
         place[silo.place] = to_multiples(own, FRACTION_BITS)
-        return heard, Reply(nothing, 0.0, place)
+        return updated, Reply(nothing, 0.0, place)
     if silo.name not in message.taking_part:
-        return heard, Reply(nothing, 0.0, nobody)
+        return updated, Reply(nothing, 0.0, nobody)
     rho2, mu = message.rho2, settings.mu
     own = solve(
-        heard.S,
-        heard.near,
-        heard.own,
+        updated.S,
+        updated.near,
+        updated.own,
         mu,
-        prices(heard.own, settings),
+        prices(updated.own, settings),
         Acyclic(message.alpha, message.rho1),
         settings.local_steps,
     )
-    near = (2 * mu * own + rho2 * message.B - heard.beta) / (2 * mu + rho2)
-    sent = to_multiples(near + heard.beta / rho2, FRACTION_BITS)
+    near = (2 * mu * own + rho2 * message.B - updated.beta) / (2 * mu + rho2)
+    sent = to_multiples(near + updated.beta / rho2, FRACTION_BITS)
     h = to_multiples(np.array(acyclicity(own[: own.shape[1]])[0]), FRACTION_BITS)
-    return replace(heard, own=own, near=near, rho2=rho2), Reply(sent, float(h), nobody)
+    return replace(updated, own=own, near=near, rho2=rho2), Reply(sent, float(h), nobody)
 
 
 def prices(weights: FloatArray, settings: Pfdbnl) -> FloatArray:
-    """Λ in each row of `weights` `[m, d]`, `[m]`."""
+    """The λ of each row of `weights` `[m, d]`, `[m]`."""
     m, d = weights.shape
     return settings.l1 * np.repeat([1.0, settings.lagged_price], [d, m - d])
 
 
 def reply_packing(shape: tuple[int, int], silos: int, *, last: bool) -> Packing:
-    """How a reply is packed: sums over the silos are all the server needs."""
+    """The packing of a reply; the server needs only the sum over the silos."""
     return packing(mean=shape, h=(), own=(silos if last else 0, *shape))
 
 
 def summand(reply: Reply) -> FloatArray:
-    """`reply` as one vector to be added up."""
+    """`reply` as one vector for the sum."""
     last, shape = len(reply.own) > 0, reply.mean.shape
     own = reply.own if last else np.empty((0, *shape))
     return reply_packing(shape, len(reply.own), last=last).pack(mean=reply.mean, h=reply.h, own=own)
@@ -383,7 +378,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Serv
     sent = reply_packing(server.B.shape, len(server.silos), last=server.last).unpack(replies.total)
     if server.last:
         return replace(server, own=sent["own"])
-    taking_part = len(drawn(server, settings))
+    taking_part = len(draw_participants(server, settings))
     B = sent["mean"] / taking_part
     moved = float(np.linalg.norm(B - server.B)) / max(float(np.linalg.norm(B)), 1e-12)
     return replace(server, number=server.number + 1, B=B, h=float(sent["h"]) / taking_part, moved=moved)
@@ -398,39 +393,40 @@ def dual_update(server: Server, settings: Pfdbnl) -> Server:
         alpha=server.alpha + server.rho1 * server.h,
         rho1=server.rho1 * settings.rho1_growth,
         rho2=server.rho2 * settings.rho2_growth,
-        last=settled(server, settings) or server.number >= settings.rounds,
+        last=rounds_converged(server, settings) or server.number >= settings.rounds,
     )
 
 
 def converged(server: Server, settings: Pfdbnl) -> bool:
-    """Whether the consensus has settled, and, if they are asked for, the silos' own structures are known."""
-    return settled(server, settings) and (len(server.own) > 0 or not settings.collect)
+    """Whether the rounds have converged and the silos' own structures, if requested, have arrived."""
+    return rounds_converged(server, settings) and (len(server.own) > 0 or not settings.collect)
 
 
-def settled(server: Server, settings: Pfdbnl) -> bool:
-    """Whether the silos' W_k are as good as acyclic, and B has stopped moving."""
+def rounds_converged(server: Server, settings: Pfdbnl) -> bool:
+    """Whether the silos' W_k are acyclic and B has stopped changing, to the tolerances."""
     return server.h < settings.h_tolerance and server.moved < settings.tolerance
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Return what to follow: mean h of the silos, how far the consensus moved, ρ₁."""
+    """The measures of a round: mean h of the silos, the change of the consensus, ρ₁."""
     return {"h": server.h, "dual": server.moved if np.isfinite(server.moved) else 1.0, "rho1": server.rho1}
 
 
-def common(server: Server, settings: Pfdbnl) -> Structure:
-    """The common structure, without the weakest edges of its cycles: a mean of acyclic W_k may have some."""
-    found = thresholded(server.variables, server.B, settings)
-    return replace(found, weights=break_cycles(found.weights)[0])
+def common_structure(server: Server, settings: Pfdbnl) -> Structure:
+    """The consensus structure, without the weakest edges of its cycles: a mean of acyclic W_k may have cycles."""
+    cyclic = threshold_structure(server.variables, server.B, settings)
+    return replace(cyclic, weights=break_cycles(cyclic.weights)[0])
 
 
-def thresholded(variables: tuple[str, ...], weights: FloatArray, settings: Pfdbnl) -> Structure:
-    """The structure of `weights` `[m, d]` without those of at most τ."""
+def threshold_structure(variables: tuple[str, ...], weights: FloatArray, settings: Pfdbnl) -> Structure:
+    """The structure of `weights` `[m, d]` without edges of absolute weight at most τ."""
     edges: NDArray[np.float64] = np.where(np.abs(weights) > settings.threshold, weights, 0.0)
     return stacked(variables, edges, np.abs(weights))
 
 
 def local_structures(server: Server, settings: Pfdbnl) -> dict[str, Structure]:
-    """Each silo's own structure; none before they are known."""
+    """Each silo's own structure; none before the last exchange."""
     return {
-        silo: thresholded(server.variables, own, settings) for silo, own in zip(server.silos, server.own, strict=False)
+        silo: threshold_structure(server.variables, own, settings)
+        for silo, own in zip(server.silos, server.own, strict=False)
     }

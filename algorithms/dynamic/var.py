@@ -1,15 +1,15 @@
-"""A ridge vector autoregression: who comes before whom, without the edges within one time (the usual baseline).
+"""A ridge vector autoregression: lagged edges only, without contemporaneous edges (the usual baseline).
 
-With everything in units of standard deviations, C the correlations of the lagged columns and c their correlations with
-the present, A = (1 + r)(C + rI)⁻¹c. r = 0 is least squares, a large r the correlations themselves: between them, a
-variable's own shadows in its correlates are held back. The factor 1 + r takes the shrinkage off again.
+In units of standard deviations, with C the correlations of the lagged columns and c their correlations with the
+present, A = (1 + r)(C + rI)⁻¹c. r = 0 is least squares, a large r the correlations themselves: values between them
+reduce indirect effects through correlated variables. The factor 1 + r removes the shrinkage.
 
-On few, short series, such as those of gene expression, this is hard to beat at telling who drives whom. What helps
-there is a common mean (not one a series, which takes the levels away), standard deviations as units, and a large r.
+On few, short series, such as those of gene expression, this baseline finds directions well. A common mean (not one per
+series, which removes the levels), standard deviations as units, and a large r help there.
 
-One sum of the moments of all silos' windows, and something that is read off it: a structure, or a lag order.
-
-What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all windows.
+`summed_windows` is the algorithm of one sum of the moments of all silos' windows, from which a structure or a lag order
+is computed. What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all
+windows.
 """
 
 from collections.abc import Callable
@@ -19,36 +19,36 @@ from functools import partial
 import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
-from ..core.schema import AUTO, FloatArray, Lags, Schema, require_lags, summed_lags
+from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import require
 from ..graphs.structure import Structure
 from ..moments.pooled import moments_of_least_bic
-from ..statistics.lagged import silo_windows, windowed
+from ..statistics.lagged import silo_windows, window_schema
 from ..statistics.moments import (
     column_units,
     covariance,
-    in_own_units,
     moment_units,
-    of_all_rows,
     per_row,
     pooled_moments,
+    undo_per_row,
+    unit_diagonal,
 )
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A silo's moments, all it keeps and all it sends: rows, sums and sums of products of its windows."""
+    """A silo's moments, its whole state and reply: number, sums and sums of products of its windows."""
 
     moments: FloatArray
 
 
 @dataclass(frozen=True)
 class Server:
-    """What is public, and the covariance of all windows `[m, m]`; empty before the sum."""
+    """The public schema, and the covariance of all windows `[m, m]`; empty before the sum."""
 
     schema: Schema
     reach: int
-    """how many lags the windows have"""
+    """number of lags of the windows"""
     rows: int
     covariance: FloatArray
 
@@ -56,9 +56,9 @@ class Server:
 def summed_windows(
     reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
 ) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """The algorithm of one sum, of windows with as many lags as `reach_of` says of the public schema.
+    """The algorithm of one sum over windows; `reach_of` computes their number of lags from the public schema.
 
-    With `center` each silo subtracts its own levels first; what is left of means is subtracted from the sum.
+    With `center` each silo subtracts its own levels first; the remaining means are subtracted from the sum.
     """
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
@@ -72,10 +72,10 @@ def summed_windows(
 
     def aggregate(server: Server, replies: Replies[Moments]) -> Server:
         assert replies.total is not None
-        columns = windowed(server.schema, server.reach)
-        moments = of_all_rows(replies.total, sum(columns.rows.values()))
-        rows, found = covariance(moments, len(columns.variables))
-        return replace(server, rows=rows, covariance=found)
+        columns = window_schema(server.schema, server.reach)
+        moments = undo_per_row(replies.total, sum(columns.rows.values()))
+        rows, S = covariance(moments, len(columns.variables))
+        return replace(server, rows=rows, covariance=S)
 
     return replace(
         single_reply(open_silo, open_server, aggregate, structure, Server, Moments),
@@ -92,15 +92,15 @@ class Var:
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC"""
     most_lags: int = 5
-    """how many lags `auto` looks at, if the series are long enough"""
+    """maximum number of lags for `auto`, if the series are long enough"""
     ridge: float = 10.0
     """r, in units of the variables' variances; 0: least squares"""
     threshold: float = 0.2
-    """τ: effects not above it, in standard deviations, are no edges"""
+    """τ: effects of at most this size, in standard deviations, are dropped"""
     center: bool = False
-    """subtract each silo's own levels, not the common means alone: where sites measure from different zeros"""
+    """subtract each silo's own levels, not only the common means: for sites with different offsets"""
     hubs: bool = False
-    """weigh the strengths of a variable's effects by their root mean square: a few variables drive many"""
+    """weight the strengths of a variable's effects by their root mean square: for networks with hubs"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -113,14 +113,14 @@ class Var:
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
     """The algorithm of one sum."""
     return summed_windows(
-        lambda schema: summed_lags(schema, settings.lags, settings.most_lags),
+        lambda schema: lags_to_sum(schema, settings.lags, settings.most_lags),
         partial(structure, settings),
         center=settings.center,
     )
 
 
 def structure(settings: Var, server: Server) -> Structure:
-    """The lagged effects above τ, in standard deviations; no edges within one time."""
+    """The lagged effects above τ, in standard deviations; no contemporaneous edges."""
     names = server.schema.variables
     d = len(names)
     if not server.rows:
@@ -128,7 +128,7 @@ def structure(settings: Var, server: Server) -> Structure:
     S = server.covariance
     if settings.lags == AUTO:
         S = moments_of_least_bic(S, server.rows, d, MOST_PARENTS)
-    effects = ridge_effects(in_own_units(S), d, settings.ridge)
+    effects = ridge_effects(unit_diagonal(S), d, settings.ridge)
     strengths = np.abs(effects)
     if settings.hubs:
         others = np.where(np.eye(d, dtype=bool), 0.0, strengths)
@@ -139,7 +139,7 @@ def structure(settings: Var, server: Server) -> Structure:
 
 
 MOST_PARENTS = 12
-"""of a variable, in the structures that BIC compares"""
+"""maximum number of parents of a variable in the structures that BIC compares"""
 
 
 def ridge_effects(C: FloatArray, d: int, ridge: float) -> FloatArray:

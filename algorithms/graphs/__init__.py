@@ -1,1 +1,1 @@
-"""Graphs: DAG, CPDAG, skeleton, moral graph, and how two graphs are compared."""
+"""Graphs: DAGs, CPDAGs and PAGs, learned structures, and metrics that compare two structures."""

@@ -1,4 +1,4 @@
-"""What has changed from one structure to a later one: edges gained, lost, turned, and how far weights have moved."""
+"""Changes from one structure to a later one: edges gained, lost or turned, and differences of weights."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,14 +18,14 @@ FATES: dict[Category, Fate] = {
     "half-directed": "marked otherwise",
     "right": "kept",
 }
-"""what became of an edge, by how it compares with the earlier structure as if that were the truth"""
+"""the change of an edge, by its category when the earlier structure takes the place of the truth"""
 
 
 @dataclass(frozen=True)
 class EdgeChange:
-    """An edge of either structure, written as the later one has it, or, if `lost`, as the earlier one had it.
+    """An edge of either structure, oriented as in the later one, or as in the earlier one if it is `lost`.
 
-    `before` and `after` are its weights, None where it has none or the structures have no weights.
+    `before` and `after` are its weights in the two structures; None if a structure lacks the edge or has no weights.
     """
 
     edge: Edge
@@ -35,12 +35,12 @@ class EdgeChange:
 
     @property
     def lag(self) -> int:
-        """How many steps it reaches back; 0 within one time."""
+        """The lag in steps; 0 for an edge within one time."""
         return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
 
     @property
-    def moved(self) -> float | None:
-        """How far the weight has moved from 0 or from what it was, None where that is not known."""
+    def weight_change(self) -> float | None:
+        """The absolute difference of the two weights, a missing edge counting as 0; None if both are unknown."""
         if self.before is None and self.after is None:
             return None
         return abs((self.after or 0.0) - (self.before or 0.0))
@@ -48,46 +48,46 @@ class EdgeChange:
 
 @dataclass(frozen=True)
 class StructureChanges:
-    """Every edge of two structures over their common variables; `joined` and `left` are variables of only one."""
+    """The changes of all edges over the common variables, and the variables that only one structure has."""
 
     edges: tuple[EdgeChange, ...]
-    joined: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    added_variables: tuple[str, ...] = ()
+    removed_variables: tuple[str, ...] = ()
 
     @property
     def changed(self) -> tuple[EdgeChange, ...]:
-        """The edges that are not as they were."""
+        """The edges whose fate is not `kept`."""
         return tuple(one for one in self.edges if one.fate != "kept")
 
     def count(self, *fates: Fate) -> int:
-        """How many edges have one of these fates."""
+        """The number of edges with one of these fates."""
         counted = Counter(one.fate for one in self.edges)
         return sum(counted[fate] for fate in fates)
 
 
 def structure_changes(before: Structure, after: Structure) -> StructureChanges:
-    """Return what has changed from `before` to `after`, over the variables that both have."""
+    """The changes from `before` to `after` over the variables of both."""
     shared = [name for name in after.variables if name in set(before.variables)]
-    joined = tuple(name for name in after.variables if name not in set(shared))
-    left = tuple(name for name in before.variables if name not in set(shared))
-    before, after = restricted(before, shared), restricted(after, shared)
+    added = tuple(name for name in after.variables if name not in set(shared))
+    removed = tuple(name for name in before.variables if name not in set(shared))
+    before, after = induced_subgraph(before, shared), induced_subgraph(after, shared)
     if after.lags and before.lagged is None:
         before = replace(before, lagged=np.zeros((1, len(shared), len(shared))))
     within = [_change(edge) for edge in classify(after, before)]
     across = [_change(edge) for edge in classify_lagged(after, before)] if after.lags or before.lags else []
-    return StructureChanges((*within, *across), joined, left)
+    return StructureChanges((*within, *across), added, removed)
 
 
-def restricted(structure: Structure, variables: Sequence[str]) -> Structure:
-    """Return what `structure` says of some of its `variables`, in that order; strengths are left out."""
-    at = [structure.variables.index(name) for name in variables]
-    block = np.ix_(at, at)
+def induced_subgraph(structure: Structure, variables: Sequence[str]) -> Structure:
+    """The subgraph of `structure` over some of its `variables`, in that order, without strengths."""
+    positions = [structure.variables.index(name) for name in variables]
+    block = np.ix_(positions, positions)
     lagged = None if structure.lagged is None else np.stack([one[block] for one in structure.lagged])
     return Structure(tuple(variables), structure.weights[block], structure.kind, lagged=lagged)
 
 
 def change_texts(changes: Collection[EdgeChange], fate: Fate) -> list[str]:
-    """The edges of this fate, each in one line."""
+    """The edges of this fate, one text each."""
     return [one.edge.text for one in changes if one.fate == fate]
 
 

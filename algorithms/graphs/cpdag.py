@@ -1,17 +1,16 @@
-"""Completed partially directed graphs (CPDAG): Meek's rules, the CPDAG of a DAG, and a DAG out of a CPDAG.
+"""Completed partially directed graphs (CPDAGs), background knowledge imposed on graphs, and Markov blankets.
 
 A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: `[i, j]` alone is i → j, `[i, j]` and
-`[j, i]` are i — j. Sources: Meek 1995, "Causal inference and causal explanation with background knowledge"; Dor & Tarsi
-1992, "A simple algorithm to construct a consistent extension of a partially oriented graph".
+`[j, i]` are i — j. The module holds, in this order:
 
-Background knowledge imposed on a graph: what any learner finds, made to agree with what is known beforehand.
-
-Learners that know of it while they search find better graphs; this makes sure of the rest: votes, fusions, and
-directions that a class left open (Meek 1995: background knowledge, and then rules R1 to R4).
-
-Causal feature selection: the variables that make all others irrelevant for predicting a target.
-
-Source: Wang, Ma & Wang 2023, §7.5.
+- Meek's rules, the CPDAG of a DAG, and a DAG of the class of a CPDAG. Sources: Meek 1995, "Causal inference and causal
+  explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
+  partially oriented graph".
+- `impose_knowledge`: makes any learned graph agree with background knowledge. Learners that use the knowledge during
+  the search find better graphs; this covers votes, fusions, and directions that a class left open (Meek 1995: the
+  knowledge, then rules R1 to R4).
+- `markov_blanket`: causal feature selection, the variables that make all others irrelevant for predicting a target
+  (Wang, Ma & Wang 2023, §7.5).
 """
 
 from collections import deque
@@ -47,8 +46,8 @@ def rule_3(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
     between = np.flatnonzero(pdag[i] & pdag[:, i] & pdag[:, j] & ~pdag[j])
     if len(between) < 2:
         return False
-    among = pdag[np.ix_(between, between)]
-    return bool((~(among | among.T) & ~np.eye(len(between), dtype=np.bool_)).any())
+    adjacent = pdag[np.ix_(between, between)]
+    return bool((~(adjacent | adjacent.T) & ~np.eye(len(between), dtype=np.bool_)).any())
 
 
 def rule_4(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
@@ -62,21 +61,21 @@ RULES: tuple[Rule, ...] = (rule_1, rule_2, rule_3, rule_4)
 
 
 def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """`pdag` with every undirected edge oriented that Meek's rules R1-R4 orient.
+    """`pdag` closed under Meek's rules R1-R4: they orient every undirected edge they apply to.
 
-    If the directed edges are v-structures and background knowledge that some DAG satisfies, what stays undirected can
-    go either way (Meek 1995, Theorem 4), and the order of work does not matter. If no DAG satisfies them, as can happen
-    with a learned graph, the result depends on the order, which is fixed: same graph in, same graph out.
+    If some DAG satisfies the directed edges (v-structures and background knowledge), each edge left undirected can have
+    either direction (Meek 1995, Theorem 4), and the order of the rules does not matter. If no DAG satisfies them, as
+    can happen with a learned graph, the result depends on the order, which is deterministic.
     """
     closed = pdag.copy()
     undirected = np.argwhere(np.triu(closed & closed.T))
-    waiting: dict[tuple[int, int], None] = {(int(i), int(j)): None for i, j in undirected}
-    while waiting:
-        (first, second), _ = waiting.popitem()
+    queue: dict[tuple[int, int], None] = {(int(i), int(j)): None for i, j in undirected}
+    while queue:
+        (first, second), _ = queue.popitem()
         for i, j in ((first, second), (second, first)):
             if any(rule(closed, i, j) for rule in RULES):
                 closed[j, i] = False
-                waiting.update(dict.fromkeys(_affected(closed, i, j)))
+                queue.update(dict.fromkeys(_affected(closed, i, j)))
                 break
     return closed
 
@@ -112,23 +111,23 @@ def cpdag(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def extend(pdag: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
     """A DAG with the skeleton, the directed edges and the v-structures of `pdag`, or None if there is none.
 
-    Dor & Tarsi 1992: take a variable that can be a sink, point its undirected edges at it, take it out, and go on. Only
-    its neighbours can become sinks by that, so only they are looked at again.
+    Dor & Tarsi 1992: find a variable that can be a sink, point its undirected edges at it, remove it, and repeat. Only
+    neighbours of a removed variable can become sinks, so only they are examined again.
     """
     rest = pdag.copy()
     dag = directed_part(pdag)
-    left = np.ones(len(pdag), dtype=np.bool_)
-    waiting = deque(range(len(pdag)))
-    while waiting:
-        sink = waiting.popleft()
-        if not left[sink] or not _can_be_sink(rest, sink):
+    remaining = np.ones(len(pdag), dtype=np.bool_)
+    queue = deque(range(len(pdag)))
+    while queue:
+        sink = queue.popleft()
+        if not remaining[sink] or not _can_be_sink(rest, sink):
             continue
         neighbours = np.flatnonzero(rest[:, sink])
         dag[neighbours, sink] = True
         rest[sink] = rest[:, sink] = False
-        left[sink] = False
-        waiting.extend(int(v) for v in neighbours)
-    return None if left.any() else dag
+        remaining[sink] = False
+        queue.extend(int(v) for v in neighbours)
+    return None if remaining.any() else dag
 
 
 def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
@@ -136,80 +135,84 @@ def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
     if (pdag[v] & ~pdag[:, v]).any():
         return False
     undirected = np.flatnonzero(pdag[v])
-    apart = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
-    return int(apart.sum()) == len(undirected)  # a neighbour is not adjacent to itself, but must be to all others
+    not_adjacent = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
+    return int(not_adjacent.sum()) == len(
+        undirected
+    )  # a neighbour is not adjacent to itself, but must be to all others
 
 
 Bools = NDArray[np.bool_]
 
 
-def impose_knowledge(structure: Structure, needed: Bools, possible: Bools) -> Structure:
-    """`structure` with all arcs that are `needed` and none that are not `possible`, both `[d, d]`.
+def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> Structure:
+    """`structure` with all `required` arcs and only `possible` ones, both `[d, d]`.
 
-    A needed arc that was not learned has the weight 1. Where needed arcs close a cycle of a DAG, the weakest other edge
-    of it goes. Lagged edges stay as they are.
+    A required arc that was not learned gets the weight 1. If required arcs close a cycle in a DAG, the weakest other
+    edges of the cycle are removed. Lagged edges do not change.
     """
-    if not needed.any() and possible[~np.eye(len(possible), dtype=np.bool_)].all():
+    if not required.any() and possible[~np.eye(len(possible), dtype=np.bool_)].all():
         return structure
     if structure.kind == "pag":
-        return replace(structure, weights=_pag(structure.weights, needed, possible))
+        return replace(structure, weights=_pag(structure.weights, required, possible))
     if structure.kind == "cpdag":
-        return replace(structure, weights=pdag_with_knowledge(structure.adjacency, needed, possible).astype(np.float64))
-    return replace(structure, weights=_dag(structure.weights, needed, possible))
+        return replace(
+            structure, weights=pdag_with_knowledge(structure.adjacency, required, possible).astype(np.float64)
+        )
+    return replace(structure, weights=_dag(structure.weights, required, possible))
 
 
-def known_truth(truth: Structure, kind: GraphKind, needed: Bools, possible: Bools) -> Structure:
-    """Return what a structure of this `kind`, learned with what is known, is compared with.
+def truth_with_knowledge(truth: Structure, kind: GraphKind, required: Bools, possible: Bools) -> Structure:
+    """The true structure to compare with a structure of this `kind` that was learned with background knowledge.
 
-    A class learned with background knowledge has directions that the CPDAG of the `truth` leaves open. So a DAG is
-    replaced by its CPDAG with the directions that follow, if what is known is true of it; all else stays as it is.
+    A class learned with background knowledge has directions that the CPDAG of the `truth` leaves open. So a DAG that
+    satisfies the knowledge is replaced by its CPDAG with the directions that follow; other structures do not change.
     """
     edges = truth.adjacency
-    agrees = not (needed & ~edges).any() and not (edges & ~possible).any()
+    agrees = not (required & ~edges).any() and not (edges & ~possible).any()
     if kind != "cpdag" or truth.kind != "dag" or not truth.acyclic or truth.lagged is not None or not agrees:
         return truth
-    directed = pdag_with_knowledge(cpdag(edges), needed, possible)
+    directed = pdag_with_knowledge(cpdag(edges), required, possible)
     return replace(truth, weights=np.where(directed, truth.weights + truth.weights.T, 0.0), kind="cpdag")
 
 
-def _dag(weights: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
-    found = np.where(needed & (weights == 0), 1.0, np.where(possible | needed, weights, 0.0))
-    if not needed.any():
+def _dag(weights: NDArray[np.float64], required: Bools, possible: Bools) -> NDArray[np.float64]:
+    found = np.where(required & (weights == 0), 1.0, np.where(possible | required, weights, 0.0))
+    if not required.any():
         return found
-    while (on_cycle := edges_on_cycles(found != 0) & ~needed).any() and (found[on_cycle] != 0).any():
+    while (on_cycle := edges_on_cycles(found != 0) & ~required).any() and (found[on_cycle] != 0).any():
         strengths = np.where(on_cycle, np.abs(found), np.inf)
         found[np.unravel_index(int(np.argmin(strengths)), found.shape)] = 0.0
     return found
 
 
-def pdag_with_knowledge(pdag: Bools, needed: Bools, possible: Bools) -> Bools:
-    """A partially directed graph with all arcs `needed` and none that are not `possible`, and Meek's closure.
+def pdag_with_knowledge(pdag: Bools, required: Bools, possible: Bools) -> Bools:
+    """The Meek closure of `pdag` with all `required` arcs and only `possible` ones.
 
-    A graph that has all of that and none of those already stays as it is.
+    A graph that already satisfies both is returned unchanged.
     """
     directed = pdag & ~pdag.T
-    turned = directed & ~possible & possible.T
-    kept = ((pdag & possible) | turned.T | needed) & ~needed.T
-    if np.array_equal(kept, pdag):
+    reversible = directed & ~possible & possible.T
+    constrained = ((pdag & possible) | reversible.T | required) & ~required.T
+    if np.array_equal(constrained, pdag):
         return pdag
-    return meek_closure(kept)
+    return meek_closure(constrained)
 
 
-def _pag(marks: NDArray[np.float64], needed: Bools, possible: Bools) -> NDArray[np.float64]:
+def _pag(marks: NDArray[np.float64], required: Bools, possible: Bools) -> NDArray[np.float64]:
     found = marks.copy()
-    joined = (found != 0) & (possible | possible.T | needed | needed.T)
+    joined = (found != 0) & (possible | possible.T | required | required.T)
     found[~joined] = 0.0
-    for i, j in np.argwhere(needed):
+    for i, j in np.argwhere(required):
         found[i, j], found[j, i] = ARROW, TAIL
-    for i, j in np.argwhere((found != 0) & ~possible & ~needed & ~needed.T & possible.T):
-        # i is no cause of j: the edge has an arrow at i.
+    for i, j in np.argwhere((found != 0) & ~possible & ~required & ~required.T & possible.T):
+        # i cannot cause j: the edge has an arrow at i.
         found[j, i] = ARROW
     return found
 
 
 @dataclass(frozen=True)
 class MarkovBlanket:
-    """The Markov blanket of a variable, by names; in a CPDAG a neighbour may be parent or child."""
+    """The Markov blanket of a variable by names; in a CPDAG a neighbour may be a parent or a child."""
 
     parents: tuple[str, ...]
     children: tuple[str, ...]
@@ -219,20 +222,20 @@ class MarkovBlanket:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every variable of the blanket once, sorted by name."""
+        """The variables of the blanket, sorted by name."""
         return tuple(sorted({*self.parents, *self.children, *self.neighbours, *self.spouses}))
 
 
 def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
     """Parents, children, undirected neighbours and spouses of `target` in a DAG or a CPDAG.
 
-    All DAGs of a CPDAG's class have this blanket: parents that share a child are joined, or form a v-structure, which
-    the CPDAG directs. Raises BadInput if there is no such variable, or for a PAG.
+    All DAGs of a CPDAG's class have this blanket: parents that share a child are joined or form a v-structure, which
+    the CPDAG directs. Raises BadInput for an unknown variable and for a PAG.
     """
     if target not in structure.variables:
-        raise BadInput(f"target is '{target}': the variables are {', '.join(structure.variables)}")
+        raise BadInput(f"there is no variable '{target}': available: {', '.join(structure.variables)}")
     if structure.kind == "pag":
-        raise BadInput("a PAG tells no parents from spouses: choose features by a DAG or a CPDAG")
+        raise BadInput("a PAG does not distinguish parents from spouses: select features by a DAG or a CPDAG")
     t = structure.variables.index(target)
     edges = structure.adjacency
     directed = directed_part(edges)

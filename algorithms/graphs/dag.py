@@ -1,12 +1,8 @@
-"""Directed acyclic graphs: cycles and their repair, topological order, d-separation.
+"""Directed graphs: skeleton, v-structures and moral graph; cycles and their removal, topological order, d-separation.
 
-An adjacency is boolean, `[n_variables, n_variables]`, with `[i, j]` for i → j. Here an edge in both directions is a
-cycle of two.
-
-What a graph shares with its Markov-equivalent graphs: skeleton, v-structures, moral graph.
-
-All take a boolean adjacency `[n_variables, n_variables]`, `[i, j]` for i → j; an edge that stands in both directions is
-undirected.
+All functions take a boolean adjacency `[n_variables, n_variables]`, with `[i, j]` for i → j. The first group (up to
+`moral_graph`), shared by Markov-equivalent graphs, treats an edge in both directions as undirected; the others treat it
+as a cycle of two.
 """
 
 from collections import deque
@@ -35,20 +31,20 @@ def v_structures(adjacency: NDArray[np.bool_]) -> set[VStructure]:
     Two DAGs are Markov equivalent if and only if they share skeleton and v-structures (Verma & Pearl 1990, Theorem 1).
     """
     directed = directed_part(adjacency)
-    apart = ~skeleton(adjacency)
-    found: set[VStructure] = set()
+    not_adjacent = ~skeleton(adjacency)
+    triples: set[VStructure] = set()
     for k in np.flatnonzero(directed.sum(axis=0) > 1):
         parents = np.flatnonzero(directed[:, k])
-        first, second = np.nonzero(np.triu(apart[np.ix_(parents, parents)], 1))
-        found.update((int(parents[a]), int(k), int(parents[b])) for a, b in zip(first, second, strict=True))
-    return found
+        first, second = np.nonzero(np.triu(not_adjacent[np.ix_(parents, parents)], 1))
+        triples.update((int(parents[a]), int(k), int(parents[b])) for a, b in zip(first, second, strict=True))
+    return triples
 
 
 def moral_graph(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The skeleton with all parents of a common child married: symmetric, `[n_variables, n_variables]`.
 
-    Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, since unmarried parents are
-    v-structures, and these are directed in it.
+    Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, since parents that are not
+    joined form v-structures, which the CPDAG directs.
     """
     directed = directed_part(adjacency)
     moral = skeleton(adjacency)
@@ -66,7 +62,7 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
     if not adjacency.any():
         return np.zeros_like(adjacency)
-    from scipy.sparse.csgraph import connected_components  # SciPy is not needed to list the algorithms.
+    from scipy.sparse.csgraph import connected_components  # listing the algorithms must not import SciPy
 
     component: NDArray[np.int32]
     _, component = connected_components(adjacency, directed=True, connection="strong")
@@ -79,53 +75,53 @@ def is_acyclic(adjacency: NDArray[np.bool_]) -> bool:
 
 
 def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[str] | None:
-    """The names along one directed cycle, the first name not repeated at the end; None if there is no cycle.
+    """The names along one directed cycle, without repeating the first at the end; None if there is no cycle.
 
-    It is a shortest cycle through the alphabetically first variable that lies on any, so a message that names it does
-    not depend on the order of the columns.
+    It is a shortest cycle through the alphabetically first variable on any cycle, so messages do not depend on the
+    order of the columns.
     """
     cyclic = edges_on_cycles(adjacency)
     by_name = sorted(range(len(variables)), key=lambda v: variables[v])
     start = next((v for v in by_name if cyclic[v].any()), None)
     if start is None:
         return None
-    came_from: dict[int, int] = {}
-    waiting = deque([start])
-    while start not in came_from:
-        here = waiting.popleft()
-        for there in by_name:
-            if cyclic[here, there] and there not in came_from:
-                came_from[there] = here
-                waiting.append(there)
+    predecessor: dict[int, int] = {}
+    queue = deque([start])
+    while start not in predecessor:
+        current = queue.popleft()
+        for successor in by_name:
+            if cyclic[current, successor] and successor not in predecessor:
+                predecessor[successor] = current
+                queue.append(successor)
     backwards = [start]
-    while (before := came_from[backwards[-1]]) != start:
-        backwards.append(before)
+    while (previous := predecessor[backwards[-1]]) != start:
+        backwards.append(previous)
     return [variables[v] for v in (start, *reversed(backwards[1:]))]
 
 
 def topological_order(adjacency: NDArray[np.bool_]) -> list[int]:
-    """The variables, parents before children (Kahn 1962); ties go by index, breadth first.
+    """The variables in topological order, parents first (Kahn 1962); ties by index, breadth first.
 
     Raises ValueError if the graph has a directed cycle.
     """
-    parents_left = adjacency.sum(axis=0)
-    order = [int(v) for v in np.flatnonzero(parents_left == 0)]
+    open_parents = adjacency.sum(axis=0)
+    order = [int(v) for v in np.flatnonzero(open_parents == 0)]
     for v in order:
         children = np.flatnonzero(adjacency[v])
-        parents_left[children] -= 1
-        order.extend(int(child) for child in children[parents_left[children] == 0])
+        open_parents[children] -= 1
+        order.extend(int(child) for child in children[open_parents[children] == 0])
     if len(order) < len(adjacency):
         raise ValueError("a graph with a directed cycle has no topological order")
     return order
 
 
 def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Drop the weakest edges on cycles until none is left; return the matrix and how many edges were dropped.
+    """Drop the weakest edges on cycles until none is left; return the matrix and the number of dropped edges.
 
-    Raising the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, Ng & Zhang 2022, §6), except that an edge
-    which lies on no cycle stays however weak: of the edges still on a cycle the one with the least |weight| goes, again
-    and again, ties in the order of the matrix. One pass from weak to strong does that, since dropping edges puts no
-    other edge onto a cycle. `weights` `[n_variables, n_variables]` itself is left as it is.
+    This raises the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, Ng & Zhang 2022, §6), but keeps every
+    edge that lies on no cycle: among the edges still on a cycle, the one with the least |weight| is dropped repeatedly,
+    ties in the order of the matrix. One pass from weak to strong suffices, since dropping an edge puts no other edge on
+    a cycle. `weights` `[n_variables, n_variables]` is not modified.
     """
     graph = weights != 0
     sources, targets = np.nonzero(edges_on_cycles(graph))
@@ -139,9 +135,9 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
 
 
 def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[np.bool_]:
-    """Which variables a directed path from `start` leads to, those in `start` included, `[n_variables]`.
+    """The descendants of `start`, including `start`, as a mask `[n_variables]`.
 
-    Of the transposed adjacency: the ancestors.
+    With the transposed adjacency: the ancestors.
     """
     reached = np.zeros(len(adjacency), dtype=np.bool_)
     reached[list(start)] = True
@@ -153,10 +149,11 @@ def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[n
 
 
 def d_separated(adjacency: NDArray[np.bool_], i: int, j: int, given: Collection[int] = ()) -> bool:
-    """Whether `given` d-separates i from j in a DAG: the perfect answer to a conditional-independence test.
+    """Whether `given` d-separates i from j in a DAG: the error-free result of a conditional-independence test.
 
-    By the moral graph of the ancestors of i, j and `given` (Lauritzen et al. 1990, Proposition 3). That the graph is
-    acyclic is not checked, as this is called for every test. Raises ValueError if i, j and `given` overlap.
+    The criterion is separation in the moral graph of the ancestors of i, j and `given` (Lauritzen et al. 1990,
+    Proposition 3). Acyclicity is not checked, because the function runs for every test. Raises ValueError if i, j and
+    `given` overlap.
     """
     if i == j or i in given or j in given:
         raise ValueError(f"i={i}, j={j} and given={sorted(given)} must not overlap")

@@ -1,18 +1,16 @@
-"""The edges of a structure as a list: DAG, CPDAG and PAG alike.
+"""The edges of a structure as a list, for DAGs, CPDAGs and PAGs, and their comparison with the true edges.
 
-How edges are written: with symbols for people, and with the types that files of graphs use.
+The module holds, in this order:
 
-In files an edge of a CPDAG is `directed` or `undirected`; an edge of a PAG is both of its marks, such as `o->`.
-
-Structures made comparable: a DAG replaced by the CPDAG or the PAG of its Markov equivalence class.
-
-Every edge of a learned structure compared with the truth: right, extra, missing, reversed or half-directed.
-
-This is the one place that decides which edges are right: figures, pictures and lists come from it.
-
-The lagged edges of a dynamic structure as a list, each compared with the truth: right, extra or missing.
-
-Time gives every lagged edge its direction, so none is reversed: an edge is right if the truth has it at the same lag.
+- `edges_of`: each edge once, with its two marks.
+- Notation: symbols for display, and the types in files of graphs. In files an edge of a CPDAG is `directed` or
+  `undirected`; an edge of a PAG is written with both of its marks, such as `o->`.
+- `to_same_kind`: replaces a DAG by the CPDAG or the PAG of its Markov equivalence class, so that two structures can be
+  compared.
+- `edge_classes`, `classify`: each edge is right, extra, missing, reversed or half-directed. All metrics, pictures and
+  lists use this classification.
+- `classify_lagged`: the lagged edges of a dynamic structure. Time gives them their direction, so none is reversed: an
+  edge is right if the truth has it at the same lag.
 """
 
 from collections import Counter
@@ -32,9 +30,9 @@ Edges = NDArray[np.int64]
 
 
 def edges_of(structure: Structure) -> Edges:
-    """Every edge once, sorted by the pair of variables it joins; a single arrow head is at the target.
+    """The edges, sorted by the pair of variables they join; a single arrow head is at the target.
 
-    Two variables are joined by one edge at most, except in a "dag" with a cycle of two: there by two.
+    At most one edge joins two variables, except in a "dag" with a cycle of two, which has two.
     """
     found = _pag_edges(structure) if structure.kind == "pag" else _arrows_and_lines(structure)
     pairs = np.sort(found[:, :2], axis=1)
@@ -47,7 +45,7 @@ def edge_count(structure: Structure) -> int:
 
 
 def weighted(structure: Structure) -> bool:
-    """Whether the edges have weights: the numbers of a PAG are marks, and many other graphs have only ones."""
+    """Whether the edges have weights: the entries of a PAG are marks, and many other graphs have only ones."""
     matrices = [structure.weights] if structure.lagged is None else [structure.weights, *structure.lagged]
     return structure.kind != "pag" and not all(np.isin(matrix, (0.0, 1.0)).all() for matrix in matrices)
 
@@ -78,7 +76,7 @@ SYMBOLS = {
     (CIRCLE, TAIL): "o—",
     (TAIL, CIRCLE): "—o",
 }
-"""marks at source and target of an edge -> how it is shown to people"""
+"""marks at source and target of an edge -> its symbol for display"""
 
 AT_SOURCE = {"-": TAIL, "<": ARROW, "o": CIRCLE}
 AT_TARGET = {"-": TAIL, ">": ARROW, "o": CIRCLE}
@@ -89,7 +87,7 @@ CPDAG_TYPES = {"directed": (TAIL, ARROW), "undirected": (TAIL, TAIL)}
 
 
 def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
-    """Yield source, target and type of every edge: of a PAG both marks, else `directed` or `undirected`."""
+    """Yield source, target and type of each edge: both marks for a PAG, else `directed` or `undirected`."""
     types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
     type_of = {marks: type_ for type_, marks in types.items()}
     for source, target, *marks in edges_of(structure).tolist():
@@ -97,7 +95,7 @@ def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
-    """Both, each replaced by its CPDAG or PAG if the other is one; a graph that has none stays as it is."""
+    """Both structures, each replaced by its CPDAG or PAG if the other is one, unless it has none."""
     if "pag" in (one.kind, other.kind):
         return as_pag(one) or one, as_pag(other) or other
     if one.kind == other.kind:
@@ -106,7 +104,7 @@ def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure
 
 
 def as_cpdag(structure: Structure) -> Structure | None:
-    """A CPDAG as it is and a DAG as its CPDAG, an edge with its weight; None for a "dag" with a cycle."""
+    """The CPDAG of a DAG, with weights, or `structure` if it is a CPDAG; None for a "dag" with a cycle."""
     if structure.kind == "cpdag":
         return structure
     if not structure.acyclic:
@@ -116,7 +114,7 @@ def as_cpdag(structure: Structure) -> Structure | None:
 
 
 def as_pag(structure: Structure) -> Structure | None:
-    """A PAG as it is, a DAG or a CPDAG as the PAG of its class; None where there is no such class."""
+    """The PAG of the class of a DAG or a CPDAG, or `structure` if it is a PAG; None if there is no such class."""
     if structure.kind == "pag":
         return structure
     dag = structure.adjacency if structure.kind == "dag" else extend(structure.adjacency)
@@ -130,7 +128,7 @@ CATEGORIES: tuple[Category, ...] = ("learned", "right", "extra", "missing", "rev
 
 
 def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool_]]:
-    """Which edges are in each category: masks over `learned`, and over `truth` for the category "missing".
+    """The edges of each category as masks over `learned`, and over `truth` for the category "missing".
 
     A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
     reversed if the truth has its marks exchanged, and half-directed otherwise: directed in one and undirected in the
@@ -150,18 +148,18 @@ def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool
 
 
 def pairs(edges: Edges) -> NDArray[np.int64]:
-    """A number for the two variables that each edge joins, `[n_edges]`, whatever their order."""
+    """A number for the unordered pair of variables that each edge joins, `[n_edges]`."""
     first, second = edges[:, :2].min(axis=1), edges[:, :2].max(axis=1)
     return np.asarray(first << 32 | second)
 
 
 def differing_pairs(one: Edges, other: Edges) -> int:
-    """How many pairs of variables are joined differently: the structural Hamming distance, a metric."""
+    """The number of pairs of variables that are joined differently: the structural Hamming distance, a metric."""
     return len(np.unique(np.setxor1d(_codes(one), _codes(other)) >> 4))
 
 
 def _codes(edges: Edges) -> NDArray[np.int64]:
-    """A number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and at the second."""
+    """A number for each edge, `[n_edges]`: the pair it joins, then its marks at the first and the second variable."""
     source, target, at_source, at_target = edges.T
     at_first, at_second = np.where(source < target, (at_source, at_target), (at_target, at_source))
     return np.asarray(pairs(edges) << 4 | at_first << 2 | at_second)
@@ -169,11 +167,11 @@ def _codes(edges: Edges) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Edge:
-    """One edge of the structure, the truth or both.
+    """An edge of the structure, the truth or both.
 
-    A missing edge is written as in the truth and has no `weight`; every other edge is written as it was learned.
-    `true_weight` is the weight of the edge in the truth between the same two variables, None where it has none. An
-    edge with a single arrow head points from source to target; otherwise the order of the variables decides.
+    A missing edge is oriented as in the truth and has no `weight`; every other edge is oriented as learned.
+    `true_weight` is the weight of the true edge between the same two variables, None if there is none. An edge with a
+    single arrow head points from source to target; otherwise the order of the variables decides.
     """
 
     source: str
@@ -181,36 +179,36 @@ class Edge:
     weight: float | None
     true_weight: float | None
     at_source: int
-    """its mark there: a tail, an arrow or a circle"""
+    """its mark at the source: a tail, an arrow or a circle"""
     at_target: int
     category: Category
 
     @property
     def directed(self) -> bool:
-        """Whether it says which of the two is the cause."""
+        """Whether the edge is source → target, with a tail at the source."""
         return (self.at_source, self.at_target) == (TAIL, ARROW)
 
     @property
     def one_way(self) -> bool:
-        """Whether it has an arrow at the target alone."""
+        """Whether the edge has an arrow head at the target only."""
         return self.at_target == ARROW != self.at_source
 
     @property
     def cause(self) -> str:
-        """What its source is called in lists."""
+        """The label of the source in lists."""
         return self.source
 
     @property
     def text(self) -> str:
-        """The edge in one line."""
+        """The edge as text."""
         return f"{self.cause} {SYMBOLS[self.at_source, self.at_target]} {self.target}"
 
 
 def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
-    """The edges of `structure`, and those of `truth` that it misses, in the order of the variables.
+    """The edges of `structure` and the missing edges of `truth`, in the order of the variables.
 
-    Categories are those of `edge_classes`, after both structures are made `of_same_kind`. Without a truth every edge is
-    just "learned". Raises `ValueError` if the truth is over other variables.
+    Categories are those of `edge_classes`, after `to_same_kind`. Without a truth every edge is "learned". Raises
+    `ValueError` if the truth has other variables.
     """
     if truth is None:
         return tuple(_edge(structure, None, edge, "learned") for edge in edges_of(structure).tolist())
@@ -226,17 +224,17 @@ def classify(structure: Structure, truth: Structure | None) -> tuple[Edge, ...]:
 
 
 def count(edges: Iterable[Edge]) -> dict[Category, int]:
-    """How many edges each category has, in the order of `CATEGORIES`, those without any included."""
+    """The number of edges in each category, in the order of `CATEGORIES`, zeros included."""
     counted = Counter(edge.category for edge in edges)
     return {category: counted[category] for category in CATEGORIES}
 
 
 def _edge(structure: Structure, truth: Structure | None, edge: list[int], category: Category) -> Edge:
     i, j, at_i, at_j = edge
-    true = 0.0 if truth is None or truth.kind == "pag" else float(truth.weights[i, j] or truth.weights[j, i])
-    known = category != "missing" and structure.kind != "pag"
-    weight = float(structure.weights[i, j]) if known else None
-    return Edge(structure.variables[i], structure.variables[j], weight, true or None, at_i, at_j, category)
+    true_weight = 0.0 if truth is None or truth.kind == "pag" else float(truth.weights[i, j] or truth.weights[j, i])
+    has_weight = category != "missing" and structure.kind != "pag"
+    weight = float(structure.weights[i, j]) if has_weight else None
+    return Edge(structure.variables[i], structure.variables[j], weight, true_weight or None, at_i, at_j, category)
 
 
 @dataclass(frozen=True)
@@ -252,42 +250,42 @@ class LaggedEdge(Edge):
 
     @property
     def cause(self) -> str:
-        """What its source is called at that time."""
+        """The label of the source at that lag."""
         return lagged_name(self.source, self.lag)
 
 
 def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
-    """The lagged edges of `structure`, and those of `truth` that it misses, by lag, source and target.
+    """The lagged edges of `structure` and the missing ones of `truth`, by lag, source and target.
 
-    Without a truth, or with one that has no lagged edges to compare with, every edge is just "learned". Raises
-    `ValueError` if the truth is over other variables.
+    Without a truth, or with a truth that has no lagged edges, every edge is "learned". Raises `ValueError` if the truth
+    has other variables.
     """
     true = None if truth is None else truth.reordered(structure.variables).lagged
     if true is None:
         learned = padded_lagged_weights(structure, structure.lags)
-        return tuple(_lagged_edge(structure, learned, None, at) for at in np.argwhere(learned).tolist())
+        return tuple(_lagged_edge(structure, learned, None, index) for index in np.argwhere(learned).tolist())
     lags = max(structure.lags, len(true))
-    learned, true = padded_lagged_weights(structure, lags), padded(true, lags)
+    learned, true = padded_lagged_weights(structure, lags), pad_lags(true, lags)
     return tuple(
-        _lagged_edge(structure, learned, true, at) for at in np.argwhere((learned != 0) | (true != 0)).tolist()
+        _lagged_edge(structure, learned, true, index) for index in np.argwhere((learned != 0) | (true != 0)).tolist()
     )
 
 
 def padded_lagged_weights(structure: Structure, lags: int) -> NDArray[np.float64]:
-    """The lagged weights of `structure`, `[lags, d, d]`, those of lags that it does not have empty."""
+    """The lagged weights of `structure`, `[lags, d, d]`, zero at lags that it does not have."""
     d = len(structure.variables)
-    return padded(np.zeros((0, d, d)) if structure.lagged is None else structure.lagged, lags)
+    return pad_lags(np.zeros((0, d, d)) if structure.lagged is None else structure.lagged, lags)
 
 
-def padded(lagged: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
-    """`lagged` with empty lags added up to `lags`, which must not be fewer than it has."""
+def pad_lags(lagged: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
+    """`lagged` padded with zeros to `lags` lags; `lags` must be at least its length."""
     return np.concatenate([lagged, np.zeros((lags - len(lagged), *lagged.shape[1:]))])
 
 
 def _lagged_edge(
-    structure: Structure, learned: NDArray[np.float64], true: NDArray[np.float64] | None, at: list[int]
+    structure: Structure, learned: NDArray[np.float64], true: NDArray[np.float64] | None, index: list[int]
 ) -> LaggedEdge:
-    k, i, j = at
+    k, i, j = index
     weight, true_weight = float(learned[k, i, j]), 0.0 if true is None else float(true[k, i, j])
     category: Category = "learned"
     if true is not None:

@@ -1,20 +1,15 @@
-"""Ancestral graphs as matrices of end marks: what a PAG says, the MAG of a DAG with latent variables, and its PAG.
-
-The matrices are `Structure.marks`. Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang
-2008, "On the completeness of orientation rules ..." (partial ancestral graphs, PAG). A PAG shows a tail or an arrow
-where all MAGs that are Markov equivalent have it, and a circle elsewhere.
-
-The marks at the two ends of an edge.
+"""Ancestral graphs as matrices of end marks: Zhang's orientation rules, MAGs and PAGs of DAGs with latent variables.
 
 A matrix of marks is int8, `[n_variables, n_variables]`: `[i, j]` is the mark at j of the edge between i and j, so that
-i → j is `[i, j] = ARROW`, `[j, i] = TAIL`.
+i → j is `[i, j] = ARROW`, `[j, i] = TAIL`. It is `Structure.marks` of a PAG. A PAG shows a tail or an arrow where all
+Markov-equivalent MAGs have it, and a circle elsewhere.
 
-Zhang's orientation rules R1 to R10 for partial ancestral graphs (Zhang 2008, §3.2 and §4), applied all at once.
+The rules R1 to R10 (Zhang 2008, §3.2 and §4) are applied all at once. Letters are the paper's: a, b, c, t for α, β, γ,
+θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a true PAG without it never matches their patterns.
+`unshielded_triples` lists the triples of a skeleton, of which independences decide the colliders.
 
-Letters are the paper's: a, b, c, t for α, β, γ, θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a
-true PAG without it never matches their patterns.
-
-Unshielded triples of a skeleton: independences decide which of them are colliders.
+Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang 2008, "On the completeness of orientation
+rules ..." (partial ancestral graphs, PAG).
 """
 
 from collections.abc import Collection, Mapping
@@ -29,17 +24,17 @@ Marks = NDArray[np.int8]
 NO_EDGE, TAIL, ARROW, CIRCLE = 0, 1, 2, 3
 
 
-Request = tuple[NDArray[np.bool_], NDArray[np.bool_]]
-"""(where a tail is asked for, where an arrow), each `[n_variables, n_variables]` like `marks`"""
+Orientations = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+"""(where a rule puts a tail, where it puts an arrow), each `[n_variables, n_variables]` like `marks`"""
 
 
-def requests(
+def applicable_orientations(
     marks: Marks, separators: Mapping[tuple[int, int], Collection[int]], unclear: set[tuple[int, int, int]]
-) -> Request:
-    """The tails and arrows that the rules ask for, given `marks`; only circles are to be replaced.
+) -> Orientations:
+    """The tails and arrows that the rules imply, given `marks`; only circles are to be replaced.
 
-    `separators` holds a separating set for each pair (i, j), i < j, that is not joined; triples in `unclear`, given
-    both ways round, count neither as colliders nor as non-colliders.
+    `separators` holds a separating set for each pair (i, j), i < j, that is not joined. Triples in `unclear`, listed in
+    both directions, count neither as colliders nor as non-colliders.
     """
     tails, arrows = np.zeros(marks.shape, np.bool_), np.zeros(marks.shape, np.bool_)
     for a, c in np.argwhere(marks == CIRCLE).tolist():  # a *-o c
@@ -49,7 +44,7 @@ def requests(
             tails[a, c] = arrows[c, a] = True
         if rule_6(marks, c) or rule_7(marks, c, a, unclear):
             tails[a, c] = True
-        discriminating(marks, c, a, separators, tails, arrows)
+        rule_4(marks, c, a, separators, tails, arrows)
         if marks[c, a] == CIRCLE and rule_5(marks, a, c):
             tails[a, c] = tails[c, a] = True
         if marks[c, a] == ARROW and (rule_8(marks, c, a) or rule_9(marks, c, a) or rule_10(marks, c, a)):
@@ -76,7 +71,7 @@ def rule_3(marks: Marks, t: int, b: int, unclear: set[tuple[int, int, int]]) -> 
     return any(marks[a, c] == NO_EDGE and (a, t, c) not in unclear for a, c in combinations(between.tolist(), 2))
 
 
-def discriminating(
+def rule_4(
     marks: Marks,
     b: int,
     c: int,
@@ -86,8 +81,8 @@ def discriminating(
 ) -> None:
     """R4: (t, ..., a, b, c) discriminates for b o-* c: b → c if b separates t from c, else a ↔ b ↔ c.
 
-    Every variable between t and b is a collider on the path and a parent of c, and t is not joined to c. What is asked
-    for is written into `tails` and `arrows`.
+    Every variable between t and b is a collider on the path and a parent of c, and t is not joined to c. The marks are
+    written into `tails` and `arrows`.
     """
     parents = (marks[:, c] == ARROW) & (marks[c] == TAIL)
     parents[b] = False
@@ -104,23 +99,23 @@ def discriminating(
 
 
 def _path_starts(marks: Marks, a: int, b: int, c: int, parents: NDArray[np.bool_]) -> list[int]:
-    """Every t where a discriminating path (t, ..., a, b, c) starts."""
-    found, seen, waiting = set(), {a}, [a]
-    while waiting:
-        here = waiting.pop()
-        for before in np.flatnonzero(marks[:, here] == ARROW).tolist():
-            if before in (b, c) or before in seen:
+    """The starts t of discriminating paths (t, ..., a, b, c)."""
+    starts, visited, stack = set(), {a}, [a]
+    while stack:
+        current = stack.pop()
+        for previous in np.flatnonzero(marks[:, current] == ARROW).tolist():
+            if previous in (b, c) or previous in visited:
                 continue
-            if marks[before, c] == NO_EDGE:
-                found.add(before)
-            elif parents[before] and marks[here, before] == ARROW:
-                seen.add(before)
-                waiting.append(before)
-    return sorted(found)
+            if marks[previous, c] == NO_EDGE:
+                starts.add(previous)
+            elif parents[previous] and marks[current, previous] == ARROW:
+                visited.add(previous)
+                stack.append(previous)
+    return sorted(starts)
 
 
 def rule_5(marks: Marks, a: int, b: int) -> bool:
-    """R5: a o-o b on a cycle of o-o edges no two of which, next to each other, have their outer ends joined: a - b."""
+    """R5: a o-o b on an uncovered cycle of o-o edges (outer ends of adjacent edges are not joined): a - b."""
     circles = (marks == CIRCLE) & (marks.T == CIRCLE)
     last = np.flatnonzero(circles[b] & (marks[a] == NO_EDGE))
     return any(
@@ -159,7 +154,7 @@ def rule_9(marks: Marks, a: int, c: int) -> bool:
 def rule_10(marks: Marks, a: int, c: int) -> bool:
     """R10: a o→ c, b → c ← t, uncovered potentially directed paths from a to b and to t: a → c.
 
-    If the paths leave a by different variables that are not joined.
+    The first variables of the two paths must differ and not be joined.
     """
     parents = np.flatnonzero((marks[:, c] == ARROW) & (marks[c] == TAIL))
     if len(parents) < 2:
@@ -184,29 +179,31 @@ def potentially_directed(marks: Marks) -> NDArray[np.bool_]:
 def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np.bool_]:
     """The last edges (i, j) of the uncovered paths along `steps` that start with a, b: `[d, d]`.
 
-    Uncovered: of three variables in a row the outer two are not joined. A path does not come back to a.
+    Uncovered: of three variables in a row the outer two are not joined. A path does not return to a.
     """
     reached = np.zeros_like(steps)
     reached[a, b] = True
-    waiting = [(a, b)]
-    while waiting:
-        before, here = waiting.pop()
-        onward = steps[here] & (marks[before] == NO_EDGE) & ~reached[here]
-        onward[[before, a]] = False
-        for after in np.flatnonzero(onward).tolist():
-            reached[here, after] = True
-            waiting.append((here, after))
+    stack = [(a, b)]
+    while stack:
+        previous, current = stack.pop()
+        onward = steps[current] & (marks[previous] == NO_EDGE) & ~reached[current]
+        onward[[previous, a]] = False
+        for following in np.flatnonzero(onward).tolist():
+            reached[current, following] = True
+            stack.append((current, following))
     return reached
 
 
 def unshielded_triples(joined: NDArray[np.bool_]) -> list[VStructure]:
     """All (i, k, j), i < j, with k joined to i and to j and these two not joined; `joined` is symmetric."""
     neighbours = [np.flatnonzero(row).tolist() for row in joined]
-    return [(i, k, j) for k, around in enumerate(neighbours) for i, j in combinations(around, 2) if not joined[i, j]]
+    return [
+        (i, k, j) for k, adjacent in enumerate(neighbours) for i, j in combinations(adjacent, 2) if not joined[i, j]
+    ]
 
 
 Separators = Mapping[tuple[int, int], Collection[int]]
-"""for each pair (i, j), i < j, that is not joined: a set that separates it"""
+"""pair (i, j), i < j, that is not joined -> a set that separates it"""
 
 
 def orient_pag(
@@ -214,44 +211,45 @@ def orient_pag(
     colliders: Collection[VStructure],
     separators: Separators,
     ambiguous: Collection[VStructure] = (),
-    known: Marks | None = None,
+    initial_marks: Marks | None = None,
 ) -> Marks:
     """The PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
-    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. In each pass all
-    rules are applied to the same marks at once. A mark that one rule makes a tail and another an arrow, as can happen
-    with independences learned from data, stays a circle. So the order of the variables does not matter.
+    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. Each pass
+    applies all rules to the same marks. A mark that one rule makes a tail and another an arrow, as can happen with
+    independences learned from data, stays a circle. So the order of the variables does not matter.
 
-    `known` are marks known beforehand, circles where nothing is: a triple with a tail among them at its middle is no
-    collider (Andrews, Spirtes & Cooper 2020). Without a separating set of its ends, no rule uses a discriminating path.
+    `initial_marks` are marks from background knowledge, circles where it has none: a triple with such a tail at its
+    middle is no collider (Andrews, Spirtes & Cooper 2020). A discriminating path is used only if a separating set of
+    its ends is available.
     """
-    marks = np.where(joined, CIRCLE if known is None else known, NO_EDGE).astype(np.int8)
+    marks = np.where(joined, CIRCLE if initial_marks is None else initial_marks, NO_EDGE).astype(np.int8)
     for i, k, j in colliders:
         if TAIL not in (marks[i, k], marks[j, k]):
             marks[i, k] = marks[j, k] = ARROW
     unclear = {triple for i, k, j in ambiguous for triple in ((i, k, j), (j, k, i))}
     disputed = np.zeros_like(joined)
     while True:
-        tails, arrows = requests(marks, separators, unclear)
-        open_ = (marks == CIRCLE) & ~disputed
-        disputed |= open_ & tails & arrows
-        open_ &= tails | arrows
-        if not open_.any():
+        tails, arrows = applicable_orientations(marks, separators, unclear)
+        undecided = (marks == CIRCLE) & ~disputed
+        disputed |= undecided & tails & arrows
+        undecided &= tails | arrows
+        if not undecided.any():
             return marks
-        marks[open_] = np.where(tails, TAIL, ARROW)[open_]
+        marks[undecided] = np.where(tails, TAIL, ARROW)[undecided]
 
 
 def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks, Separators]:
-    """The MAG of `dag` over the variables that are not `latent`, in their order, and what separates its pairs.
+    """The MAG of `dag` over the variables that are not `latent`, in their order, and its separating sets.
 
-    Two variables are joined if their observed ancestors do not separate them; the mark at the one is a tail if it is
+    Two variables are joined if their observed ancestors do not separate them; the mark at a variable is a tail if it is
     an ancestor of the other, else an arrow (Richardson & Spirtes 2002, §4.2, without selection). Raises ValueError if
     `dag` has a directed cycle.
     """
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no ancestral graph")
     observed = [v for v in range(len(dag)) if v not in set(latent)]
-    place = {v: at for at, v in enumerate(observed)}
+    position = {v: index for index, v in enumerate(observed)}
     ancestors = [reachable(dag.T, (v,)) for v in observed]
     marks = np.zeros((len(observed),) * 2, np.int8)
     separators = {}
@@ -259,7 +257,7 @@ def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks,
         for j, w in enumerate(observed[:i]):
             given = [u for u in observed if (ancestors[i][u] or ancestors[j][u]) and u not in (v, w)]
             if d_separated(dag, v, w, given):
-                separators[j, i] = frozenset(place[u] for u in given)
+                separators[j, i] = frozenset(position[u] for u in given)
             else:
                 marks[i, j] = TAIL if ancestors[i][w] else ARROW
                 marks[j, i] = TAIL if ancestors[j][v] else ARROW
@@ -267,7 +265,7 @@ def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks,
 
 
 def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
-    """The PAG of `dag` over the variables that are not `latent`: all that independences among them can tell.
+    """The PAG of `dag` over the variables that are not `latent`: all that their independences determine.
 
     Raises ValueError if `dag` has a directed cycle.
     """

@@ -1,14 +1,12 @@
-"""How many of many structures have each edge, and which way round: its strength and its direction.
+"""Strength and direction of each edge over many structures, and their averaged network.
+
+The strength of a pair is the share of structures that join it; the direction i → j is the share of those in which the
+edge points from i to j. An undirected edge counts as half an edge in each direction. The averaged network has the edges
+of significant strength, with their majority directions.
 
 Sources: Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap approach"; `boot.strength`
-of R's bnlearn (Scutari 2010), whose words these are. The strength of a pair is the share of structures in which it is
-joined, either way; the direction i → j is the share of those in which the edge points from i to j. An edge that is not
-directed counts as half an edge each way.
-
-The averaged network of many structures: the edges that are strong enough, the way most structures have them.
-
-Source: Scutari, Nagarajan 2013, "Identifying significant edges in graphical models of molecular networks";
-`inclusion.threshold` and `averaged.network` of R's bnlearn.
+of R's bnlearn (Scutari 2010), which introduced the terms; Scutari, Nagarajan 2013, "Identifying significant edges in
+graphical models of molecular networks"; `inclusion.threshold` and `averaged.network` of R's bnlearn.
 """
 
 from collections.abc import Sequence
@@ -25,33 +23,33 @@ from .structure import GraphKind, Structure
 
 @dataclass(frozen=True)
 class Strengths:
-    """How many of `structures` structures over `variables` have each edge."""
+    """The number of structures, of `structures` in all, that have each edge over `variables`."""
 
     variables: tuple[str, ...]
     structures: int
     arrows: NDArray[np.float64]
-    """how many have i → j, `[d, d]`"""
+    """number of structures with i → j, `[d, d]`"""
     lines: NDArray[np.float64]
-    """how many join i and j by an edge that is not directed, `[d, d]`, symmetric"""
-    at_lags: NDArray[np.float64]
-    """how many have i → j at each lag, `[lags, d, d]`"""
+    """number of structures with an undirected edge between i and j, `[d, d]`, symmetric"""
+    lagged_counts: NDArray[np.float64]
+    """number of structures with i → j at each lag, `[lags, d, d]`"""
     dags: bool
-    """whether all of the structures are DAGs"""
+    """whether all structures are DAGs"""
 
     @property
     def joined(self) -> NDArray[np.float64]:
-        """How many of the structures join i and j, `[d, d]`, symmetric."""
+        """The number of structures that join i and j, `[d, d]`, symmetric."""
         return self.arrows + self.arrows.T + self.lines
 
     @property
     def strength(self) -> NDArray[np.float64]:
-        """The share of the structures in which i and j are joined, `[d, d]`, symmetric."""
+        """The share of structures that join i and j, `[d, d]`, symmetric."""
         return self.joined / self.structures
 
     @property
     def lagged(self) -> NDArray[np.float64]:
-        """The share of the structures that have i → j at each lag, `[lags, d, d]`."""
-        return self.at_lags / self.structures
+        """The share of structures with i → j at each lag, `[lags, d, d]`."""
+        return self.lagged_counts / self.structures
 
     @property
     def direction(self) -> NDArray[np.float64]:
@@ -59,37 +57,37 @@ class Strengths:
         joined = self.joined
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
-    def of(self, edge: Edge) -> tuple[float, float | None]:
-        """Strength and direction of `edge` from its source to its target; None where no structure has it.
+    def strength_and_direction(self, edge: Edge) -> tuple[float, float | None]:
+        """Strength of `edge` and its direction from source to target, None if no structure has the edge.
 
-        Time gives lagged edges their direction.
+        Time gives lagged edges the direction 1.
         """
         i, j = self.variables.index(edge.source), self.variables.index(edge.target)
         if isinstance(edge, LaggedEdge):
-            share = float(self.lagged[edge.lag - 1, i, j]) if edge.lag <= len(self.at_lags) else 0.0
+            share = float(self.lagged[edge.lag - 1, i, j]) if edge.lag <= len(self.lagged_counts) else 0.0
             return share, 1.0 if share else None
         strength = float(self.strength[i, j])
         return strength, float(self.direction[i, j]) if strength else None
 
 
 def edge_strengths(structures: Sequence[Structure]) -> Strengths:
-    """How many of the `structures`, all over the same variables, have each edge."""
+    """The strengths over `structures`, which must have the same variables."""
     lags = max(one.lags for one in structures)
-    pointing = [_arrows_and_lines(one) for one in structures]
+    edge_matrices = [_arrows_and_lines(one) for one in structures]
     return Strengths(
         structures[0].variables,
         len(structures),
-        np.sum([arrows for arrows, _ in pointing], axis=0, dtype=np.float64),
-        np.sum([lines for _, lines in pointing], axis=0, dtype=np.float64),
+        np.sum([arrows for arrows, _ in edge_matrices], axis=0, dtype=np.float64),
+        np.sum([lines for _, lines in edge_matrices], axis=0, dtype=np.float64),
         np.sum([padded_lagged_weights(one, lags) != 0 for one in structures], axis=0, dtype=np.float64),
         all(one.kind == "dag" for one in structures),
     )
 
 
 def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Where i → j, and where an edge points neither way, or both, `[d, d]` each.
+    """Where i → j, and where an edge is undirected or has both directions, `[d, d]` each.
 
-    In a PAG an edge points from i to j if it has an arrow head at j alone, whatever its mark at i.
+    In a PAG an edge points from i to j if it has an arrow head at j only, with any other mark at i.
     """
     edges = edges_of(structure)
     arrows, lines = np.zeros((2, *structure.weights.shape), np.bool_)
@@ -101,48 +99,48 @@ def _arrows_and_lines(structure: Structure) -> tuple[NDArray[np.bool_], NDArray[
 
 
 def edge_shares(strengths: Strengths) -> NDArray[np.float64]:
-    """The strengths of all edges that there might be: of every pair of variables, and at every lag."""
+    """The strengths of all possible edges: of every pair of variables, and at every lag."""
     pairs = strengths.strength[np.triu_indices(len(strengths.variables), 1)]
     return np.concatenate([pairs, strengths.lagged.ravel()])
 
 
 def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
-    """The strength that an edge must exceed to be significant, given those of all possible edges `[n]`.
+    """The strength that a significant edge must exceed, from the strengths of all possible edges `[n]`.
 
-    If it were certain of each edge whether it is there, all strengths were 0 or 1, and their empirical distribution
-    function F a constant t between 0 and 1: the share of edges that are not there. The threshold is F⁻¹(t) for that t
-    whose distance ∫|F(x) − t|dx over [0, 1] is least (Scutari & Nagarajan 2013, §3.2). As F does not fall, the median
-    of its values is t = F(½), and the threshold the greatest strength that is not above ½. So the significant edges
-    are those that more than half of the structures have. 0 if there is no such strength.
+    If every edge were certain, all strengths would be 0 or 1, and their empirical distribution function F would equal a
+    constant t between 0 and 1: the share of absent edges. The threshold is F⁻¹(t) for the t with the least distance
+    ∫|F(x) − t|dx over [0, 1] (Scutari & Nagarajan 2013, §3.2). F is nondecreasing, so the minimiser is the median of
+    its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none. So the
+    significant edges are those of more than half of the structures.
     """
     at_most_half = strengths[strengths <= 0.5]
     return float(at_most_half.max(initial=0.0))
 
 
 def averaged_network(strengths: Strengths) -> Structure:
-    """The averaged network: of the significant edges the strongest first, each unless it closes a cycle.
+    """The averaged network: the significant edges, added from the strongest on unless they close a cycle.
 
-    An edge points the way it has in more than half of the structures that have it; without such a majority it is not
-    directed. So what most CPDAGs leave open stays open, where bnlearn directs it by any chance majority among the
-    others; of DAGs both give the same. If all structures are DAGs and no edge has both ways equally often, the network
-    is a DAG, else a CPDAG in form: it need not be the class of a DAG. Its weights are 1.
+    An edge has a direction if more than half of the structures with the edge agree on it; otherwise it is undirected.
+    So edges that most CPDAGs leave undirected stay undirected, whereas bnlearn directs them by a chance majority among
+    the other structures; for DAGs both rules agree. If all structures are DAGs and no edge has both directions equally
+    often, the network is a DAG, else a CPDAG in form: it need not be the class of a DAG. Its weights are 1.
     """
     threshold = inclusion_threshold(edge_shares(strengths))
-    found = np.zeros(strengths.arrows.shape, np.bool_)
-    arrows = np.zeros_like(found)
+    edges = np.zeros(strengths.arrows.shape, np.bool_)
+    arrows = np.zeros_like(edges)
     for i, j in _strongest_first(strengths, threshold):
         if not 2 * strengths.arrows[i, j] > strengths.joined[i, j]:
-            found[i, j] = found[j, i] = True
+            edges[i, j] = edges[j, i] = True
         elif not reachable(arrows, (j,))[i]:
-            found[i, j] = arrows[i, j] = True
-    kind: GraphKind = "cpdag" if not strengths.dags or (found & found.T).any() else "dag"
-    lagged = (strengths.lagged > threshold).astype(np.float64) if len(strengths.at_lags) else None
-    return Structure(strengths.variables, found.astype(np.float64), kind, lagged=lagged)
+            edges[i, j] = arrows[i, j] = True
+    kind: GraphKind = "cpdag" if not strengths.dags or (edges & edges.T).any() else "dag"
+    lagged = (strengths.lagged > threshold).astype(np.float64) if len(strengths.lagged_counts) else None
+    return Structure(strengths.variables, edges.astype(np.float64), kind, lagged=lagged)
 
 
 def _strongest_first(strengths: Strengths, threshold: float) -> list[tuple[int, int]]:
-    """The significant pairs, each the way most structures have it: by strength, then by direction."""
+    """The significant pairs in their most frequent direction, sorted by strength, then by direction."""
     strength, direction = strengths.strength, strengths.direction
     pairs = [(int(i), int(j)) for i, j in np.argwhere(np.triu(strength) > threshold)]
-    turned = [(i, j) if direction[i, j] >= direction[j, i] else (j, i) for i, j in pairs]
-    return sorted(turned, key=lambda pair: (-strength[pair], -direction[pair], pair))
+    oriented = [(i, j) if direction[i, j] >= direction[j, i] else (j, i) for i, j in pairs]
+    return sorted(oriented, key=lambda pair: (-strength[pair], -direction[pair], pair))

@@ -1,7 +1,4 @@
-"""A learned structure: named variables and a weighted or marked adjacency matrix.
-
-Names of variables at earlier times.
-"""
+"""A learned structure: named variables and a weighted or marked adjacency matrix; names of lagged variables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def lagged_name(name: str, lag: int) -> str:
-    """Return what variable `name` is called `lag` steps before t: with lag 0 as it is, with lag 1 "name[t-1]"."""
+    """The name of variable `name` at time t − `lag`: unchanged for lag 0, "name[t-1]" for lag 1."""
     return f"{name}[t-{lag}]" if lag else name
 
 
@@ -34,14 +31,14 @@ GraphKind = Literal["dag", "cpdag", "pag"]
 class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
-    In a CPDAG an undirected edge stands in both directions. In a PAG every edge does, and `weights[i, j]` is its mark
-    at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to read the matrix, not that the
-    graph is acyclic: a "dag" in which a cycle is left says so through `acyclic`. `scores` are the strengths before
-    thresholding, where there are such, for AUROC and AUPR.
+    In a CPDAG an undirected edge has entries in both directions. In a PAG every edge has both entries, and
+    `weights[i, j]` is its mark at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` is the meaning of
+    the matrix and does not guarantee that the graph is acyclic: a "dag" may have cycles, see `acyclic`. `scores` are
+    optional strengths before thresholding, for AUROC and AUPR.
 
-    A dynamic structure has `lagged` edges, too, `[lags, n_variables, n_variables]`: `lagged[k - 1, i, j] != 0` means
-    that i at time t − k → j at time t. `weights` then are the edges within one time, W of Chen, Ma & Yue, and `lagged`
-    their A. There a variable may depend on its own past.
+    A dynamic structure also has `lagged` edges, `[lags, n_variables, n_variables]`: `lagged[k - 1, i, j] != 0` means
+    that i at time t − k → j at time t. `weights` are then the edges within one time, W of Chen, Ma & Yue, and `lagged`
+    is their A, in which a variable may depend on its own past.
     """
 
     variables: tuple[str, ...]
@@ -52,11 +49,11 @@ class Structure:
     lagged_scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a name that stands twice, a matrix that is not square in the variables, and an edge to itself."""
+        """Raise `ValueError` for duplicate names, a matrix that is not square in the variables, and self-loops."""
         d = len(self.variables)
-        twice = sorted({name for name in self.variables if self.variables.count(name) > 1})
-        if twice:
-            raise ValueError(f"variables named more than once: {', '.join(twice)}")
+        duplicates = sorted({name for name in self.variables if self.variables.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"variables named more than once: {', '.join(duplicates)}")
         for matrix in (self.weights, self.scores):
             if matrix is not None and matrix.shape != (d, d):
                 raise ValueError(f"{d} variables need a {d} x {d} matrix, not {matrix.shape}")
@@ -73,17 +70,17 @@ class Structure:
 
     @property
     def lags(self) -> int:
-        """How far back the lagged edges reach; 0 for a structure that is not dynamic."""
+        """The number of lags; 0 for a structure that is not dynamic."""
         return 0 if self.lagged is None else len(self.lagged)
 
     @property
     def acyclic(self) -> bool:
-        """Whether no directed cycle is left (edges that stand in both directions count as undirected in a CPDAG)."""
+        """Whether there is no directed cycle (in a CPDAG an edge with entries in both directions is undirected)."""
         return is_acyclic(self._directed)
 
     @property
     def cycle(self) -> list[str] | None:
-        """The variables along one directed cycle, for a message; None if there is none."""
+        """The variables along one directed cycle, for messages; None if there is none."""
         return find_cycle(self._directed, self.variables)
 
     @property
@@ -94,13 +91,13 @@ class Structure:
 
     @property
     def marks(self) -> Marks:
-        """The end marks of a PAG, `[n_variables, n_variables]`; ValueError for another kind of graph."""
+        """The end marks of a PAG, `[n_variables, n_variables]`; raises ValueError for other kinds of graphs."""
         if self.kind != "pag":
             raise ValueError(f"a {self.kind} has no circles: its edges are in `weights`")
         return self.weights.astype(np.int8)
 
     def reordered(self, variables: Sequence[str]) -> "Structure":
-        """The same graph with its variables in the order of `variables`; ValueError if these are others."""
+        """The same graph with its variables in the order of `variables`; raises ValueError if the sets differ."""
         if sorted(variables) != sorted(self.variables):
             raise ValueError(f"{', '.join(variables)} is not an order of {', '.join(self.variables)}")
         position = {name: v for v, name in enumerate(self.variables)}
@@ -115,7 +112,7 @@ class Structure:
     def to_networkx(self) -> "nx.DiGraph[str]":
         """The structure as a directed networkx graph with edge attribute `weight`.
 
-        A dynamic one is unrolled: x at time t is the node "x", at time t − 1 the node "x[t-1]".
+        A dynamic structure is unrolled: x at time t is the node "x", x at time t − 1 the node "x[t-1]".
         """
         import networkx as nx
 
@@ -132,16 +129,16 @@ class Structure:
         return graph
 
 
-def no_edges(variables: tuple[str, ...]) -> Structure:
-    """The structure without edges: what an exchange that learns none has."""
+def empty_structure(variables: tuple[str, ...]) -> Structure:
+    """The structure without edges, for exchanges that learn no structure."""
     d = len(variables)
     return Structure(variables, np.zeros((d, d)))
 
 
 def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDArray[np.float64]) -> Structure:
-    """The DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W within one time, and below it A₁, A₂, ...
+    """The DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W of the edges within one time above A₁, A₂, ...
 
-    With d rows it is not dynamic.
+    With d rows the structure is not dynamic.
     """
     names, d = tuple(variables), len(variables)
     if len(weights) == d:
@@ -151,7 +148,7 @@ def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDAr
 
 
 def unstacked(structure: Structure) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights and strengths of `structure` as `stacked` takes them, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
+    """The weights and strengths of `structure` as arguments of `stacked`, `[(lags + 1)·d, d]`: W above A₁, A₂, ..."""
     d = len(structure.variables)
     lagged = np.zeros((0, d, d)) if structure.lagged is None else structure.lagged
     within = np.abs(structure.weights) if structure.scores is None else structure.scores

@@ -1,4 +1,4 @@
-"""Nonlinear learners: a multilayer perceptron for every variable (Zheng et al. 2020; Ng & Zhang 2022, §5.2)."""
+"""Nonlinear learners with a multilayer perceptron for every variable (Zheng et al. 2020; Ng & Zhang 2022, §5.2)."""
 
 from ..core.spec import Entry, always, lazy_factory
 

@@ -1,14 +1,11 @@
-"""NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2).
+"""NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2; Zheng et al. 2020).
 
 The loop is the papers' (`admm/consensus.py`), the parameters are θ `[m, d]`. What leaves a silo: θ_p, dense, every
-round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo some twenty gradients, each of
+round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo about twenty gradients, each of
 O(n_p·d²·units).
 
-Settings that all NOTEARS-MLP learners share, with the values of the authors' program.
-
-NOTEARS-MLP as a model of consensus ADMM: what a silo solves, and what the server does with the mean.
-
-Source: Ng & Zhang 2022, §5.2; Zheng et al. 2020.
+In order: the settings of all NOTEARS-MLP learners, with the values of the authors' program; the silo's problem; the
+model of consensus ADMM with the server's step; the algorithm.
 """
 
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from ..admm.problem import ConsensusSettings, Pull, consensus_step
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
 from ..errors import require
-from .network import WeightLayout, in_one_order, ridged_loss
+from .network import WeightLayout, ridged_loss, sort_rows
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,9 @@ class MlpSettings:
     l2: float = 0.01
     """λ₂, the price of a squared weight of either layer (half of it)"""
     start: int = 0
-    """seed of the small random weights that every silo starts from"""
+    """seed of the small random initial weights of every silo"""
     threshold: float = 0.3
-    """τ: norms of first-layer weights not above it are no edges"""
+    """τ: edges whose norm of first-layer weights is at most this are dropped"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -62,10 +59,10 @@ class MlpProblem:
     mean_rows: float
 
     def solve(self, pull: Pull) -> FloatArray:
-        """Θ `[m, d]` after some steps of L-BFGS from where the last round ended (see `Problem`).
+        """θ `[m, d]` after some steps of L-BFGS from the end of the last round (see `Problem`).
 
         Before the first round every silo starts from the same small random weights, so that the hidden units of all
-        silos stay in one order and their mean means something.
+        silos correspond and their mean is meaningful.
         """
         shape = pull.start.shape
         start = pull.start if pull.start.any() else self.layout.start(self.settings.start)
@@ -96,7 +93,7 @@ class MlpModel:
     steps: int
 
     def layout(self, d: int) -> WeightLayout:
-        """Where the parameters stand."""
+        """The layout of the parameters."""
         return WeightLayout(d, self.settings.units)
 
     def rows(self, d: int) -> int:
@@ -104,7 +101,7 @@ class MlpModel:
         return self.layout(d).m
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """All parameters but the first-layer weights of pairs that are no `edges`, and of a variable itself."""
+        """All parameters except first-layer weights outside `edges` and those of a variable on itself."""
         return self.layout(len(edges)).free(edges & ~np.eye(len(edges), dtype=bool))
 
     def prices(self, d: int) -> FloatArray:
@@ -115,16 +112,16 @@ class MlpModel:
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> MlpProblem:
         """The problem of the silo whose rows are `table` `[n_rows, d]`."""
         mean_rows = sum(schema.rows.values()) / len(schema.rows)
-        return MlpProblem(self.layout(table.shape[1]), self.settings, self.steps, in_one_order(table), mean_rows)
+        return MlpProblem(self.layout(table.shape[1]), self.settings, self.steps, sort_rows(table), mean_rows)
 
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
         """The server's θ and h: the linear model's step, on the norms W.
 
-        h and the distance depend on the weights A_ij· of an edge only through their norm and their direction, and at
-        the minimum their direction is the target's. So the norms alone are sought, by `consensus_step`, and the
-        weights of each edge shrink together. What is not of the first layer is as in `target`.
+        h and the distance depend on the weights A_ij· of an edge only through their norm and direction, and at the
+        minimum the direction is the target's. So `consensus_step` optimises only the norms, and the weights of each
+        edge shrink by a common factor. The parameters of other layers are those of `target`.
         """
         layout = self.layout(target.shape[1])
         norms = layout.adjacency(target)
@@ -144,8 +141,8 @@ class MlpModel:
 class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     """Settings of `notears-mlp-admm`.
 
-    The authors' λ₂ and τ are 0.01 and 0.3. The order of the variables is settled well before h is nothing, and what
-    comes after, under an ever steeper penalty, adds edges that are not there: so h and the residuals may stay large.
+    The authors' λ₂ and τ are 0.01 and 0.3. The order of the variables settles long before h vanishes; later rounds,
+    with an ever steeper penalty, add spurious edges. The tolerances therefore allow large h and residuals.
     """
 
     rho1: float = 0.1

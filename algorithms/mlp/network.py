@@ -1,11 +1,11 @@
-"""The model of NOTEARS-MLP: for every variable a perceptron of all others with one hidden layer of sigmoid units.
+"""The model of NOTEARS-MLP: a perceptron with one hidden layer of sigmoid units predicts each variable from all others.
 
 Source: Zheng et al. 2020, §3.2 and §4.3.
 
     x̂_j = σ(X A_j + a_j) c_j + b_j,   W_ij = ‖A_ij·‖₂
 
-All parameters are one matrix θ `[m, d]`, a column for every variable j, m = (d + 2)·units + 1; its rows are, from
-above, A (input by input, in each of them unit by unit), a, c and b. A variable does not explain itself: A_jj = 0.
+All parameters are one matrix θ `[m, d]`, a column for every variable j, m = (d + 2)·units + 1; its rows are A (by
+input, then by unit), a, c and b. No variable predicts itself: A_jj = 0.
 """
 
 from dataclasses import dataclass
@@ -17,29 +17,29 @@ from scipy.linalg import expm
 from ..core.schema import FloatArray
 
 BLOCK = 15_000
-"""hidden values that are worked on at a time"""
+"""number of hidden values per block"""
 
 
 @dataclass(frozen=True)
 class WeightLayout:
-    """Where the parameters of `d` perceptrons with `units` hidden units each stand in θ `[m, d]`."""
+    """The layout of the parameters of `d` perceptrons with `units` hidden units each in θ `[m, d]`."""
 
     d: int
     units: int
 
     @property
     def first(self) -> int:
-        """Rows of A."""
+        """The number of rows of A."""
         return self.d * self.units
 
     @property
     def m(self) -> int:
-        """Rows of θ."""
+        """The number of rows of θ."""
         return self.first + 2 * self.units + 1
 
     @property
     def weights(self) -> NDArray[np.bool_]:
-        """Which rows of θ are weights, not biases: λ₂ is their price, `[m]`."""
+        """Whether each row of θ has weights, to which λ₂ applies, rather than biases, `[m]`."""
         weights = np.ones(self.m, dtype=bool)
         weights[self.first : self.first + self.units] = weights[-1] = False
         return weights
@@ -56,15 +56,15 @@ class WeightLayout:
         return np.asarray(np.sqrt((A * A).sum(axis=1)))
 
     def free(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which parameters `[m, d]` there are, if only `edges` `[d, d]` may be edges."""
+        """Whether each parameter `[m, d]` is free if only `edges` `[d, d]` are possible."""
         free = np.ones((self.m, self.d), dtype=bool)
         free[: self.first] = np.repeat(edges, self.units, axis=0)
         return free
 
     def start(self, seed: int) -> FloatArray:
-        """Small random parameters: with all of them zero the units would be alike and A have no gradient.
+        """Small random parameters: with all zero, units would be identical and the gradient of A zero.
 
-        As the authors' program draws them: A and a within ±1/√d, c and b within ±1/√units.
+        As in the authors' program: A and a uniform within ±1/√d, c and b within ±1/√units.
         """
         rng = np.random.default_rng(seed)
         first, second = 1 / np.sqrt(self.d), 1 / np.sqrt(self.units)
@@ -73,10 +73,10 @@ class WeightLayout:
         return np.where(self.free(~np.eye(self.d, dtype=bool)), rng.uniform(-bound, bound, (self.m, self.d)), 0.0)
 
 
-def in_one_order(table: FloatArray) -> FloatArray:
-    """The rows of `table` sorted, so that their sums round alike however they come.
+def sort_rows(table: FloatArray) -> FloatArray:
+    """The rows of `table` sorted, so that the rounding of sums does not depend on their order.
 
-    The loss has many minima: rounding alone decides which of two that are near a search ends in.
+    The loss has many minima: rounding errors can determine which of two close minima a search finds.
     """
     return np.ascontiguousarray(table[np.lexsort(table.T)])
 
@@ -84,14 +84,14 @@ def in_one_order(table: FloatArray) -> FloatArray:
 def squared_loss(layout: WeightLayout, theta: FloatArray, table: FloatArray, rows: float) -> tuple[float, FloatArray]:
     """½/rows·‖X − X̂‖² for X = `table` `[n_rows, d]`, and its gradient in θ `[m, d]`.
 
-    Rows are taken a few at a time, so that their hidden units stay in the processor's cache.
+    Rows are processed in blocks, so that their hidden units fit in the processor's cache.
     """
-    few = max(BLOCK // (layout.units * layout.d), 8)
+    block_rows = max(BLOCK // (layout.units * layout.d), 8)
     loss, gradient = 0.0, np.zeros_like(theta)
-    for at in range(0, len(table), few):
-        loss += _add_block(layout, theta, table[at : at + few], gradient)
-    itself = np.arange(layout.d)
-    layout.split(gradient)[0][itself, :, itself] = 0.0
+    for first in range(0, len(table), block_rows):
+        loss += _add_block(layout, theta, table[first : first + block_rows], gradient)
+    diagonal = np.arange(layout.d)
+    layout.split(gradient)[0][diagonal, :, diagonal] = 0.0
     gradient /= rows
     return 0.5 * loss / rows, gradient
 
@@ -114,7 +114,7 @@ def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArr
 
 
 def _add_block(layout: WeightLayout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
-    """‖X − X̂‖² of a block of rows, and add the gradient of half of it to `gradient`."""
+    """‖X − X̂‖² of a block of rows; adds the gradient of half of it to `gradient`."""
     A, a, c, b = layout.split(theta)
     to_A, to_a, to_c, to_b = layout.split(gradient)
     n, d, units = len(table), layout.d, layout.units

@@ -1,8 +1,8 @@
-"""NOTEARS-MLP on one table: the augmented Lagrangian of Zheng et al. 2020, §4.3, as their program runs it.
+"""NOTEARS-MLP on one table: the augmented Lagrangian of Zheng et al. 2020, §4.3, as in their program.
 
     minimise  ½/n ‖X − X̂‖² + λ₁‖A‖₁ + ½λ₂(‖A‖² + ‖c‖²)   subject to  h(W) = tr exp(W∘W) − d = 0
 
-A is split into A⁺ − A⁻, both nonnegative, so that L-BFGS-B meets a smooth problem.
+A is split into A⁺ − A⁻, both nonnegative, which makes the problem smooth for L-BFGS-B.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ..errors import require
 from ..graphs.dag import break_cycles, topological_order
 from ..graphs.structure import Structure
 from .admm import MlpSettings
-from .network import WeightLayout, acyclicity, in_one_order, ridged_loss
+from .network import WeightLayout, acyclicity, ridged_loss, sort_rows
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class NotearsMlp(MlpSettings):
     """Settings of `notears-mlp`, on one table."""
 
     rounds: int = 100
-    """minimisations, at most"""
+    """maximum number of minimisations"""
     steps: int = 15_000
-    """L-BFGS-B steps of each"""
+    """maximum number of L-BFGS-B steps of each"""
     tolerance: float = 1e-7
     """relative decrease in a step at which a minimisation ends"""
     h_tolerance: float = 1e-3
-    """h at which the order of the variables counts as settled"""
+    """h below which the order of the variables is settled"""
     rho_max: float = 1e16
-    """ρ, the weight of h², does not grow beyond this"""
+    """maximum of ρ, the weight of h²"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -44,29 +44,31 @@ class NotearsMlp(MlpSettings):
 
 
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
-    """Return what NOTEARS-MLP learns from `table` `[n_rows, d]` alone, whose `schema` is that of its one silo."""
+    """The structure that NOTEARS-MLP learns from `table` `[n_rows, d]`; `schema` has one silo."""
     layout = WeightLayout(len(schema.variables), settings.units)
-    theta = trained(in_one_order(table), layout, settings, schema.knowledge.possible(schema.variables))
-    return thresholded(layout, theta, schema.variables, settings.threshold)
+    theta = train(sort_rows(table), layout, settings, schema.knowledge.possible(schema.variables))
+    return threshold_structure(layout, theta, schema.variables, settings.threshold)
 
 
-def thresholded(layout: WeightLayout, theta: FloatArray, variables: tuple[str, ...], threshold: float) -> Structure:
+def threshold_structure(
+    layout: WeightLayout, theta: FloatArray, variables: tuple[str, ...], threshold: float
+) -> Structure:
     """The edges whose norms in θ `[m, d]` are above τ, with the norms as weights and as scores."""
     norms = layout.adjacency(theta)
     return Structure(variables, np.where(norms > threshold, norms, 0.0), scores=norms)
 
 
-def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possible: NDArray[np.bool_]) -> FloatArray:
-    """Θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
+def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possible: NDArray[np.bool_]) -> FloatArray:
+    """θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
 
-    α grows by ρh where a round has made h four times smaller, else ρ grows tenfold.
+    α grows by ρh if a round reduces h to a quarter or less; otherwise ρ grows tenfold.
 
-    Once h is small, the order of the variables is settled, and a last round without α and ρ is over the edges that
-    respect it (ours: the authors go on to h = 1e-8, over an ever worse conditioned problem).
+    Once h is small, the order of the variables is settled, and the last minimisation, without α and ρ, is over the
+    edges that respect it (ours: the authors continue to h = 1e-8, with an increasingly ill-conditioned problem).
     """
     theta, rho, alpha, h = layout.start(settings.start), 1.0, 0.0, np.inf
     for _ in range(settings.rounds):
-        theta = minimised(theta, table, layout, settings, possible, rho, alpha)
+        theta = minimise(theta, table, layout, settings, possible, rho, alpha)
         reached = acyclicity(layout, theta)[0]
         if reached > 0.25 * h:
             rho *= 10
@@ -74,16 +76,16 @@ def trained(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possi
             h, alpha = reached, alpha + rho * reached
         if reached <= settings.h_tolerance or rho >= settings.rho_max:
             break
-    return minimised(theta, table, layout, settings, possible & forward(layout.adjacency(theta)), 0.0, 0.0)
+    return minimise(theta, table, layout, settings, possible & forward(layout.adjacency(theta)), 0.0, 0.0)
 
 
 def forward(norms: FloatArray) -> NDArray[np.bool_]:
-    """The edges `[d, d]` that respect the order of `norms`, their weakest edges on cycles left out."""
+    """The edges `[d, d]` that respect the order of `norms` after removal of the weakest edges on cycles."""
     place = np.argsort(topological_order(break_cycles(norms)[0] != 0))
     return np.asarray(place[:, None] < place)
 
 
-def minimised(
+def minimise(
     theta: FloatArray,
     table: FloatArray,
     layout: WeightLayout,
@@ -92,17 +94,17 @@ def minimised(
     rho: float,
     alpha: float,
 ) -> FloatArray:
-    """The θ that L-BFGS-B comes to from `theta`, over the `edges` `[d, d]`, for one ρ and α."""
+    """The minimiser by L-BFGS-B from `theta`, over the `edges` `[d, d]`, for fixed ρ and α."""
     size, shape, first = theta.size, theta.shape, slice(layout.first)
     free = layout.free(edges)
 
-    def joined(z: FloatArray) -> FloatArray:
+    def theta_of(z: FloatArray) -> FloatArray:
         theta = z[:size].reshape(shape).copy()
         theta[first] -= z[size:].reshape(layout.first, layout.d)
         return theta
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:
-        theta = joined(z)
+        theta = theta_of(z)
         loss, gradient = ridged_loss(layout, theta, table, len(table), settings.l2)
         h, slope = acyclicity(layout, theta)
         gradient[first] += (alpha + rho * h) * slope
@@ -112,14 +114,14 @@ def minimised(
         return loss + (alpha + 0.5 * rho * h) * h + settings.l1 * size_of_A, np.append(gradient, minus)
 
     theta = np.where(free, theta, 0.0)
-    least = np.where(np.arange(layout.m) < layout.first, 0.0, -np.inf)[:, None] + np.zeros_like(theta)
-    most = np.where(free, np.inf, 0.0)
-    found = minimize(
+    lower = np.where(np.arange(layout.m) < layout.first, 0.0, -np.inf)[:, None] + np.zeros_like(theta)
+    upper = np.where(free, np.inf, 0.0)
+    result = minimize(
         objective,
-        np.append(np.maximum(theta, least), np.maximum(-theta[first], 0.0)),
+        np.append(np.maximum(theta, lower), np.maximum(-theta[first], 0.0)),
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(np.append(least, np.zeros_like(theta[first])), np.append(most, most[first])),
+        bounds=Bounds(np.append(lower, np.zeros_like(theta[first])), np.append(upper, upper[first])),
         options={"maxiter": settings.steps, "maxfun": 2 * settings.steps, "ftol": settings.tolerance},
     )
-    return joined(found.x)
+    return theta_of(result.x)

@@ -1,32 +1,33 @@
 """Linear SEMs with equal error variances from second moments, and whether data support them (Chen, Drton, Wang 2019).
 
-With equal error variances, a variable whose parents are all known has the smallest possible conditional variance. So an
-order can be read off from the top: first the variable of least variance, then the one of least variance given the
-first, and so on. There are two ways to the parents of each variable:
+With equal error variances, a variable whose parents are all earlier has the smallest conditional variance. So an order
+is found from the top: first the variable of least variance, then the one of least variance given the first, and so on.
+There are two ways to select the parents of each variable:
 
 - Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise in S, so each variable
   is regressed on few of them. Parents are added while they explain more than `price`, and removed again when they do
   not (forward, then backward selection). Moves of single variables improve the order as long as they lower
   Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
   candidates costs O(k·p²), so the order costs O(d³p²), and a pass of moves the same.
-- Many rows (`backward_elimination`): each variable is regressed on all that come before it in an order, and parents are
-  removed one by one, the one that explains least first, while it is not worth its price. The number of parents is not
-  limited, so this finds dense graphs; but regressions on everything need many more rows than variables.
+- Many rows (`backward_elimination`): each variable is regressed on all earlier ones in an order, and parents are
+  removed one by one, starting with the one that explains least, while they explain less than their price. The number of
+  parents is not limited, so this finds dense graphs; but full regressions need many more rows than variables.
 
-`best_equal_variance_fit` compares several orders (ours). One is read from the top given all earlier variables
-(`statistics/count_tables.py`): the best if rows are many. The others select few parents on the way, first those of
-large effects, then those that the information criterion pays for once the error variance is known: the best if rows are
-few. Under each order parents are eliminated from all earlier variables, with the price of the Bayesian information
-criterion for a parent, ln n, plus 2 ln d for the number of candidates (Chen & Chen 2008). The likelihood decides.
+`best_equal_variance_fit` compares several orders (ours). The first is the top-down order given all earlier variables
+(`statistics/count_tables.py`), which is best for many rows. The others select few parents in each step, first those of
+large effects, then those that improve the information criterion once the error variance is known; they are best for few
+rows. Under each order parents are eliminated from all earlier variables, at the price of the Bayesian information
+criterion for a parent, ln n, plus 2 ln d for the number of candidates (Chen & Chen 2008). The fit of greatest score is
+chosen.
 
-Equal error variances or not (ours): data with equal error variances have one DAG; without that assumption, second
-moments determine a DAG only up to its Markov equivalence class. So the DAG is claimed only if the data support it, in
-one of two ways:
+Equal error variances or not (ours): with equal error variances the second moments determine one DAG; without this
+assumption, only its Markov equivalence class. So the result is a DAG only if the data support the assumption, in one of
+two ways:
 
 - its fit with *one* variance scores better, penalties included, than the class with a variance for each variable;
-- or its residual variances are so nearly equal that sampling can explain the rest: their spread D = ln of the mean −
-  mean of the ln is below `NEAR`, and below `OF_MARGINAL` of the spread M of the variables' own variances. Standardised
-  columns have M = 0 and never pass this way.
+- or its residual variances are equal up to sampling error: their spread D = ln of the mean − mean of the ln is below
+  `MAX_SPREAD`, and below `MAX_SPREAD_RATIO` of the spread M of the variables' own variances. Standardised columns have
+  M = 0 and never pass this test.
 """
 
 import math
@@ -39,17 +40,17 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
-from ..score.order_starts import Found
-from ..statistics.count_tables import top_down
-from ..statistics.lagged import given_the_past
+from ..score.order_starts import BestOrder
+from ..statistics.count_tables import top_down_order
+from ..statistics.lagged import moments_given_past
 
-# A candidate is collinear if the chosen parents leave less than this share of its variance.
-COLLINEAR = 1e-3
+# A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
+COLLINEARITY_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """Weights `[m, d]` and the order they respect, `[d]`: first to last."""
+class OrderedWeights:
+    """Weights `[m, d]` and the order of the variables, `[d]`: first to last."""
 
     weights: FloatArray
     order: NDArray[np.int64]
@@ -57,12 +58,12 @@ class Ordered:
 
 def equal_variance(
     S: FloatArray, price: float | FloatArray, most_parents: int, passes: int, d: int | None = None
-) -> Ordered:
+) -> OrderedWeights:
     """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
-    `price` is what a parent must explain, in units of the least variance, any or each, `[m]`; `passes` bounds the
-    rounds of moves. The first `d` variables, by default all, are put in order; the others come before them: lagged
-    ones, of time series. The least variance is then that which these leave.
+    `price` is the variance that a parent must explain, in units of the least variance, one number or one per candidate
+    `[m]`; `passes` bounds the passes of moves. The first `d` variables, by default all, are ordered; the others precede
+    them (lagged variables of time series). The least variance is then the residual one given these.
     """
     d = len(S) if d is None else d
     most = min(most_parents, len(S) - 1)
@@ -71,7 +72,7 @@ def equal_variance(
     least = prices * float(np.diag(S)[:d].min())
     if d < len(S):
         least = prices * min(_select(S, j, first, least, most)[0] for j in range(d))
-    order = _improved(S, first, _top_down(S, first, least, most), least, most, passes)
+    order = _improve_order(S, first, _top_down(S, first, least, most), least, most, passes)
     weights = np.zeros((len(S), d))
     before = first.copy()
     for j in order:
@@ -79,17 +80,17 @@ def equal_variance(
         if len(parents):
             weights[parents, j] = np.linalg.solve(S[np.ix_(parents, parents)], S[parents, j])
         before[j] = True
-    return Ordered(weights, order)
+    return OrderedWeights(weights, order)
 
 
-def selected(S: FloatArray, parents: NDArray[np.bool_], price: float, most_parents: int) -> FloatArray:
-    """The weights `[m, d]` of what is selected for each of the d variables among `parents` `[d, d]` and lags.
+def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, most_parents: int) -> FloatArray:
+    """The weights `[m, d]` of the parents selected for each of the d variables among `parents` `[d, d]` and lags.
 
-    `price` is what a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
+    `price` is the variance that a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
     """
     d = len(parents)
     most, lagged = min(most_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
-    least = np.full(len(S), price * float(np.diag(given_the_past(S, d)).min()))
+    least = np.full(len(S), price * float(np.diag(moments_given_past(S, d)).min()))
     weights = np.zeros((len(S), d))
     for j in range(d):
         _, chosen = _select(S, j, np.concatenate([parents[:, j], lagged]), least, most)
@@ -100,10 +101,11 @@ def selected(S: FloatArray, parents: NDArray[np.bool_], price: float, most_paren
 
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Parents of j among `allowed`, each the one that explains most above its price, while there is one.
+    """Parents of j among `allowed`: repeatedly the candidate that explains most above its price, while there is one.
 
-    Row m of Q is the m-th parent's covariance with everything given the parents before it, over its deviation: with it
-    every candidate's variance and covariance with j given the parents is kept up to date in O(d) a parent and row.
+    Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by its
+    standard deviation. It updates each candidate's variance and covariance with j given the parents, in O(d) per parent
+    and row.
     """
     d = S.shape[0]
     parents = np.empty(most, np.int64)
@@ -113,7 +115,11 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
     for m in range(most):
         gain, best = 0.0, -1
         for k in range(d):
-            if free[k] and variance[k] > COLLINEAR * S[k, k] and covariance[k] ** 2 > (gain + price[k]) * variance[k]:
+            if (
+                free[k]
+                and variance[k] > COLLINEARITY_TOLERANCE * S[k, k]
+                and covariance[k] ** 2 > (gain + price[k]) * variance[k]
+            ):
                 gain, best = covariance[k] ** 2 / variance[k] - price[k], k
         if best < 0:
             return parents[:m]
@@ -133,7 +139,7 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variance of j left by its parents among `allowed`, and those: none explains less than its price."""
+    """The residual variance of j, and its parents among `allowed`, of which none explains less than its price."""
     parents = _forward(S, j, allowed, price, most)
     while len(parents) > 0:
         m = len(parents)
@@ -160,28 +166,28 @@ def _score(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(cache=True)
 def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The order in which, each time, the variable of least variance given those before comes next."""
+    """The order in which the next variable always has the least variance given the earlier ones."""
     d = len(first) - first.sum()
-    order, done = np.empty(d, np.int64), first.copy()
+    order, ordered = np.empty(d, np.int64), first.copy()
     variance = np.diag(S).copy()
     for j in range(d if first.any() else 0):
-        variance[j] = _select(S, j, done, price, most)[0]
+        variance[j] = _select(S, j, ordered, price, most)[0]
     for place in range(d):
-        best = int(np.argmin(np.where(done, np.inf, variance)))
+        best = int(np.argmin(np.where(ordered, np.inf, variance)))
         order[place] = best
-        done[best] = True
+        ordered[best] = True
         for j in range(d):
-            if not done[j]:
-                variance[j] = _select(S, j, done, price, most)[0]
+            if not ordered[j]:
+                variance[j] = _select(S, j, ordered, price, most)[0]
     return order
 
 
 @njit(cache=True)
 def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The best new place for the variable at `place`, and by how much the total score then changes.
+    """The best new position for the variable at `place`.
 
-    The variable walks away from its place one step at a time; a step changes the possible parents of the neighbour that
-    it passes, and of no other variable.
+    The variable moves away from its position one step at a time; a step changes the possible parents of the neighbour
+    that it passes, and of no other variable.
     """
     d = len(order)
     mover = order[place]
@@ -190,9 +196,9 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
         before = first.copy()
         before[order[:place]] = True
         passed = 0.0
-        at = place + step
-        while 0 <= at < d:
-            neighbour = order[at]
+        position = place + step
+        while 0 <= position < d:
+            neighbour = order[position]
             before[neighbour] = False
             before[mover] = step < 0
             passed += _score(S, neighbour, before, price, most) - score[neighbour]
@@ -200,14 +206,14 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
             before[neighbour] = step > 0
             change = passed + _score(S, mover, before, price, most) - score[mover]
             if change < best - 1e-9 * S[mover, mover]:
-                best, to = change, at
-            at += step
+                best, to = change, position
+            position += step
     return to
 
 
 @njit(cache=True)
-def _improved(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable in turn to its best place, until none moves or `passes` are over."""
+def _improve_order(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`order` after moving each variable in turn to its best position, until none moves or after `passes` passes."""
     d = len(order)
     for _ in range(passes):
         moved = False
@@ -227,37 +233,37 @@ def _improved(S, first, order, price, most, passes):  # type: ignore[no-untyped-
     return order
 
 
-# A variable is determined by the earlier ones if they leave less than this share of its variance.
+# A variable is determined by the earlier ones if its residual variance is below this share of its variance.
 MIN_RESIDUAL_SHARE = 1e-9
 
 
 def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """`order` with each variable moved behind those that `precedes` `[d, d]` says come before it."""
-    left, found = list(order), list[int]()
-    while left:
-        found.append(next(v for v in left if not precedes[left, v].any()))
-        left.remove(found[-1])
-    return np.array(found, np.int64)
+    """`order` with each variable moved behind all variables that precede it by `precedes` `[d, d]`."""
+    remaining, constrained = list(order), list[int]()
+    while remaining:
+        constrained.append(next(v for v in remaining if not precedes[remaining, v].any()))
+        remaining.remove(constrained[-1])
+    return np.array(constrained, np.int64)
 
 
 def backward_elimination(
     S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior | None = None
 ) -> FloatArray:
-    """The weights `[d, d]` of the parents that stay of all those before a variable in `order`.
+    """The weights `[d, d]` after backward elimination from all earlier variables in `order`.
 
-    A parent goes while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other parents
-    and s what all of them leave. Impossible parents go first, whatever they explain, and required ones never. With no
-    more rows than variables, those from place `rows` on are determined by the earlier ones, whatever the data are: as
-    parents they are taken to have as much variance again of their own.
+    A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
+    parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
+    rows are no more than variables, the variables from position `rows` on are determined by the earlier ones for any
+    data: as parents they count as having their own variance added once more.
     """
-    known = prior or no_prior(len(S))
+    knowledge = prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
-    return np.asarray(_eliminated(np.array(S), order, rows, least, known.possible, known.required))
+    return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
 
 
 @njit(cache=True)
-def _eliminated(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The weights; a parent stays if it explains at least the share `least` of what is left."""
+def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The weights; a parent is kept if it explains at least the share `least` of the residual variance."""
     d = len(S)
     weights, K = np.zeros((d, d)), np.empty((d, d))
     for place in range(d):
@@ -267,34 +273,34 @@ def _eliminated(S, order, rows, least, possible, required):  # type: ignore[no-u
         for a in range(place):
             for c in range(place):
                 b[a] += K[a, c] * S[before[c], j]
-        left = S[j, j]
+        residual = S[j, j]
         for a in range(place):
-            left -= b[a] * S[before[a], j]
-        left = max(left, MIN_RESIDUAL_SHARE * S[j, j])
-        can, must = possible[before, j], required[before, j]
-        _drop(K[:place, :place].copy(), b.copy(), left, before, least, can, must, weights[:, j])
-        _extend(K, b, left if place < rows else left + S[j, j], place)
+            residual -= b[a] * S[before[a], j]
+        residual = max(residual, MIN_RESIDUAL_SHARE * S[j, j])
+        allowed, forced = possible[before, j], required[before, j]
+        _drop(K[:place, :place].copy(), b.copy(), residual, before, least, allowed, forced, weights[:, j])
+        _extend(K, b, residual if place < rows else residual + S[j, j], place)
     return weights
 
 
 @njit(cache=True)
-def _drop(K, b, left, before, least, can, must, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take parents out of the regression with weights `b` and inverse moments K, the least first; note what stays.
+def _drop(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Remove parents from the regression with weights `b` and inverse moments K, the least first; write `weights`.
 
-    Those that cannot be parents go first, those that must be stay.
+    Parents that are not `allowed` are removed first, `forced` ones never.
     """
     k = len(b)
     stays = np.ones(k, np.bool_)
     while True:
-        weakest, explains, out = -1, np.inf, False
+        weakest, explains, excluded = -1, np.inf, False
         for a in range(k):
             worth = b[a] * b[a] / K[a, a]
-            if stays[a] and not must[a] and (not can[a], -worth) > (out, -explains):
-                weakest, explains, out = a, worth, not can[a]
-        if weakest < 0 or (not out and explains >= least * left):
+            if stays[a] and not forced[a] and (not allowed[a], -worth) > (excluded, -explains):
+                weakest, explains, excluded = a, worth, not allowed[a]
+        if weakest < 0 or (not excluded and explains >= least * residual):
             break
         stays[weakest] = False
-        left += explains
+        residual += explains
         for a in range(k):
             if stays[a]:
                 b[a] -= K[a, weakest] * b[weakest] / K[weakest, weakest]
@@ -310,41 +316,41 @@ def _drop(K, b, left, before, least, can, must, weights):  # type: ignore[no-unt
 
 
 @njit(cache=True)
-def _extend(K, b, left, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make K the inverse moments of one variable more, whose regression on the others has weights b and leaves left."""
+def _extend(K, b, residual, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Extend the inverse moments K by a variable whose regression on the others has weights b and this residual."""
     for a in range(place):
         for c in range(place):
-            K[a, c] += b[a] * b[c] / left
+            K[a, c] += b[a] * b[c] / residual
     for a in range(place):
-        K[a, place] = K[place, a] = -b[a] / left
-    K[place, place] = 1.0 / left
+        K[a, place] = K[place, a] = -b[a] / residual
+    K[place, place] = 1.0 / residual
 
 
-ENOUGH = 2
-"""rows per variable above which each variable can be regressed on all others"""
-FEW = 0.05
-"""least share of the least variance that a parent must explain while searching the first order"""
-PASSES = 10
-"""most passes of moves that improve an order"""
-REFINEMENTS = 3
-"""how often the price of a parent follows the error variance found"""
-EQUAL = 1e-9
+MIN_ROWS_PER_VARIABLE = 2
+"""rows per variable above which each variable is regressed on all others"""
+MIN_EXPLAINED_SHARE = 0.05
+"""smallest share of the least variance that a parent must explain in the search for the first order"""
+MAX_PASSES = 10
+"""largest number of passes of moves that improve an order"""
+MAX_REFINEMENTS = 3
+"""largest number of updates of a parent's price to the estimated error variance"""
+MIN_SCORE_GAIN = 1e-9
 """a better score must exceed the best one by this much"""
-AS_EXPECTED = 4.0
-"""equal variances, each estimated from n rows, have a spread of about 1/n: with less than so many times that, no other
-order is sought"""
-DETERMINED = 1e-12
-"""smallest share of the variance that a residual variance may have: less is rounding"""
+EXPECTED_SPREAD_FACTOR = 4.0
+"""equal variances, each estimated from n rows, have a spread of about 1/n: below this multiple of it, the search for
+other orders is skipped"""
+MIN_VARIANCE_SHARE = 1e-12
+"""lower bound on a residual variance, as a share of the variance: smaller values are rounding errors"""
 
 
 @dataclass(frozen=True)
 class LinearFit:
-    """Weights `[d, d]`, the variance that they leave of each variable `[d]`, and how well they fit."""
+    """Weights `[d, d]`, the residual variance of each variable `[d]`, and the score of the fit."""
 
     weights: FloatArray
     variances: FloatArray
     score: float
-    """log-likelihood less its price, of the whole table: comparable between fits to the same moments"""
+    """penalised log-likelihood of the whole table: comparable between fits to the same moments"""
 
     @property
     def edges(self) -> int:
@@ -353,70 +359,76 @@ class LinearFit:
 
 
 def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None) -> LinearFit:
-    """The best of the fits with equal error variances to second moments `S` `[d, d]` of so many rows."""
+    """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows."""
     d = len(S)
-    known = prior or no_prior(d)
+    knowledge = prior or no_prior(d)
     price = math.log(rows) + 2 * math.log(d)
 
     def fit(order: NDArray[np.int64]) -> LinearFit:
-        return _fitted(S, backward_elimination(S, respect_precedence(order, known.precedes), rows, price, known), rows)
+        return _score_fit(
+            S, backward_elimination(S, respect_precedence(order, knowledge.precedence), rows, price, knowledge), rows
+        )
 
-    fits = [fit(np.argsort(top_down(S, known.precedes)[0]))] if rows > ENOUGH * d else []
-    if fits and variance_spread(fits[0].variances) < AS_EXPECTED / rows:
+    fits = [fit(np.argsort(top_down_order(S, knowledge.precedence)[0]))] if rows > MIN_ROWS_PER_VARIABLE * d else []
+    if fits and variance_spread(fits[0].variances) < EXPECTED_SPREAD_FACTOR / rows:
         return fits[0]
-    fits.append(fit(equal_variance(S, max(FEW, 3 * math.log(d) / rows), d - 1, PASSES).order))
+    fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
     best = max(fits, key=lambda one: one.score)
-    for _ in range(REFINEMENTS):
-        # What a parent must explain, where all errors have the variance that the best fit leaves on average.
+    for _ in range(MAX_REFINEMENTS):
+        # The variance that a parent must explain if all errors have the mean residual variance of the best fit.
         least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
-        found = equal_variance(S, least, d - 1, PASSES)
-        better = fit(found.order) if known.anything else _fitted(S, found.weights, rows)
-        if better.score <= best.score + EQUAL:
+        found = equal_variance(S, least, d - 1, MAX_PASSES)
+        better = fit(found.order) if knowledge.is_informative else _score_fit(S, found.weights, rows)
+        if better.score <= best.score + MIN_SCORE_GAIN:
             break
         best = better
     return best
 
 
 def variance_spread(variances: FloatArray) -> float:
-    """Ln of the mean of `variances` less the mean of their ln: 0 if all are equal, above 0 if not."""
+    """Ln of the mean of `variances` minus the mean of their ln: 0 if all are equal, else positive."""
     if (variances <= 0).any():
-        raise BadInput("a column without variance has no place in a choice by variances")
+        raise BadInput("a column without variance cannot be ordered by variances")
     return float(np.log(variances.mean()) - np.log(variances).mean())
 
 
-def _fitted(S: FloatArray, weights: FloatArray, rows: int) -> LinearFit:
-    d, gap = len(S), np.eye(len(S)) - weights
-    variances = np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), DETERMINED * np.diag(S))
+def _score_fit(S: FloatArray, weights: FloatArray, rows: int) -> LinearFit:
+    d, residual_map = len(S), np.eye(len(S)) - weights
+    variances = np.maximum(
+        np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True), MIN_VARIANCE_SHARE * np.diag(S)
+    )
     edges = np.count_nonzero(weights)
     likelihood = -0.5 * rows * d * (math.log(2 * math.pi * float(variances.mean())) + 1)
     price = 0.5 * math.log(rows) * (edges + 1) + edges * math.log(d)
     return LinearFit(weights, variances, likelihood - price)
 
 
-NEAR, OF_MARGINAL = 0.05, 0.1
+MAX_SPREAD, MAX_SPREAD_RATIO = 0.05, 0.1
 
 
 @dataclass(frozen=True)
 class VarianceEvidence:
-    """The evidence for and against equal error variances, and the choice."""
+    """The evidence for and against equal error variances, and the decision."""
 
     equal: bool
     spread: float
     """D: the spread of the error variances of the fit with equal variances, 0 if they are equal"""
     marginal: float
-    """M: the same of the variables' own variances"""
+    """M: the spread of the variables' own variances"""
     gain: float
-    """by how much the fit with equal variances scores better than that without; NaN where the second was not needed"""
+    """score of the fit with equal variances minus the score without; NaN if the second fit was not needed"""
 
 
 def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
-    """The evidence from one fit: how nearly equal the error variances of `fit` are."""
+    """The evidence from one fit: the spread of the error variances of `fit`."""
     spread, marginal = variance_spread(fit.variances), variance_spread(np.diag(S))
-    return VarianceEvidence(spread < NEAR and spread < OF_MARGINAL * marginal, spread, marginal, float("nan"))
+    return VarianceEvidence(
+        spread < MAX_SPREAD and spread < MAX_SPREAD_RATIO * marginal, spread, marginal, float("nan")
+    )
 
 
-def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: Found, rows: int) -> VarianceEvidence:
-    """The evidence with that of the second fit, whose variances are `free`."""
+def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, rows: int) -> VarianceEvidence:
+    """The evidence `near` updated with the second fit `free`, which has a variance for each variable."""
     d = len(fit.variances)
     likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
     gain = fit.score - float(likelihood_free)

@@ -1,17 +1,18 @@
-"""What is summed of mixed data, and what is learned from it: BOSS by the degenerate Gaussian score, exact or private.
+"""Sums of mixed data, and learning from them: BOSS by the degenerate Gaussian score, exact or private.
 
-The columns are those of the coded table (`statistics/coding.py`), and what is summed of them is one of three:
+The columns are those of the coded table (`statistics/coding.py`). The sum has one of three kinds (`SumKind`):
 
-- "centred": their products about the silo's own means;
-- "pairs": with an ε, which covers no means, those of (x − x')/√2 of the first and second row, the third and fourth, ...
-  What a whole silo has in common is not in them. A record is in one pair, so a pair takes the place of a row: there are
-  half as many, and the noise counts twice;
-- "means": where the silos' own means are to be kept, those of the rows with a constant column, whose products are the
-  sums of the others: the server takes the means of all rows away. Indicators are taken less one over the number of
-  levels, which makes rows short.
+- "centred": products about the silo's own means;
+- "pairs": with an ε, which does not account for means, products of (x − x')/√2 of the first and second row, the third
+  and fourth, ... Offsets of a whole silo cancel in them. A record is in one pair, so a pair takes the place of a row:
+  there are half as many, and the noise counts twice;
+- "means": without centring, products of the rows with a constant column, whose products are the sums of the other
+  columns: the server subtracts the means of all rows. One over the number of levels is subtracted from indicators,
+  which makes rows short.
 
-An indicator has a public scale, so only those of numbers are found privately. Correlations have no units; all columns
-are therefore measured in their scales, which spreads the noise alike over all correlations (`gram.alike`).
+An indicator has a public scale, so only the scales of numbers are estimated privately. Correlations have no units, so
+all columns are measured in their scales, which spreads the noise equally over all correlations
+(`gram.correlation_units`).
 """
 
 import math
@@ -24,55 +25,55 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Schema
 from ..score.families import SearchSettings
 from ..score.procedures import BOSS, search_blocks
-from ..statistics.coding import FEW, blocks_of_covariance, coded_names, coding_of
+from ..statistics.coding import RARE_LEVEL_ROWS, blocks_of_covariance, coded_names, coding_of
 from ..statistics.moments import ROUNDING
 from ..statistics.rows import require_codes
 
 CONSTANT = "1"
 INDICATOR = 0.5
-"""the scale of an indicator: the most that its standard deviation can be"""
-# The factor by which noise counts for more than sampling error, and the deviations of noise below which a level counts
-# as rare: found on mixed data of 10 and 20 variables, ε from 0.5 to 10.
-GROWN, RARE = 3.0, 4.0
+"""the scale of an indicator: its largest possible standard deviation"""
+# The weight of noise relative to sampling error, and the number of noise standard deviations below which a level counts
+# as rare: tuned on mixed data of 10 and 20 variables, ε from 0.5 to 10.
+NOISE_GROWTH, RARE_LEVEL_DEVIATIONS = 3.0, 4.0
 
 
-Summed = Literal["centred", "pairs", "means"]
+SumKind = Literal["centred", "pairs", "means"]
 
 
-def summed_columns(schema: Schema, how: Summed) -> Schema:
-    """The public schema of what is summed: coded columns, and of each silo the number of rows or pairs."""
+def summed_columns(schema: Schema, sum_kind: SumKind) -> Schema:
+    """The public schema of the sum: coded columns, and each silo's number of rows or pairs."""
     names = coded_names(schema)
-    rows = {silo: count // 2 for silo, count in schema.rows.items()} if how == "pairs" else schema.rows
-    return Schema((*names, CONSTANT) if how == "means" else names, rows)
+    rows = {silo: count // 2 for silo, count in schema.rows.items()} if sum_kind == "pairs" else schema.rows
+    return Schema((*names, CONSTANT) if sum_kind == "means" else names, rows)
 
 
-def unknown_scales(schema: Schema, how: Summed) -> NDArray[np.bool_]:
-    """Which of the summed columns have a scale that is to be found privately: those of numbers."""
+def private_columns(schema: Schema, sum_kind: SumKind) -> NDArray[np.bool_]:
+    """Which of the summed columns have scales to estimate privately: those of numbers."""
     coding = coding_of(schema)
     numbers = ~np.array(coding.discrete)[coding.owners]
-    return np.append(numbers, np.False_) if how == "means" else numbers
+    return np.append(numbers, np.False_) if sum_kind == "means" else numbers
 
 
-def all_scales(schema: Schema, how: Summed, found: FloatArray | float) -> FloatArray:
-    """The scales of all summed columns from those `found` for numbers."""
-    numbers = unknown_scales(schema, how)
+def all_scales(schema: Schema, sum_kind: SumKind, number_scales: FloatArray | float) -> FloatArray:
+    """The scales of all summed columns from the `number_scales`."""
+    numbers = private_columns(schema, sum_kind)
     scales = np.full(len(numbers), INDICATOR)
-    scales[numbers] = found
-    if how == "means":
+    scales[numbers] = number_scales
+    if sum_kind == "means":
         scales[-1] = 1.0
     return scales
 
 
-def coded_rows(table: FloatArray, schema: Schema, silo: str, how: Summed) -> FloatArray:
-    """Return what is summed of the rows of `table` `[n_rows, d]`. Raises `BadInput` for a code that is no level's."""
+def coded_rows(table: FloatArray, schema: Schema, silo: str, sum_kind: SumKind) -> FloatArray:
+    """The rows to sum, from `table` `[n_rows, d]`. Raises `BadInput` for a code outside the levels of its variable."""
     require_codes(table, schema, silo)
     coding = coding_of(schema)
     coded = coding.rows(table)
-    if how == "pairs":
+    if sum_kind == "pairs":
         even = len(coded) - len(coded) % 2
         with np.errstate(over="ignore"):  # an infinite difference is clipped like any long row
             return np.asarray((coded[:even:2] - coded[1:even:2]) / math.sqrt(2))
-    if how == "means":
+    if sum_kind == "means":
         widths, discrete = np.array(coding.widths), np.array(coding.discrete)
         shift = np.where(discrete, 1.0 / (widths + 1), 0.0)[coding.owners]
         return np.column_stack([coded - shift, np.ones(len(table))])
@@ -82,18 +83,18 @@ def coded_rows(table: FloatArray, schema: Schema, silo: str, how: Summed) -> Flo
 
 
 def mixed_class(S: FloatArray, rows: int, schema: Schema, noise: float, scales: FloatArray) -> NDArray[np.bool_]:
-    """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of so many rows or pairs.
+    """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of this number of rows or pairs.
 
     `noise` is the standard deviation of the noise in a product of columns, in units of their `scales`. A parent's price
-    reckons with it: S counts as if it came from 1/(1/n + (GROWN·noise)²) rows, with the noise that it has in
-    correlations. Levels that cannot be told from the noise count as rare.
+    accounts for it: S counts as the moments of 1/(1/n + (NOISE_GROWTH·noise)²) rows, with the noise in correlations.
+    Levels that are indistinguishable from the noise count as rare.
     """
     coding = coding_of(schema)
     if len(S) > coding.size:
         S = S[:-1, :-1] - np.outer(S[:-1, -1], S[-1, :-1]) / S[-1, -1]
-    few = max(FEW, RARE * noise * INDICATOR**2 * math.sqrt(2) * rows)
-    blocks = blocks_of_covariance(S, rows, coding, few=few)
+    rare_rows = max(RARE_LEVEL_ROWS, RARE_LEVEL_DEVIATIONS * noise * INDICATOR**2 * math.sqrt(2) * rows)
+    blocks = blocks_of_covariance(S, rows, coding, rare_rows=rare_rows)
     if noise:
-        in_correlations = noise * float(np.mean(scales[: coding.size] ** 2 / np.diag(S)))
-        blocks = replace(blocks, rows=max(int(1 / (1 / rows + (GROWN * in_correlations) ** 2)), 2))
+        correlation_noise = noise * float(np.mean(scales[: coding.size] ** 2 / np.diag(S)))
+        blocks = replace(blocks, rows=max(int(1 / (1 / rows + (NOISE_GROWTH * correlation_noise) ** 2)), 2))
     return search_blocks(BOSS, blocks, SearchSettings(), schema.knowledge.prior(schema.variables))

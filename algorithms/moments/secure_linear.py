@@ -1,15 +1,15 @@
 """A linear SEM from one masked sum, directed as far as the data allow (ours): the default for numbers (`auto`).
 
 Exchange 1: the silos' second moments, each about the silo's own means, in one masked sum. Two fits follow: the DAG of
-equal error variances, and, unless those variances are plainly equal, the Markov equivalence class of least BIC
+equal error variances, and, unless those variances are clearly equal, the Markov equivalence class of least BIC
 (`score/gaussian_order.py`). `equal_variance.py` decides which of them the data support.
 
-Exchange 2, only for a class with undirected edges: eight masked sums an edge, which direct it if the errors are not
-Gaussian. The request lists these edges, so the silos know the class. For two variables joined in either direction,
-Hyvärinen & Smith 2013 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause and residual in both
-directions: R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised u is approximated
-from two means (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j are residuals
-given their compelled parents, so that these do not confound the pair. With Gaussian errors R is 0 up to sampling.
+Exchange 2, only for a class with undirected edges: eight masked sums per edge, which direct it if the errors are not
+Gaussian. The request lists these edges, so the silos learn the class. For two joined variables, Hyvärinen & Smith 2013
+("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause and residual in both directions:
+R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised u is approximated from two means
+(Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j are residuals given their
+compelled parents, so that these do not confound the pair. With Gaussian errors R is 0 up to sampling error.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -32,7 +32,7 @@ from ..score.equivalence import class_of
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss
 from ..statistics.em import about_own_means
-from ..statistics.moments import Table, column_units, in_own_units, product_units, sum_over_chunks
+from ..statistics.moments import Table, column_units, product_units, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
     LinearFit,
@@ -43,62 +43,62 @@ from .equal_variance import (
 )
 
 K1, K2, GAMMA = 79.047, 7.4129, 0.37457
-"""of Hyvärinen 1998"""
-NUMBERS = 8
-"""an edge"""
+"""constants of Hyvärinen 1998"""
+MEANS_PER_EDGE = 8
+"""number of means that are summed for an edge"""
 
 
 def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The edges (i, j), i < j, of `cpdag` `[d, d]` that have no direction, `[n_edges, 2]`."""
+    """The undirected edges (i, j), i < j, of `cpdag` `[d, d]`, `[n_edges, 2]`."""
     return np.argwhere(np.triu(cpdag & cpdag.T)).astype(np.int32).reshape(-1, 2)
 
 
 def standardising(S: FloatArray, cpdag: NDArray[np.bool_]) -> FloatArray:
     """The matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
-    left = np.eye(len(S)) - refit(S, directed_part(cpdag))
-    variances = np.einsum("ij,ik,kj->j", left, S, left, optimize=True)
-    return np.asarray(left / np.sqrt(np.maximum(variances, 1e-300)))
+    residual_map = np.eye(len(S)) - refit(S, directed_part(cpdag))
+    variances = np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True)
+    return np.asarray(residual_map / np.sqrt(np.maximum(variances, 1e-300)))
 
 
 def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) -> FloatArray:
     """The correlation of the standardised ends of each edge, `[n_edges]`, below 1."""
-    both = np.einsum("ie,ik,ke->e", standard[:, edges[:, 0]], S, standard[:, edges[:, 1]], optimize=True)
-    return np.asarray(np.clip(both, -1 + 1e-9, 1 - 1e-9))
+    rho = np.einsum("ie,ik,ke->e", standard[:, edges[:, 0]], S, standard[:, edges[:, 1]], optimize=True)
+    return np.asarray(np.clip(rho, -1 + 1e-9, 1 - 1e-9))
 
 
 def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
     """The sums over centred rows of `table` `[n_rows, d]` for the eight means of each edge, `[n_edges, 8]`.
 
-    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows with an empty cell (NaN) that an edge
-    needs count as the mean of the others, or, if there are no others, as Gaussian ones.
+    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows with an empty cell (NaN) in the variables of an
+    edge count as the mean of the others, or, if there are no others, as Gaussian rows.
     """
-    found = np.tile([GAMMA * len(table), 0.0], (len(edges), NUMBERS // 2))
-    rows = _standardised(table, standard)
+    sums = np.tile([GAMMA * len(table), 0.0], (len(edges), MEANS_PER_EDGE // 2))
+    rows = _standardise(table, standard)
     for e, (i, j) in enumerate(edges):
-        there = ~np.isnan(rows[:, i] + rows[:, j])
-        if not there.any():
+        complete = ~np.isnan(rows[:, i] + rows[:, j])
+        if not complete.any():
             continue
-        u, v, rest = rows[there, i], rows[there, j], np.sqrt(1 - rho[e] ** 2)
+        u, v, residual_scale = rows[complete, i], rows[complete, j], np.sqrt(1 - rho[e] ** 2)
         share = len(u) / len(rows)
-        for place, one in enumerate((u, (v - rho[e] * u) / rest, v, (u - rho[e] * v) / rest)):
-            found[e, 2 * place] = (np.logaddexp(one, -one).sum() - len(one) * np.log(2)) / share
-            found[e, 2 * place + 1] = one @ np.exp(-0.5 * one * one) / share
-    return found
+        for position, one in enumerate((u, (v - rho[e] * u) / residual_scale, v, (u - rho[e] * v) / residual_scale)):
+            sums[e, 2 * position] = (np.logaddexp(one, -one).sum() - len(one) * np.log(2)) / share
+            sums[e, 2 * position + 1] = one @ np.exp(-0.5 * one * one) / share
+    return sums
 
 
-def _standardised(table: FloatArray, standard: FloatArray) -> FloatArray:
-    """`table @ standard`, NaN only where an empty cell has a weight."""
+def _standardise(table: FloatArray, standard: FloatArray) -> FloatArray:
+    """`table @ standard`, NaN only where an empty cell has a nonzero weight."""
     empty = np.isnan(table)
     if not empty.any():
         return np.asarray(table @ standard)
-    lacking = empty.astype(np.float64) @ (standard != 0) > 0
-    return np.where(lacking, np.nan, np.where(empty, 0.0, table) @ standard)
+    incomplete = empty.astype(np.float64) @ (standard != 0) > 0
+    return np.where(incomplete, np.nan, np.where(empty, 0.0, table) @ standard)
 
 
 def contrasts(means: FloatArray) -> FloatArray:
     """R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
-    found = negentropies(means.reshape(len(means), -1, 2))
-    return np.asarray(found[:, 0] + found[:, 1] - found[:, 2] - found[:, 3])
+    negentropy = negentropies(means.reshape(len(means), -1, 2))
+    return np.asarray(negentropy[:, 0] + negentropy[:, 1] - negentropy[:, 2] - negentropy[:, 3])
 
 
 def negentropies(means: FloatArray) -> FloatArray:
@@ -109,7 +109,7 @@ def negentropies(means: FloatArray) -> FloatArray:
 def direct_edges(
     cpdag: NDArray[np.bool_], edges: NDArray[np.int32], R: FloatArray, rows: int, evidence: float
 ) -> tuple[NDArray[np.bool_], int]:
-    """The graph with the edges directed for which rows·|R| exceeds `evidence`, and how many it directed.
+    """The graph with directions for the edges with rows·|R| above `evidence`, and the number of directed edges.
 
     The strongest edge is first; after each edge Meek's rules direct the implied ones.
     """
@@ -126,7 +126,7 @@ def direct_edges(
 
 ONE = np.ones(1)
 FLOOR = 1e-9
-"""share of their diagonal added to singular second moments, such as those of fewer rows than variables"""
+"""share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
 SINGULAR = 1e-7
 """eigenvalue below which correlations are singular, up to the rounding of masks"""
 
@@ -136,14 +136,14 @@ class SecureLinear(OrderSettings):
     """Settings of `secure-linear`."""
 
     error_variances: Literal["auto", "equal", "free"] = "auto"
-    """equal: assume that all errors have one variance, so that there is one DAG; free: do not, and learn a class; auto:
-    decide from the data"""
+    """equal: assume that all errors have one variance, so that there is one DAG; free: learn a class without this
+    assumption; auto: decide from the data"""
     threshold: float = 0.3
     """equal variances: τ; edges with smaller absolute weight are dropped"""
     non_gaussian: bool = True
-    """a class: ask the silos for the sums that direct undirected edges if the errors are not Gaussian"""
+    """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
     evidence: float = 10.0
-    """log-likelihood ratio that this evidence must exceed to direct an edge"""
+    """log-likelihood ratio that must be exceeded to direct an edge"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -154,19 +154,19 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their means, second moments about these, summed, and the number of all rows."""
+    """A silo's rows `[n_rows, d]`, their means, summed second moments about these, and the number of all rows."""
 
     table: Table
-    """NaN where a cell is empty"""
+    """NaN in empty cells"""
     means: FloatArray
     products: FloatArray
-    """`[d, d]`; expected ones where cells are empty"""
+    """`[d, d]`; expectations if cells are empty"""
     all_rows: int
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Empty, for the second moments; or the undirected edges, and how their ends are standardised."""
+    """Empty, to request the second moments; else the undirected edges, and the standardisation of their ends."""
 
     edges: NDArray[np.int32]
     """`[n_edges, 2]`"""
@@ -185,30 +185,30 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """The sums so far, and what was learned from them."""
+    """The sums so far, and the fits to them."""
 
     schema: Schema
     S: FloatArray
     """covariance within the silos `[d, d]`; empty before the first sum"""
     rows: int
-    """degrees of freedom of S: effective rows less one for each silo"""
+    """degrees of freedom of S: effective rows minus one for each silo"""
     fit: LinearFit
-    """with equal error variances"""
+    """the fit with equal error variances"""
     graph: NDArray[np.bool_]
-    """the class, once it was learned and chosen"""
+    """the class, if it was learned and chosen"""
     evidence: VarianceEvidence
     directed: int
-    """number of edges directed by non-Gaussian errors, without those that Meek's rules add"""
+    """number of edges directed by non-Gaussian errors, without those directed by Meek's rules"""
     done: bool
 
 
 def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The algorithm: one exchange, or two where edges are left without a direction."""
+    """The algorithm: one exchange, or two if undirected edges are left."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
         broadcast=broadcast,
-        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
+        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         converged=lambda server: server.done,
         structure=lambda server: structure(server, settings),
@@ -218,7 +218,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         reply_type=Reply,
         max_rounds=2,
         summand=only_field,
-        entry_units=lambda schema, asked: product_units(column_units(schema)) if not len(asked.standard) else ONE,
+        entry_units=lambda schema, request: product_units(column_units(schema)) if not len(request.standard) else ONE,
         needs_secure_sum=True,
         tolerates_dropout=True,
         measures=measures,
@@ -229,7 +229,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """The silo with the rows of `table` `[n_rows, d]`.
 
-    Everything is about its own means: site offsets carry no causal information.
+    All moments are about its own means: site offsets carry no causal information.
     """
     own = about_own_means(table, schema)
     return Silo(table, own.mean, own.products, sum(schema.rows.values()))
@@ -244,45 +244,45 @@ def open_server(schema: Schema) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """The request: for second moments, then for the sums of the undirected edges."""
+    """The request for second moments, then for the sums of the undirected edges."""
     if not len(server.S):
         return Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
     edges, standard = undirected_edges(server.graph), standardising(server.S, server.graph)
     return Broadcast(edges, standard, correlations(server.S, standard, edges))
 
 
-def local_solve(silo: Silo, asked: Broadcast) -> Reply:
+def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the requested sums, divided by the number of all rows."""
-    if not len(asked.standard):
+    if not len(request.standard):
         return Reply(triangle(silo.products / silo.all_rows))
 
-    def of(rows: FloatArray) -> FloatArray:
-        return contrast_sums(rows - silo.means, asked.standard, asked.edges, asked.correlations)
+    def edge_sums(rows: FloatArray) -> FloatArray:
+        return contrast_sums(rows - silo.means, request.standard, request.edges, request.correlations)
 
-    return Reply(sum_over_chunks(silo.table, of).ravel() / silo.all_rows)
+    return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / silo.all_rows)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
-    """The state with the sum: the fits and the choice between them, or directions."""
+    """The state after the sum: with the fits and the choice between them, or with directions."""
     assert replies.total is not None
     schema = server.schema
-    counted = sum(schema.rows[silo] for silo in replies.silos)
-    of_counted = replies.total * (sum(schema.rows.values()) / counted)
+    answered_rows = sum(schema.rows[silo] for silo in replies.silos)
+    rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
         edges = undirected_edges(server.graph)
         graph, count = direct_edges(
-            server.graph, edges, contrasts(of_counted.reshape(len(edges), -1)), server.rows, settings.evidence
+            server.graph, edges, contrasts(rescaled.reshape(len(edges), -1)), server.rows, settings.evidence
         )
         return replace(server, graph=graph, directed=count, done=True)
     rows = degrees_of_freedom(schema, replies)
-    S = from_triangle(of_counted) * (counted / rows)
+    S = from_triangle(rescaled) * (answered_rows / rows)
     return select_fit(
         replace(server, S=require_positive_definite(S, schema), rows=effective_rows(schema, rows)), settings
     )
 
 
 def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
-    """The rows of the silos that answered less one for each; raises `BadInput` if none are left."""
+    """The rows of the silos that answered, minus one for each; raises `BadInput` if none are left."""
     rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
     if rows < 1:
         raise BadInput("every silo has one row, so subtracting each silo's means leaves nothing to learn from")
@@ -290,52 +290,59 @@ def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
 
 
 def effective_rows(schema: Schema, rows: int) -> int:
-    """The number of complete rows that `rows` are worth: fewer if cells are empty."""
+    """The effective number of complete rows: fewer than `rows` if cells are empty."""
     return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
 
 
 def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
-    """Second moments `[d, d]` that are positive definite; raises `BadInput` for a column without variance."""
+    """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
         raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
-    singular = np.linalg.eigvalsh(in_own_units(S))[0] < SINGULAR
+    singular = np.linalg.eigvalsh(unit_diagonal(S))[0] < SINGULAR
     return S + FLOOR * np.diag(np.diag(S)) if singular else S
 
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:
-    """The state with the fits to its second moments, and the one that the data support."""
+    """The state with the fits to its second moments, and the choice that the data support."""
     S, rows, d = server.S, server.rows, len(server.S)
-    known = server.schema.knowledge.prior(server.schema.variables)
-    fit = best_equal_variance_fit(S, rows, known)
+    knowledge = server.schema.knowledge.prior(server.schema.variables)
+    fit = best_equal_variance_fit(S, rows, knowledge)
     evidence = variances_near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    found = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, known)
-    evidence = variance_evidence(evidence, fit, found, rows)
+    free_fit = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, knowledge)
+    evidence = variance_evidence(evidence, fit, free_fit, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
-    graph = pdag_with_knowledge(class_of(found.dag), known.required, known.possible)
+    graph = pdag_with_knowledge(class_of(free_fit.dag), knowledge.required, knowledge.possible)
     done = not settings.non_gaussian or not len(undirected_edges(graph))
     return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, done=done)
 
 
 def structure(server: Server, settings: SecureLinear) -> Structure:
-    """The DAG of equal variances, or the class: a DAG with weights once every edge has a direction."""
+    """The DAG of equal variances, or the class; a DAG with weights if every edge of the class has a direction."""
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
-        kept = (strengths > settings.threshold) | server.schema.knowledge.needed(names)
-        return Structure(names, np.where(kept, server.fit.weights, 0.0), scores=strengths)
+        selected = (strengths > settings.threshold) | server.schema.knowledge.required_matrix(names)
+        return Structure(names, np.where(selected, server.fit.weights, 0.0), scores=strengths)
     if len(undirected_edges(server.graph)) or not len(server.S):
         return Structure(names, server.graph.astype(np.float64), "cpdag")
     return Structure(names, refit(server.S, server.graph))
 
 
 def measures(server: Server) -> dict[str, float]:
-    """The rows behind the result, and the evidence for equal error variances."""
-    told = {"spread": server.evidence.spread, "marginal_spread": server.evidence.marginal, "gain": server.evidence.gain}
-    return {"rows": float(server.rows), **{name: float(value) for name, value in told.items() if math.isfinite(value)}}
+    """The number of rows, and the evidence for equal error variances."""
+    evidence = {
+        "spread": server.evidence.spread,
+        "marginal_spread": server.evidence.marginal,
+        "gain": server.evidence.gain,
+    }
+    return {
+        "rows": float(server.rows),
+        **{name: float(value) for name, value in evidence.items() if math.isfinite(value)},
+    }
 
 
 def basis(server: Server) -> tuple[str, ...]:
@@ -343,20 +350,23 @@ def basis(server: Server) -> tuple[str, ...]:
     e = server.evidence
     spread = f"their spread is {e.spread:.3g}, that of the variables' own variances {e.marginal:.3g}"
     if e.equal:
-        better = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
+        gain = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
         return (
-            f"The data support errors of equal variance ({spread}{better}).",
+            f"The data support errors of equal variance ({spread}{gain}).",
             "All directions rest on that: in other units of measurement some might be reversed.",
         )
-    worse = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
+    loss = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
     open_edges, class_edges = len(undirected_edges(server.graph)), int(np.triu(server.graph | server.graph.T).sum())
-    told: tuple[str, ...] = (
-        f"The data do not support errors of equal variance ({spread}{worse}): nothing rests on units of measurement.",
-        f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and what follows "
-        "from them, rest on conditional independences.",
+    lines: tuple[str, ...] = (
+        f"The data do not support errors of equal variance ({spread}{loss}): no direction rests on units of "
+        "measurement.",
+        f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
+        "follow from them, rest on conditional independences.",
     )
     if server.directed:
-        told += (f"{server.directed} further edges were directed by errors that are not Gaussian.",)
+        were = "s were" if server.directed != 1 else " was"
+        lines += (f"{server.directed} further edge{were} directed by errors that are not Gaussian.",)
     if open_edges:
-        told += (f"{open_edges} edges have no direction: these data do not determine it.",)
-    return told
+        have = "s have" if open_edges != 1 else " has"
+        lines += (f"{open_edges} edge{have} no direction: these data do not determine it.",)
+    return lines

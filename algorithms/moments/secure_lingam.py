@@ -1,13 +1,13 @@
 """DirectLiNGAM over silos (ours; Shimizu et al. 2011): an order from errors that are not Gaussian, by masked sums.
 
-Of the variables that are left, the next in the order is the one that no other seems to cause: with the pairwise
+The next variable in the order is the remaining one that seems to have no cause among the others: with the pairwise
 contrast R of `secure_linear.py` for every pair, the one with the least Σ_j min(0, R_ij)² (Hyvärinen & Smith 2013, as in
 the measure "pwling" of the published program). It is then regressed out of the others, and so on.
 
 What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
-each variable left and for each of their pairs both ways: 2m² numbers for m variables, masked. Residuals are linear in
-the rows, so the server, which has the second moments, tells the silos how to make them. Cost at a silo: O(n_p·m²) a
-step.
+each of the m remaining variables and for each of their ordered pairs: 2m² numbers, masked. Residuals are linear in the
+rows, so the server computes their coefficients from the second moments and sends them to the silos. Cost at a silo:
+O(n_p·m²) per exchange.
 """
 
 import math
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
-from ..graphs.structure import Structure, no_edges
-from ..statistics.moments import column_units, in_own_units, product_units, sum_over_chunks
+from ..graphs.structure import Structure, empty_structure
+from ..statistics.moments import column_units, product_units, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import backward_elimination
 from .secure_linear import Silo, degrees_of_freedom, negentropies, open_silo, require_positive_definite
 
-FIGURES = 2
-"""means of ln cosh u and of u·e^(−u²/2), of each residual"""
-GAUSSIAN = 10.0
-"""an error whose negentropy times the rows is below this one may as well be Gaussian"""
+MEANS_PER_RESIDUAL = 2
+"""the means of ln cosh u and of u·e^(−u²/2) of each residual"""
+GAUSSIAN_THRESHOLD = 10.0
+"""errors with a smaller negentropy times the number of rows are compatible with a Gaussian"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SecureLingam:
     """Settings of `secure-lingam`."""
 
     threshold: float = 0.0
-    """τ: weights not above it are no edges"""
+    """τ: edges with smaller absolute weight are dropped"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -46,12 +46,12 @@ class SecureLingam:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Nothing, for the second moments; or how the residuals of the m variables left are made of the rows."""
+    """Empty, to request the second moments; else the coefficients of the residuals of the m remaining variables."""
 
     standard: FloatArray
     """`[d, m]`: rows times this are the residuals, with variance 1"""
     correlations: FloatArray
-    """of these residuals, `[m, m]`"""
+    """correlations of these residuals, `[m, m]`"""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,16 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """The order so far."""
+    """The second moments and the order so far."""
 
     schema: Schema
     S: FloatArray
     """second moments within the silos, per row, `[d, d]`; empty before the first sum"""
     rows: int
-    """degrees of freedom of S: rows less one for each silo"""
+    """degrees of freedom of S: rows minus one for each silo"""
     order: NDArray[np.int64]
     negentropies: FloatArray
-    """of the variables in the order, given those before: how far their errors are from Gaussian, in nats a row"""
+    """negentropy of each variable in the order given the earlier ones, in nats per row: 0 for Gaussian errors"""
 
 
 def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -83,7 +83,7 @@ def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast,
             schema.in_order(), np.empty((0, 0)), 0, np.empty(0, np.int64), np.empty(0, np.float64)
         ),
         broadcast=broadcast,
-        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
+        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=aggregate,
         converged=lambda server: len(server.order) == len(server.schema.variables),
         structure=lambda server: structure(server, settings),
@@ -93,8 +93,8 @@ def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast,
         reply_type=Reply,
         max_rounds=100_000,
         summand=only_field,
-        entry_units=lambda schema, asked: (
-            product_units(column_units(schema)) if not len(asked.standard) else np.ones(1)
+        entry_units=lambda schema, request: (
+            product_units(column_units(schema)) if not len(request.standard) else np.ones(1)
         ),
         needs_secure_sum=True,
         tolerates_dropout=True,
@@ -104,34 +104,34 @@ def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast,
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return what the silos are asked: second moments, then about the residuals of the variables left."""
+    """The request for second moments, then for the means of the residuals of the remaining variables."""
     if not len(server.S):
         return Broadcast(np.empty((0, 0)), np.empty((0, 0)))
-    left, S = unordered_variables(server), server.S
-    standard = np.zeros((len(S), len(left)))
-    standard[left, np.arange(len(left))] = 1.0
+    unordered, S = unordered_variables(server), server.S
+    standard = np.zeros((len(S), len(unordered)))
+    standard[unordered, np.arange(len(unordered))] = 1.0
     if len(server.order):
-        known = server.order
-        standard[known] = -np.linalg.solve(S[np.ix_(known, known)], S[np.ix_(known, left)])
+        ordered = server.order
+        standard[ordered] = -np.linalg.solve(S[np.ix_(ordered, ordered)], S[np.ix_(ordered, unordered)])
     C = standard.T @ S @ standard
-    return Broadcast(standard / np.sqrt(np.diag(C)), in_own_units(C))
+    return Broadcast(standard / np.sqrt(np.diag(C)), unit_diagonal(C))
 
 
 def unordered_variables(server: Server) -> NDArray[np.int64]:
-    """The variables that are not in the order yet, ascending."""
+    """The variables that are not yet in the order, ascending."""
     return np.setdiff1d(np.arange(len(server.schema.variables)), server.order)
 
 
-def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """The silo's part of what is asked for, as a part of means over all rows."""
-    if not len(asked.standard):
+def local_solve(silo: Silo, request: Broadcast) -> Reply:
+    """The silo's part of the requested sums, divided by the number of all rows."""
+    if not len(request.standard):
         return Reply(triangle(silo.products / silo.all_rows))
 
-    def of(rows: FloatArray) -> FloatArray:
-        residuals = np.ascontiguousarray(((rows - silo.means) @ asked.standard).T)
-        return np.asarray(_sums(residuals, asked.correlations))
+    def residual_sums(rows: FloatArray) -> FloatArray:
+        residuals = np.ascontiguousarray(((rows - silo.means) @ request.standard).T)
+        return np.asarray(_sums(residuals, request.correlations))
 
-    return Reply(sum_over_chunks(silo.table, of).ravel() / silo.all_rows)
+    return Reply(sum_over_chunks(silo.table, residual_sums).ravel() / silo.all_rows)
 
 
 @njit(cache=True)
@@ -154,27 +154,27 @@ def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state with the second moments, or with one variable more in the order."""
+    """The state with the second moments, or with another variable in the order."""
     assert replies.total is not None
     schema = server.schema
-    counted = sum(schema.rows[silo] for silo in replies.silos)
-    of_counted = replies.total * (sum(schema.rows.values()) / counted)
+    answered_rows = sum(schema.rows[silo] for silo in replies.silos)
+    rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if not len(server.S):
         rows = degrees_of_freedom(schema, replies)
         if rows <= len(schema.variables):
-            told = f"{rows} rows, less one a silo, for {len(schema.variables)} variables"
-            raise BadInput(f"secure-lingam regresses each variable on all before it, so it needs more rows: {told}")
-        return replace(server, S=require_positive_definite(from_triangle(of_counted), schema), rows=rows)
-    left = unordered_variables(server)
-    negentropy = negentropies(of_counted.reshape(len(left), len(left), FIGURES))
+            sizes = f"{rows} rows, less one a silo, for {len(schema.variables)} variables"
+            raise BadInput(f"secure-lingam regresses each variable on all earlier ones, so it needs more rows: {sizes}")
+        return replace(server, S=require_positive_definite(from_triangle(rescaled), schema), rows=rows)
+    unordered = unordered_variables(server)
+    negentropy = negentropies(rescaled.reshape(len(unordered), len(unordered), MEANS_PER_RESIDUAL))
     own = np.diag(negentropy)
-    against = (np.minimum(pairwise(negentropy), 0.0) ** 2).sum(axis=1)
-    waits = schema.knowledge.precedes(schema.variables)[np.ix_(left, left)].any(axis=0)
-    first = int(np.argmin(np.where(waits, np.inf, against)))
-    order, found = [int(left[first])], [float(own[first])]
-    if len(left) == 2:
+    penalty = (np.minimum(pairwise(negentropy), 0.0) ** 2).sum(axis=1)
+    preceded = schema.knowledge.precedence(schema.variables)[np.ix_(unordered, unordered)].any(axis=0)
+    first = int(np.argmin(np.where(preceded, np.inf, penalty)))
+    order, found = [int(unordered[first])], [float(own[first])]
+    if len(unordered) == 2:
         last = 1 - first
-        order.append(int(left[last]))
+        order.append(int(unordered[last]))
         found.append(float(negentropy[last, first]))
     return replace(
         server,
@@ -186,7 +186,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 def pairwise(negentropy: FloatArray) -> FloatArray:
     """R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
 
-    H is a constant less the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
+    H is a constant minus the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
     """
     own = np.diag(negentropy)
     R = own[:, None] - own[None, :] + negentropy.T - negentropy
@@ -195,22 +195,22 @@ def pairwise(negentropy: FloatArray) -> FloatArray:
 
 
 def structure(server: Server, settings: SecureLingam) -> Structure:
-    """The DAG of the order, its parents eliminated by BIC with 2 ln d; no edge before the order is whole."""
+    """The DAG of the order after backward elimination by BIC with 2 ln d; no edges before the order is complete."""
     names, d = server.schema.variables, len(server.schema.variables)
     if len(server.order) < d:
-        return no_edges(names)
+        return empty_structure(names)
     price = math.log(server.rows) + 2 * math.log(d)
     weights = backward_elimination(server.S, server.order, server.rows, price, server.schema.knowledge.prior(names))
     return Structure(names, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights))
 
 
 def basis(server: Server) -> tuple[str, ...]:
-    """Return what the directions rest on, and which errors may as well be Gaussian."""
-    told: tuple[str, ...] = ("All directions rest on errors that are not Gaussian and on effects that are linear.",)
-    names = [server.schema.variables[v] for v in server.order[server.rows * server.negentropies < GAUSSIAN]]
+    """The assumptions behind the directions, and the variables whose errors look Gaussian."""
+    lines: tuple[str, ...] = ("All directions rest on errors that are not Gaussian and on effects that are linear.",)
+    names = [server.schema.variables[v] for v in server.order[server.rows * server.negentropies < GAUSSIAN_THRESHOLD]]
     if len(names) > 1:
-        said = (
+        gaussian = (
             f"The errors of {len(names)} variables look Gaussian ({', '.join(names[:5])}{', …' * (len(names) > 5)}): "
         )
-        told += (said + "edges between these could as well point the other way.",)
-    return told
+        lines += (gaussian + "edges between these could as well point the other way.",)
+    return lines

@@ -1,18 +1,17 @@
-"""One secure sum instead of many rounds: the silos' second moments, added up behind masks, then learned from (ours).
+"""`secure-sum` and `dp-covariance`: learning from one sum of second moments instead of many rounds.
 
-What leaves a silo: its part of the sum, masked; nobody sees it except within the sum. Without noise the result is that
-of the pooled rows. With noise "shares" every silo adds a share of noise, such that the shares of the silos that are
-certain to be in the sum, minus those of the `colluders`, who know their own, suffice for (ε, δ): P silos together hide
-one record with about the noise of one release, where silos that each hide their own add P times as much variance.
+`secure-sum` (ours): the silos' second moments in one masked sum. What leaves a silo: its masked part, which is visible
+only within the sum. Without noise the result is that of the pooled rows. With noise "shares" every silo adds a share of
+noise, such that the shares of the silos that are certain to be in the sum, without those of the `colluders`, who know
+their own, suffice for (ε, δ). So P silos together hide one record with about the noise of one release; silos that each
+hide their own records add P times as much variance.
 
-DP-Fed-BNSL: each silo releases its own private covariance, and all else is post-processing.
-
-Source: Fassy El Fehri et al., §6.3; Wang 2018.
-
-What leaves a silo: bucket counts and second moments, each private by itself; nobody needs to be trusted. After that,
-the paper's further rounds of notears-admm would tell the server nothing new: the objective Σ_p L(B; S_p) depends on the
-S_p only through their mean, so the server minimises it alone, with the same settings and without further messages. The
-noise of the mean of P private covariances is √P times that of `secure-sum`, where the silos share the noise of one.
+`dp-covariance`, DP-Fed-BNSL (Fassy El Fehri et al., §6.3; Wang 2018): each silo releases its own private covariance,
+and the rest is post-processing. What leaves a silo: bucket counts and second moments, each private by itself; no party
+needs to be trusted. The paper's further rounds of notears-admm would give the server no new information: the objective
+Σ_p L(B; S_p) depends on the S_p only through their mean, so the server minimises it alone, with the same settings and
+without further messages. The noise of the mean of P private covariances is √P times that of `secure-sum`, where the
+silos share the noise of one.
 """
 
 from dataclasses import dataclass, replace
@@ -34,8 +33,8 @@ class SecureSum(SummedMoments):
     noise: Literal["auto", "none", "shares"] = "auto"
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
     colluders: int = 1
-    """silos that may look at what is released with the noise in mind that they know, their own: that of the others
-    suffices; 0: nothing is promised against a silo, and a little less noise needed"""
+    """number of silos that may combine the release with their own noise: the noise of the others suffices for ε; 0: no
+    protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -51,7 +50,7 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
     Raises `BadInput` for noise shares without an ε.
     """
     if settings.noise == "shares" and settings.epsilon == 0:
-        raise BadInput("parameter noise is shares: give the epsilon that they are to keep")
+        raise BadInput("parameter noise is shares: set epsilon")
     return replace(
         summed_moments(settings, (lambda schema: secure_sum_plan(settings, schema)) if settings.epsilon else None),
         needs_secure_sum=True,
@@ -59,9 +58,9 @@ def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def secure_sum_plan(settings: SecureSum, schema: Schema) -> Shares:
-    """Every silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
-    sure, protects = guaranteed_shares(len(schema.rows), settings.colluders)
-    return settings.shares(schema, sure, protects)
+    """Each silo's share of the noise; raises `BadInput` if no honest silo's share is certain."""
+    certain_shares, protects = guaranteed_shares(len(schema.rows), settings.colluders)
+    return settings.shares(schema, certain_shares, protects)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 Without noise there is one exchange: a silo sends its part of the upper triangle of the second moments. With noise there
 are two: the first measures the scale of each variable (skipped if the scale is known), the second adds up integer
-second moments in which every row's contribution is clipped (`privacy/gram.py`); both replies carry noise. The server
-adds them up and learns: everything it does with a private sum is post-processing and costs no privacy. Neighbouring
-tables differ by the replacement of one record; n_p is public.
+second moments with clipped contributions of rows (`privacy/gram.py`); both replies contain noise. The server adds them
+up and learns, which is post-processing and costs no privacy. Neighbouring tables differ by the replacement of one
+record; n_p is public.
 
-The algorithm decides whose noise hides a record: each silo's own, or that of all silos together, behind masks (both in
+The noise that hides a record is either each silo's own, or that of all silos together in a masked sum (both in
 `secure_sum.py`).
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
-from ..core.schema import AUTO, FloatArray, Schema, summed_lags
+from ..core.schema import AUTO, FloatArray, Schema, lags_to_sum
 from ..errors import BadInput, require
 from ..graphs.structure import Structure, stacked, unstacked
 from ..privacy import gram
@@ -28,7 +28,7 @@ from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
 from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import Accounting, Shares, noise_shares
 from ..statistics.coding import coded_units
-from ..statistics.lagged import silo_windows, windowed
+from ..statistics.lagged import silo_windows, window_schema
 from ..statistics.moments import Table, column_units, product_units, products, residual_variances, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from . import mixed
@@ -37,7 +37,7 @@ from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, which never change; `centred` about their own means if it is set."""
+    """A silo's rows, which never change; moments are about their own means if `centred`."""
 
     table: Table
     all_rows: int
@@ -45,7 +45,7 @@ class Silo:
     measured: NDArray[np.bool_]
     """the columns whose scales are estimated privately; the others have public scales"""
     clip: float
-    """the clipping of rows if there is noise"""
+    """the clipping of rows, with noise"""
     mixed: bool = False
     """whether the columns are those of a coded table (`mixed.py`)"""
     centred: bool = False
@@ -54,7 +54,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The request for a sum: of bucket counts (no scales yet), or of second moments in units of these scales."""
+    """The request for bucket counts (no scales yet), or for second moments in units of these scales."""
 
     scales: FloatArray
 
@@ -67,12 +67,12 @@ class Reply:
 
 
 def local_part(silo: Silo, message: Broadcast) -> Reply:
-    """The silo's part of the sum that `message` requests."""
+    """The silo's part of the requested sum."""
     return Reply(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message))
 
 
 def exact_part(silo: Silo) -> FloatArray:
-    """The silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX over the number of all rows."""
+    """The silo's part of the second moments of all rows, `[d(d+1)/2]`: XᵀX divided by the number of all rows."""
     return triangle(products(silo.table, center=silo.centred) / silo.all_rows)
 
 
@@ -91,28 +91,28 @@ def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64
 
 
 def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[FloatArray, float]:
-    """The units of the columns, and the norm to which rows are clipped in them."""
+    """The units of the columns, and the clipping norm of rows in these units."""
     return gram.correlation_units(scales, clip) if mixed else (gram.units(scales), gram.radius(scales, clip))
 
 
 # Clipping of rows, tuned on graphs of 10 to 200 variables.
-CLIP, CLIP_OF_TESTS = 0.6, 3.0
-# The loosest clipping of mixed data, and the noise, in sampling errors, up to which it is loosened: tuned on 10 and
-# 20 variables, ε from 0.5 to 50.
-MOST_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
+CLIP, CLIP_FOR_TESTS = 0.6, 3.0
+# The loosest clipping of mixed data, and the largest noise, in sampling errors, for loosening it: tuned on 10 and 20
+# variables, ε from 0.5 to 50.
+MAX_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
 
 Unit = Literal["window", "row", "stretch"]
-SAID: dict[Unit, str] = {
+PROTECTED_UNITS: dict[Unit, str] = {
     "window": "one record is one window of lags + 1 rows of a series; a row is in as many windows, and protected less",
     "row": "one record is one row of a series, with all windows it is in; a series of many rows is protected less",
-    "stretch": "one record is one unbroken stretch of a series, whole",
+    "stretch": "one record is one whole unbroken stretch of a series",
 }
-"""what ε protects, as a run reports it"""
+"""the unit that ε protects, as a run reports it"""
 
 
 @dataclass(frozen=True)
 class SummedMoments(PrivateSettings, PooledLearner):
-    """Settings of the learners from summed, perhaps private, second moments."""
+    """Settings of the learners from summed second moments, exact or private."""
 
     clip: float = 0.0
     """rows are clipped to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: chosen for the learner"""
@@ -121,10 +121,10 @@ class SummedMoments(PrivateSettings, PooledLearner):
     known_scale: float = 0.0
     """the root mean square of every variable, if it is public; 0: estimated privately"""
     accounting: Accounting = "zcdp"
-    """how ε and δ become a budget in ρ; papers: by the papers' closed form, which is valid and buys less"""
+    """conversion of ε and δ to a budget in ρ; papers: the papers' closed form, which is valid but gives a smaller ρ"""
     protect: Unit = "window"
-    """time series: what ε protects: one window of lags + 1 rows; one row, which is in lags + 1 windows; a whole
-    unbroken stretch with all its windows, which multiplies the noise by its number of windows"""
+    """time series: the unit that ε protects: one window of lags + 1 rows; one row, which is in lags + 1 windows; a
+    whole unbroken stretch with all its windows, which multiplies the noise by its number of windows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -136,50 +136,50 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     @property
     def clipping(self) -> float:
-        """The clipping of rows: as set, or as suits the learner (clipping distorts the tests of pc)."""
-        return self.clip or (CLIP_OF_TESTS if self.class_only else CLIP)
+        """The clipping of rows: the setting, or the default of the learner (clipping distorts the tests of pc)."""
+        return self.clip or (CLIP_FOR_TESTS if self.class_only else CLIP)
 
     def clip_for(self, schema: Schema, shares: Shares | None) -> float:
         """The clipping of rows if the silos add these `shares` of noise.
 
-        Mixed data are clipped less if there is little noise, as long as that stays small beside the sampling error.
+        Mixed data are clipped less as long as the noise stays small compared with the sampling error.
         """
         if schema.kind != "mixed" or self.clip or shares is None:
             return self.clipping
         columns = self.columns(schema)
         rows = sum(columns.rows.values())
         noise = noise_level(shares, len(columns.variables), len(columns.rows), rows, 1.0) * math.sqrt(rows)
-        return max(CLIP, min(NOISE_TO_SAMPLING / noise, MOST_CLIP))
+        return max(CLIP, min(NOISE_TO_SAMPLING / noise, MAX_CLIP))
 
-    def shares(self, schema: Schema, sure: int, protects: str) -> Shares:
-        """The noise of these settings if the shares of `sure` silos are certain to be in the published sum."""
+    def shares(self, schema: Schema, certain_shares: int, protects: str) -> Shares:
+        """The noise of these settings if the shares of `certain_shares` silos are certain to be in the sum."""
         counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
-        said = f"{SAID[self.protect]}; {protects}" if schema.kind == "time-series" else protects
-        promise = self.promise(schema if schema.kind == "mixed" else rows, said, self.accounting)
+        protection = f"{PROTECTED_UNITS[self.protect]}; {protects}" if schema.kind == "time-series" else protects
+        promise = self.promise(schema if schema.kind == "mixed" else rows, protection, self.accounting)
         numbers = int((~schema.discrete).sum()) if schema.kind == "mixed" else None
-        return noise_shares(rows, promise, counting, sure, self.group(schema), numbers)
+        return noise_shares(rows, promise, counting, certain_shares, self.group(schema), numbers)
 
     def reach(self, schema: Schema) -> int:
         """The number of lags of the summed windows, 0 unless the data are time series.
 
         Raises `BadInput` naming a silo whose series are too short.
         """
-        return summed_lags(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
+        return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
 
     def columns(self, schema: Schema) -> Schema:
-        """The public schema of what is summed: the rows, windows of time series, or coded mixed rows."""
+        """The public schema of the sum: the rows, windows of time series, or coded mixed rows."""
         if schema.kind == "mixed":
             return mixed.summed_columns(schema, self.summed)
         reach = self.reach(schema)
-        return windowed(schema, reach) if reach else schema
+        return window_schema(schema, reach) if reach else schema
 
     def freedom(self, schema: Schema, silos: tuple[str, ...]) -> int:
-        """The degrees of freedom of the sum over `silos`: rows, less one for each whose means are subtracted."""
+        """The degrees of freedom of the sum over `silos`: rows, minus one per silo if means are subtracted."""
         columns, centred = self.columns(schema), self.centred(schema)
         return sum(columns.rows[silo] - centred for silo in silos)
 
     @property
-    def summed(self) -> mixed.Summed:
+    def summed(self) -> mixed.SumKind:
         """The kind of sum over mixed data."""
         return "means" if not self.center else "pairs" if self.epsilon else "centred"
 
@@ -197,21 +197,21 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
 
 def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> float:
-    """The standard deviation of the noise of `silos` silos in a covariance over `rows` rows in all.
+    """The standard deviation of the noise of `silos` silos in a covariance over `rows` rows in total.
 
-    For variables of mean square 1, off the diagonal.
+    It applies to off-diagonal entries of variables of mean square 1.
     """
     return math.sqrt(silos * shares.gram_variance / 2) * clip * d / 4.0**shares.bits / rows
 
 
-# Noisy second moments keep no eigenvalue below this, in units of the variables' scales.
-LEAST_EIGENVALUE = 1e-3
+# The least eigenvalue of noisy second moments, in units of the variables' scales.
+MIN_EIGENVALUE = 1e-3
 # The variance a parent must explain, per standard deviation of the noise in a covariance of variables of mean square 1,
-# and its maximum: a true parent of weight 0.5 may explain little more. Found on graphs of 20 and 200 variables, ε from
+# and its maximum: a true parent of weight 0.5 may explain little more. Tuned on graphs of 20 and 200 variables, ε from
 # 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0
-MOST_FOR_NOISE = 0.12
-# This share of their diagonal is added to exact second moments, which are singular if rows are fewer than variables.
+MAX_NOISE_PRICE = 0.12
+# Share of the diagonal added to exact second moments, which are singular if rows are fewer than variables.
 FLOOR = 1e-9
 
 
@@ -221,24 +221,24 @@ class Server:
 
     schema: Schema
     scales: FloatArray
-    """of the m summed columns: of time series those of windows, else the variables"""
+    """scales of the m summed columns: the columns of windows for time series, else the variables"""
     S: FloatArray
-    """second moments `[m, m]`; those of the chosen lags alone, once they are chosen"""
+    """second moments `[m, m]`; only those of the chosen lags after the choice"""
     counted: int
-    """rows behind S"""
+    """number of rows of S"""
     weights: FloatArray
     """learned from S, `[m, d]`"""
     scores: FloatArray
 
 
 SharesOf = Callable[[Schema], Shares]
-"""schema -> every silo's share of the noise"""
+"""schema -> each silo's share of the noise"""
 
 
 def summed_moments(
     settings: SummedMoments, plan: SharesOf | None
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The algorithm whose silos add the noise of `plan`, or none without a plan."""
+    """The algorithm; its silos add the noise of `plan`, or none without a plan."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings, plan),
         open_server=lambda schema: open_server(schema, settings, plan),
@@ -253,7 +253,7 @@ def summed_moments(
         reply_type=Reply,
         max_rounds=1 if plan is None or settings.known_scale else 2,
         summand=only_field,
-        entry_units=None if plan else lambda schema, asked: product_units(units_of(schema, settings)),
+        entry_units=None if plan else lambda schema, request: product_units(units_of(schema, settings)),
         whole_numbers=plan is not None,
         measures=lambda server: {"rows": float(server.counted)},
         tolerates_dropout=True,
@@ -269,10 +269,10 @@ def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, 
     if schema.kind == "mixed":
         if not isinstance(table, np.ndarray):
             raise BadInput(
-                f"silo {silo}: too many mixed rows for secure-sum, which holds them in memory: try secure-boss"
+                f"silo {silo}: too many mixed rows for secure-sum, which keeps them in memory: use secure-boss"
             )
         table = mixed.coded_rows(table, schema, silo, settings.summed)
-        measured = mixed.unknown_scales(schema, settings.summed)
+        measured = mixed.private_columns(schema, settings.summed)
     elif reach and isinstance(table, np.ndarray):
         table = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
     shares = plan(schema) if plan else None
@@ -282,13 +282,13 @@ def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, 
 
 
 def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """The state before the first sum. Raises `BadInput` for a budget whose noise would hide the scales."""
+    """The state before the first sum. Raises `BadInput` if the noise of the budget would hide the scales."""
     columns = settings.columns(schema)
     if plan is not None:
         variance = len(schema.rows) * float(plan(schema).count_variance)
         gram.require_signal(sum(columns.rows.values()), 0.0 if settings.known_scale else math.sqrt(variance))
     if schema.kind == "mixed" and settings.learner != type(settings).learner:
-        raise BadInput(f"parameter learner is {settings.learner}: mixed data have a learner of their own, leave it out")
+        raise BadInput(f"parameter learner is {settings.learner}: mixed data have their own learner, omit it")
     d, m = len(schema.variables), len(columns.variables)
     known = all_scales(schema, settings, settings.known_scale) if settings.known_scale else np.empty(0)
     nothing = np.zeros((d if schema.kind == "mixed" else m, d))
@@ -296,7 +296,7 @@ def open_server(schema: Schema, settings: SummedMoments, plan: SharesOf | None) 
 
 
 def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
-    """The units in which the summed columns travel behind masks."""
+    """The units of the summed columns in masked sums."""
     if schema.kind != "mixed":
         return column_units(schema, settings.reach(schema))
     units = coded_units(schema)
@@ -304,14 +304,14 @@ def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
 
 
 def all_scales(schema: Schema, settings: SummedMoments, found: FloatArray | float) -> FloatArray:
-    """The scales of all summed columns from those `found`; of mixed data the others are public."""
+    """The scales of all summed columns from the estimates `found`; in mixed data the other scales are public."""
     if schema.kind == "mixed":
         return mixed.all_scales(schema, settings.summed, found)
     return np.array(np.broadcast_to(found, len(settings.columns(schema).variables)))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """The state with the sum: the scales, or the second moments and the structure learned from them."""
+    """The state after the sum: with the scales, or with the second moments and the structure learned from them."""
     assert replies.total is not None
     schema, columns = server.schema, settings.columns(server.schema)
     is_mixed, m = schema.kind == "mixed", len(columns.variables)
@@ -331,7 +331,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
     unit, R = clipping_ball(server.scales, clip, mixed=is_mixed)
     S = gram.covariance(replies.total, unit, R, bits, counted)
     noise = noise_level(shares, m, len(columns.rows), counted, clip)
-    return learn(server, gram.positive_definite(S, server.scales, LEAST_EIGENVALUE), counted, noise, settings)
+    return learn(server, gram.positive_definite(S, server.scales, MIN_EIGENVALUE), counted, noise, settings)
 
 
 def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: SummedMoments) -> Server:
@@ -340,13 +340,15 @@ def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: S
     if schema.kind == "mixed":
         edges = mixed.mixed_class(S, counted, schema, noise, server.scales).astype(np.float64)
         return replace(server, S=S, counted=counted, weights=edges, scores=edges)
-    how = settings
+    learner_settings = settings
     if noise and not settings.price:
         exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
-        how = replace(settings, price=max(exact, min(MOST_FOR_NOISE, PRICE_OF_MOMENT_NOISE * noise)))
+        learner_settings = replace(settings, price=max(exact, min(MAX_NOISE_PRICE, PRICE_OF_MOMENT_NOISE * noise)))
     if len(S) > d and settings.lags == AUTO:
         S = moments_of_least_bic(S, counted, d, settings.most_parents)
-    found = learn_from_moments(S, counted, schema.variables, how, noise, schema.knowledge.prior(schema.variables))
+    found = learn_from_moments(
+        S, counted, schema.variables, learner_settings, noise, schema.knowledge.prior(schema.variables)
+    )
     weights, scores = unstacked(found)
     return replace(server, S=S, counted=counted, weights=weights, scores=scores)
 
@@ -360,7 +362,7 @@ def structure(server: Server, settings: SummedMoments) -> Structure:
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
-    """The privacy promise, and the cost of each of the two sums."""
+    """The privacy promise and the cost of each of the two sums."""
 
     def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
         assert silo.plan is not None
@@ -371,6 +373,6 @@ def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
     return Private(
         promise=lambda schema: plan(schema).promise,
         releases=releases,
-        keyed=lambda silo, key: replace(silo, key=key),
+        with_key=lambda silo, key: replace(silo, key=key),
         insecure_seed=insecure_seed,
     )

@@ -1,4 +1,4 @@
-"""The parameters of a learned structure, from sums over the silos: probability tables, or weights and variances."""
+"""The parameters of a learned structure from sums over the silos: probability tables, or weights and variances."""
 
 from ..core.spec import Entry, lazy_factory
 
@@ -48,4 +48,4 @@ STEPS: dict[str, Entry] = {
         kinds=("time-series",),
     ),
 }
-"""exchanges that belong to a run without being an algorithm one would choose"""
+"""exchanges that are part of a run but no algorithm to choose"""

@@ -1,9 +1,9 @@
 """Discrete networks as text in the Bayesian Interchange Format (BIF 0.15), as the bnlearn repository writes them.
 
-Reading is one pass of three patterns over the text, and each table's numbers at once, so that the largest published
-networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; those with commas, quotes or brackets are written with
-the codes of these letters, as `a%2Cb`. Numbers are written so that reading them gives the same bits; pgmpy reads what
-is written here, whatever the labels are, and leaves such codes as they are.
+Reading is one pass of three patterns over the text, and parses all numbers of a table at once, so that the largest
+published networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; commas, quotes and brackets in labels are
+percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these files
+for any labels, and does not decode the percent codes.
 """
 
 import math
@@ -17,12 +17,12 @@ from ..core.schema import FloatArray, check_names
 from ..errors import BadInput, shown
 from .networks import DiscreteNetwork
 
-RESERVED = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
-"""what ends a name in BIF, even in quotes, and a % that would be taken for such a letter written"""
-WRITTEN = re.compile("%(2[2589CF]|3B|7[BCD])")
+RESERVED_CHARACTERS = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
+"""characters that end a name in BIF, even in quotes, and a % that would read as a percent code"""
+ESCAPE = re.compile("%(2[2589CF]|3B|7[BCD])")
 NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
 PROPERTIES = r"(?:property[^;]*;\s*)*"
-SKIPPED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|network\s[^{]*\{[^}]*\})+", re.DOTALL)
+IGNORED = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|network\s[^{]*\{[^}]*\})+", re.DOTALL)
 VARIABLE = re.compile(
     rf"variable\s+{NAME}\s*\{{\s*{PROPERTIES}type\s+discrete\s*\[\s*(\d+)\s*\]\s*\{{([^{{}}]*)\}}\s*;\s*{PROPERTIES}\}}"
 )
@@ -31,24 +31,24 @@ ROW = re.compile(r"\s*\(([^()]*)\)([^;()]*);")
 WHOLE = re.compile(r"\s*(table|default)\s([^;()]*);")
 PROPERTY = re.compile(r"\s*property[^;]*;")
 TOLERANCE = 1e-3
-"""how far a published row may be from summing to 1"""
-MOST_NUMBERS = 10**8
-"""in one table: more would not fit into memory"""
+"""largest deviation of a published row's sum from 1"""
+MAX_TABLE_NUMBERS = 10**8
+"""largest number of entries of one table: more would not fit into memory"""
 
 
 def format_bif(network: DiscreteNetwork) -> str:
-    """`network` as the text of a BIF file; letters that end a name in BIF are written as in `written_name`."""
+    """`network` as the text of a BIF file, with names escaped by `escape_name`."""
     return "".join(_blocks(network))
 
 
-def written_name(name: str) -> str:
-    """A name or label as BIF and pgmpy can read it: `a%2Cb` for `a,b`, as in an address of the web."""
-    return RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+def escape_name(name: str) -> str:
+    """A name or label in percent-encoding, which BIF and pgmpy can read: `a%2Cb` for `a,b`."""
+    return RESERVED_CHARACTERS.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
-def read_name(name: str) -> str:
-    """The name or label that `written_name` has written."""
-    return WRITTEN.sub(lambda found: chr(int(found[1], 16)), name)
+def unescape_name(name: str) -> str:
+    """The name or label from the output of `escape_name`."""
+    return ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
 def _blocks(network: DiscreteNetwork) -> Iterator[str]:
@@ -73,8 +73,8 @@ def _quoted_all(names: Iterable[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    written = written_name(name)
-    return f'"{written}"' if re.search(r"\s", written) else written
+    escaped = escape_name(name)
+    return f'"{escaped}"' if re.search(r"\s", escaped) else escaped
 
 
 def _joined_numbers(row: list[float]) -> str:
@@ -82,9 +82,9 @@ def _joined_numbers(row: list[float]) -> str:
 
 
 def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
-    """The network that `text` describes; `origin` names it in messages.
+    """The network in `text`; `origin` names it in messages.
 
-    Raises `BadInput` naming the line and what is wrong there.
+    Raises `BadInput` with the line and the error.
     """
     levels: dict[str, tuple[str, ...]] = {}
     blocks: dict[str, tuple[str, tuple[str, ...], str]] = {}
@@ -102,7 +102,7 @@ def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
                 raise BadInput(f"{place}: the probabilities of {shown(name)} are given twice")
             blocks[name] = (place, _parsed_names(found[2] or ""), found[3])
         else:
-            raise BadInput(f"{place}: neither a variable nor probabilities, {shown(text[position : position + 99])}")
+            raise BadInput(f"{place}: neither a variable nor probabilities: {shown(text[position : position + 99])}")
         position = _skip(text, found.end())
     check_names(origin, tuple(levels))
     return _network(origin, levels, blocks)
@@ -113,13 +113,16 @@ def _network(
 ) -> DiscreteNetwork:
     parents: dict[str, tuple[str, ...]] = {}
     tables: dict[str, FloatArray] = {}
-    for name, (place, given, body) in blocks.items():
-        unknown = [one for one in (name, *given) if one not in levels]
+    for name, (place, parent_names, body) in blocks.items():
+        unknown = [one for one in (name, *parent_names) if one not in levels]
         if unknown:
             raise BadInput(f"{place}: the variable {shown(unknown[0])} is not declared")
-        if len({name, *given}) != 1 + len(given):
-            raise BadInput(f"{place}: {shown(name)} has a parent twice, or itself")
-        parents[name], tables[name] = given, _table(place, name, [levels[one] for one in (*given, name)], body)
+        if len({name, *parent_names}) != 1 + len(parent_names):
+            raise BadInput(f"{place}: {shown(name)} has a duplicate parent, or itself as a parent")
+        parents[name], tables[name] = (
+            parent_names,
+            _table(place, name, [levels[one] for one in (*parent_names, name)], body),
+        )
     missing = [name for name in levels if name not in blocks]
     if missing:
         raise BadInput(f"{origin}: the variable {shown(missing[0])} has no probabilities")
@@ -130,30 +133,30 @@ def _network(
 
 
 def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) -> FloatArray:
-    """P(name | parents), [levels of each parent..., levels of `name`]; rows not listed are `default`."""
+    """P(name | parents), [levels of each parent..., levels of `name`]; rows not listed have the `default`."""
     shape = tuple(len(one) for one in levels)
-    if math.prod(shape) > MOST_NUMBERS:
+    if math.prod(shape) > MAX_TABLE_NUMBERS:
         raise BadInput(f"{place}: probabilities of {shown(name)}: a table of {math.prod(shape)} numbers is too large")
     rows = ROW.findall(body)
     whole = dict(WHOLE.findall(ROW.sub("", body)))
     rest = PROPERTY.sub("", WHOLE.sub("", ROW.sub("", body))).strip()
     if rest:
         raise BadInput(f"{place}: probabilities of {shown(name)}: {shown(rest)} is not understood")
-    if "table" in whole:  # all numbers in counting order, the variable itself counting slowest (BIF 0.15)
+    if "table" in whole:  # all numbers in mixed-radix order, the variable itself running slowest (BIF 0.15)
         values = _parsed_numbers(place, name, whole["table"], math.prod(shape))
-        return _checked(place, name, np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1))
+        return _require_distributions(place, name, np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1))
     table = np.full((math.prod(shape[:-1]), shape[-1]), np.nan)
     if "default" in whole:
         table[:] = _parsed_numbers(place, name, whole["default"], shape[-1])
     if rows:
-        at = _configurations(place, name, [labels for labels, _ in rows], levels[:-1])
+        positions = _configurations(place, name, [labels for labels, _ in rows], levels[:-1])
         numbers = ",".join(numbers for _, numbers in rows)
-        table[at] = _parsed_numbers(place, name, numbers, len(rows) * shape[-1]).reshape(-1, shape[-1])
-    return _checked(place, name, table.reshape(shape))
+        table[positions] = _parsed_numbers(place, name, numbers, len(rows) * shape[-1]).reshape(-1, shape[-1])
+    return _require_distributions(place, name, table.reshape(shape))
 
 
 def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tuple[str, ...]]) -> list[int]:
-    """The number of each row's configuration of the parents, the last parent counting fastest."""
+    """The number of each row's configuration of the parents, the last parent running fastest."""
     codes = [{label: code for code, label in enumerate(one)} for one in levels]
     found: list[int] = []
     for row in rows:
@@ -169,8 +172,8 @@ def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tup
             number = number * len(code) + code[label]
         found.append(number)
     if len(set(found)) != len(found):
-        twice = next(row for row, number in zip(rows, found, strict=True) if found.count(number) > 1)
-        raise BadInput(f"{place}: probabilities of {shown(name)}: the row ({twice}) is given twice")
+        duplicate = next(row for row, number in zip(rows, found, strict=True) if found.count(number) > 1)
+        raise BadInput(f"{place}: probabilities of {shown(name)}: the row ({duplicate}) is given twice")
     return found
 
 
@@ -184,14 +187,14 @@ def _parsed_numbers(place: str, name: str, text: str, count: int) -> FloatArray:
     return values
 
 
-def _checked(place: str, name: str, table: FloatArray) -> FloatArray:
-    """`table` if it is complete and every row sums to 1."""
+def _require_distributions(place: str, name: str, table: FloatArray) -> FloatArray:
+    """`table`; raises `BadInput` unless it is complete and every row sums to 1."""
     if np.isnan(table).any():
         raise BadInput(f"{place}: probabilities of {shown(name)}: a configuration of its parents is missing")
     total = table.sum(axis=-1)
     if (table < 0).any() or (abs(total - 1) > TOLERANCE).any():
-        wrong = total.flat[int(np.argmax(abs(total - 1)))]
-        raise BadInput(f"{place}: probabilities of {shown(name)}: a row is negative or sums to {wrong:.6g}, not 1")
+        invalid = total.flat[int(np.argmax(abs(total - 1)))]
+        raise BadInput(f"{place}: probabilities of {shown(name)}: a row is negative or sums to {invalid:.6g}, not 1")
     return table
 
 
@@ -208,9 +211,9 @@ def _parsed_names(text: str) -> tuple[str, ...]:
 
 
 def _unquoted(name: str) -> str:
-    return read_name(name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name)
+    return unescape_name(name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name)
 
 
 def _skip(text: str, position: int) -> int:
-    found = SKIPPED.match(text, position)
+    found = IGNORED.match(text, position)
     return found.end() if found else position

@@ -1,10 +1,10 @@
 """Parameters and forecast errors of a dynamic structure from summed lagged moments: one exchange after a run on series.
 
-The exchange is that of `regressions.py`, with the windows of each silo as its rows: x_t and the rows before it beside
-each other, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier
-ones, over all windows. The pairs asked for are those that share a family, and, for the forecasts, those that meet in
-the error of one forecast: with e_t = x_t − x̂_t the mean squared error is a sum of products of x_t and of the lagged
-variables that x̂_t is made of. So the server knows the errors of both forecasts without asking again.
+The exchange is that of `regressions.py`, with the windows of each silo as its rows: x_t and the rows before it side by
+side, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier ones, over
+all windows. The requested pairs are those that share a family, and, for the forecasts, those in the error of one
+forecast: with e_t = x_t − x̂_t the mean squared error is a sum of products of x_t and the lagged variables in x̂_t. So
+the server computes the errors of both forecasts without another exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class LaggedRegressions(Regressions):
     """Settings of the exchange."""
 
     lags: int = 1
-    """how many earlier rows stand beside each row"""
+    """number of earlier rows in a window"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -42,7 +42,7 @@ class LaggedRegressions(Regressions):
 class Forecasts:
     """Mean squared errors of forecasts of the next row, `[d]` each, over the windows that the network was fitted to.
 
-    `model` is that of the network, from the past alone; `persistence` that of "as it was", x̂_t = x_{t−1}.
+    `model` is the forecast of the network from the past; `persistence` the persistence forecast, x̂_t = x_{t−1}.
     """
 
     model: FloatArray
@@ -58,7 +58,7 @@ def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Serve
 
 
 def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The one exchange; it starts from the state that `start` gives."""
+    """The one exchange; its initial state is that of `start`."""
     plain = regressions.build(Regressions(settings.center, settings.masked))
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -75,15 +75,17 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
-        entry_units=lambda schema, asked: regressions.units_of_pairs(column_units(schema, settings.lags), asked.pairs),
+        entry_units=lambda schema, request: regressions.units_of_pairs(
+            column_units(schema, settings.lags), request.pairs
+        ),
     )
 
 
 def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
-    """The pairs whose products are asked for, `[n_pairs, 2]`, of the unrolled `dag`.
+    """The pairs of the unrolled `dag` whose products are requested, `[n_pairs, 2]`.
 
-    They are those that share a family, those of which the forecast of one variable is made (the lagged parents of its
-    ancestors within one time, and itself), and each variable with itself one step before, for the other forecast.
+    They are the pairs that share a family, the pairs in the forecast of one variable (the lagged parents of its
+    ancestors within one time, and itself), and each variable with itself one step before, for the persistence forecast.
     """
     d = len(dag) // (lags + 1)
     sources = dag.copy()
@@ -98,30 +100,31 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
 def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
     """The network of the server's final state, least squares about the means of all windows, and its errors.
 
-    With `center` the moments are about each silo's own means, and so are the errors: each silo forecasts from its own
-    level.
+    With `center` the moments and the errors are about each silo's own means: each silo forecasts from its own level.
     """
-    lags, asked = settings.lags, pairs(server.dag, settings.lags)
+    lags, requested = settings.lags, pairs(server.dag, settings.lags)
     d = len(server.variables) // (lags + 1)
-    means, covariance = regressions.pooled(server.moments, asked, len(server.variables), center=settings.center)
+    means, covariance = regressions.pooled_moments(
+        server.moments, requested, len(server.variables), center=settings.center
+    )
     weights = refit(covariance, server.dag)
     within, lagged = weights[:d, :d], weights[d:, :d].reshape(lags, d, d)
-    found = DynamicGaussianNetwork(
+    fitted = DynamicGaussianNetwork(
         structure=Structure(server.variables[:d], within, lagged=lagged),
         intercepts=(means - means @ weights)[:d],
         variances=residual_variances(covariance, weights)[:d],
         means=means[:d],
         spreads=np.diag(covariance)[:d].copy(),
     )
-    _, reduced = found.reduced_form()
-    return found, Forecasts(
+    _, reduced = fitted.reduced_form()
+    return fitted, Forecasts(
         model=_mean_squares(covariance, reduced.reshape(lags * d, d)),
         persistence=_mean_squares(covariance, np.eye(lags * d, d)) + (means[:d] - means[d : 2 * d]) ** 2,
     )
 
 
 def _mean_squares(covariance: FloatArray, lagged: FloatArray) -> FloatArray:
-    """The variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from those of (x_t, y_t)."""
+    """The variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from the moments of (x_t, y_t)."""
     d = lagged.shape[1]
-    gap = np.concatenate([np.eye(d), -lagged])
-    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, covariance, gap, optimize=True), 0.0))
+    residual_map = np.concatenate([np.eye(d), -lagged])
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", residual_map, covariance, residual_map, optimize=True), 0.0))

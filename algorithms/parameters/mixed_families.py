@@ -1,20 +1,17 @@
-"""The parameters of a network of mixed variables, from sums over the silos: a few exchanges after a run (ours).
+"""The parameters of a network of mixed variables from sums over the silos: a few exchanges after a run (ours).
 
 Exchange 1: the means of the coded columns, their second moments about the silos' own means, and the count tables of the
-discrete variables whose parents are all discrete (`tables.py`). The least-squares regressions and the tables follow;
-intercepts are about the means of all rows.
+discrete variables with only discrete parents (`tables.py`). They determine the least-squares regressions and the
+tables; intercepts are about the means of all rows.
 
-Then Newton's method for the multinomial logistic regressions of the other discrete variables: each exchange asks for
-the sums that make log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k levels. A
-Gaussian prior on the weights of standardised columns, as heavy as `ess` rows, keeps them finite where a level is told
-apart perfectly. Where cells are empty, products are those expected, and tables and logistic regressions leave out rows
-without a cell they need.
+Further exchanges: Newton's method for the multinomial logistic regressions of the other discrete variables. Each
+exchange requests the sums for log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k
+levels. The weights are `[levels − 1, 1 + coded columns of the parents]`: the first column is the intercept, and the
+first level has no weights. A Gaussian prior of mean 0 on the weights of standardised columns, equivalent to `ess` rows,
+keeps them finite under perfect separation.
 
-Multinomial logistic regressions by Newton's method, whose sums over rows are added up over silos.
-
-Of a discrete variable with coded parents: weights are `[levels − 1, 1 + coded columns of the parents]`, the first
-column for the intercept; the first level has none. A Gaussian prior of mean 0 on the others, for standardised columns,
-keeps them finite.
+With empty cells, products are expectations, and tables and logistic regressions omit rows with an empty cell in the
+family.
 """
 
 from collections.abc import Mapping
@@ -33,14 +30,14 @@ from ..statistics.em import about_own_means
 from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
-from .tables import smoothed
+from .tables import smooth_counts
 
-TINY = 1e-12
+MIN_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A discrete variable, its parents, how these are standardised, and the weights of its regression so far."""
+    """A discrete variable, its parents with their standardisation, and the current weights of its regression."""
 
     child: int
     parents: NDArray[np.intp]
@@ -49,60 +46,61 @@ class Family:
     scales: FloatArray
     weights: FloatArray
 
-    def fit(self, rows: FloatArray) -> FloatArray:
-        """Return what those of `rows` add that have all cells of the family."""
-        there = rows[~np.isnan(rows[:, [self.child, *self.parents]]).any(axis=1)]
-        columns = (self.coding.rows(there[:, self.parents]) - self.shifts) / self.scales
-        design = np.column_stack([np.ones(len(there)), columns])
-        return sums_of(design, there[:, self.child].astype(np.int64), self.weights)
+    def sums(self, rows: FloatArray) -> FloatArray:
+        """The `logistic_sums` over the `rows` with no empty cell in the family."""
+        complete = rows[~np.isnan(rows[:, [self.child, *self.parents]]).any(axis=1)]
+        columns = (self.coding.rows(complete[:, self.parents]) - self.shifts) / self.scales
+        design = np.column_stack([np.ones(len(complete)), columns])
+        return logistic_sums(design, complete[:, self.child].astype(np.int64), self.weights)
 
 
-def sums_of(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+def logistic_sums(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
     """The log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
     levels, p = weights.shape
-    chances = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
-    likelihood = np.log(np.maximum(chances[np.arange(len(codes)), codes], 1e-300)).sum()
-    residuals = (codes[:, None] == np.arange(1, levels + 1)) - chances[:, 1:]
+    probabilities = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
+    likelihood = np.log(np.maximum(probabilities[np.arange(len(codes)), codes], 1e-300)).sum()
+    residuals = (codes[:, None] == np.arange(1, levels + 1)) - probabilities[:, 1:]
     curvature = np.empty((levels, p, levels, p))
     for a in range(levels):
         for b in range(levels):
-            spread = chances[:, a + 1] * ((a == b) - chances[:, b + 1])
-            curvature[a, :, b, :] = (columns * spread[:, None]).T @ columns
+            covariance = probabilities[:, a + 1] * ((a == b) - probabilities[:, b + 1])
+            curvature[a, :, b, :] = (columns * covariance[:, None]).T @ columns
     gradient = residuals.T @ columns
     return np.concatenate([[likelihood], gradient.ravel(), triangle(curvature.reshape(levels * p, levels * p))])
 
 
 def packed_size(weights: int) -> int:
-    """How many numbers a regression of so many weights sends: log-likelihood, gradient, half of its Hessian."""
+    """The length of the sums of a regression with this number of weights: log-likelihood, gradient, half of Hessian."""
     return 1 + weights + weights * (weights + 1) // 2
 
 
 def newton_step(packed: FloatArray, weights: FloatArray, prior: float) -> tuple[float, FloatArray]:
-    """The penalised log-likelihood of `weights`, and the step to its greatest value if it were quadratic.
+    """The penalised log-likelihood of `weights`, and the Newton step.
 
-    `packed` are the sums `[packed_size]` of all rows, over their number; `prior` is its precision, over it, too.
+    `packed` are the sums `[packed_size]` over all rows, divided by their number; `prior` is the precision of the prior,
+    divided by the same number.
     """
-    q, free = weights.size, np.array([0.0] + [1.0] * (weights.shape[1] - 1))
-    penalised = weights * free
+    q, penalty = weights.size, np.array([0.0] + [1.0] * (weights.shape[1] - 1))
+    penalised = weights * penalty
     gradient = packed[1 : 1 + q] - prior * penalised.ravel()
-    curvature = from_triangle(packed[1 + q :]) + np.diag(prior * np.tile(free, len(weights)) + TINY)
+    curvature = from_triangle(packed[1 + q :]) + np.diag(prior * np.tile(penalty, len(weights)) + MIN_VARIANCE)
     likelihood = float(packed[0]) - 0.5 * prior * float((penalised**2).sum())
     return likelihood, np.asarray(np.linalg.solve(curvature, gradient))
 
 
-def unscaled(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
-    """The regression on coded columns as they are, from `weights` on standardised ones."""
+def unstandardise(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
+    """The regression on the original coded columns, from `weights` on standardised ones."""
     slopes = weights[:, 1:] / scales
     intercepts = weights[:, 0] - slopes @ shifts
     return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
 
 
-MOST_CELLS = 1 << 15
-"""of a table; a discrete variable whose table had more is regressed on the indicators of its parents"""
-NEWTON = 30
-"""steps, at most"""
-SETTLED = 1e-7
-"""gain in mean log-likelihood below which the regressions are fitted"""
+MAX_TABLE_CELLS = 1 << 15
+"""largest number of cells of a table; a discrete variable with more is regressed on the indicators of its parents"""
+MAX_NEWTON_STEPS = 30
+"""largest number of Newton steps"""
+MIN_LIKELIHOOD_GAIN = 1e-7
+"""gain in mean log-likelihood below which the regressions have converged"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class MixedFamilies:
     """Settings of the exchanges."""
 
     ess: float = 1.0
-    """how many rows the priors of tables and of logistic weights count for"""
+    """equivalent sample size of the priors of tables and logistic weights, in rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
 
@@ -132,7 +130,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The DAG `[d, d]`; then what standardises coded columns, and the logistic weights so far, one after another."""
+    """The DAG `[d, d]`; then the standardisation of coded columns, and the concatenated current logistic weights."""
 
     dag: NDArray[np.bool_]
     shifts: FloatArray
@@ -150,7 +148,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """The DAG, what the first sum gave, and how far the logistic regressions are."""
+    """The DAG, the first sum, and the state of the logistic regressions."""
 
     schema: Schema
     dag: NDArray[np.bool_]
@@ -158,50 +156,50 @@ class Server:
     """part of the rows, means, and second moments, packed; empty before the first exchange"""
     counts: FloatArray
     weights: FloatArray
-    """logistic weights, of all variables that have some, one after another"""
+    """the concatenated logistic weights of all variables with logistic regressions"""
     direction: FloatArray
-    """the step that led to them"""
+    """the last step of the weights"""
     likelihood: float
-    """greatest mean log-likelihood so far, less the prior"""
+    """greatest penalised mean log-likelihood so far"""
     rows: int
-    """of the silos that answered"""
+    """number of rows of the silos that answered"""
     done: bool
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     """The server's state before the exchanges, for the learned `dag` `[d, d]`."""
-    weights = np.zeros(sum(levels * columns for levels, columns in sizes(coding_of(schema), dag).values()))
+    weights = np.zeros(sum(levels * columns for levels, columns in weight_shapes(coding_of(schema), dag).values()))
     nothing = np.empty(0)
     return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, done=False)
 
 
-def sizes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
-    """Which variables of `dag` have logistic regressions, and the shape of their weights.
+def weight_shapes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
+    """The variables of `dag` with logistic regressions, and the shapes of their weights.
 
-    One row for each level but the first, and one column for the intercept and each coded column of the parents.
+    There is a row for each level but the first, and a column for the intercept and each coded column of the parents.
     """
-    found = {}
+    shapes = {}
     for v in np.flatnonzero(coding.discrete):
-        own = np.flatnonzero(dag[:, v])
-        if not tabular(coding, dag, int(v)):
-            found[int(v)] = (coding.widths[v], 1 + sum(coding.widths[u] for u in own))
-    return found
+        parents = np.flatnonzero(dag[:, v])
+        if not has_table(coding, dag, int(v)):
+            shapes[int(v)] = (coding.widths[v], 1 + sum(coding.widths[u] for u in parents))
+    return shapes
 
 
-def tabular(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
+def has_table(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
     """Whether variable `v` has a table: it and its parents are discrete, and the table is not too large."""
     family = [v, *np.flatnonzero(dag[:, v])]
     discrete = all(coding.discrete[u] for u in family)
-    return discrete and prod(coding.widths[u] + 1 for u in family) <= MOST_CELLS
+    return discrete and prod(coding.widths[u] + 1 for u in family) <= MAX_TABLE_CELLS
 
 
 def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchanges; they start from the state that `start` gives."""
+    """The exchanges; their initial state is that of `start`."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
         broadcast=broadcast,
-        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
+        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.schema.variables, server.dag.astype(np.float64)),
@@ -209,7 +207,7 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=1 + NEWTON,
+        max_rounds=1 + MAX_NEWTON_STEPS,
         summand=only_field,
         entry_units=_units,
         needs_secure_sum=settings.masked,
@@ -218,41 +216,41 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """The silo with its rows and their moments: where cells are empty, those expected."""
+    """The silo with its rows and their moments, or their expectations if cells are empty."""
     own = about_own_means(table, schema)
     return Silo(table, coding_of(schema), own.mean, own.products, sum(schema.rows.values()))
 
 
 def broadcast(server: Server) -> Broadcast:
-    """Return what the silos are asked: moments and tables, then how well the logistic weights fit."""
+    """The request for moments and tables, then for the sums of the logistic regressions."""
     if not len(server.moments):
         return Broadcast(server.dag, np.empty(0), np.empty(0), server.weights)
     moments = _moments(server)
     return Broadcast(server.dag, moments["sums"], _scales(moments), server.weights)
 
 
-def local_solve(silo: Silo, asked: Broadcast) -> Reply:
+def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the sums."""
     coding, n = silo.coding, silo.all_rows
-    if not len(asked.scales):
+    if not len(request.scales):
         part = silo.table.shape[0] / n
         packed = pooled_packing(coding.size).pack(rows=part, sums=part * silo.means, products=silo.products / n)
-        tables = [_counts(silo, asked.dag, v) / n for v in _tables(coding, asked.dag)]
+        tables = [_counts(silo, request.dag, v) / n for v in _variables_with_tables(coding, request.dag)]
         return Reply(np.concatenate([packed, *tables]))
-    shifts = np.where(np.array(coding.discrete)[coding.owners], asked.shifts, silo.means)
-    found, begin = [], 0
-    for v, shape in sizes(coding, asked.dag).items():
-        weights = asked.weights[begin : begin + prod(shape)].reshape(shape)
+    shifts = np.where(np.array(coding.discrete)[coding.owners], request.shifts, silo.means)
+    sums, begin = [], 0
+    for v, shape in weight_shapes(coding, request.dag).items():
+        weights = request.weights[begin : begin + prod(shape)].reshape(shape)
         begin += prod(shape)
-        own = np.flatnonzero(asked.dag[:, v])
-        block = np.concatenate([coding.blocks[u] for u in own])
-        family = Family(v, own, coding.of(own.tolist()), shifts[block], asked.scales[block], weights)
-        found.append(sum_over_chunks(silo.table, family.fit) / n)
-    return Reply(np.concatenate(found))
+        parents = np.flatnonzero(request.dag[:, v])
+        block = np.concatenate([coding.blocks[u] for u in parents])
+        family = Family(v, parents, coding.subset(parents.tolist()), shifts[block], request.scales[block], weights)
+        sums.append(sum_over_chunks(silo.table, family.sums) / n)
+    return Reply(np.concatenate(sums))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) -> Server:
-    """The state with what the sum says: moments and tables, or the next logistic weights."""
+    """The state after the sum: with moments and tables, or with the next logistic weights."""
     assert replies.total is not None
     coding = coding_of(server.schema)
     if not len(server.moments):
@@ -261,23 +259,25 @@ def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) 
         rows = round(float(replies.total[0]) * sum(server.schema.rows.values()))
         counts = np.rint(replies.total[length:] * sum(server.schema.rows.values()))
         return replace(server, moments=sums[:length], counts=counts, rows=rows, done=not len(server.weights))
-    of_counted = replies.total * (sum(server.schema.rows.values()) / server.rows)
-    return _stepped(server, of_counted, settings.ess / server.rows, coding)
+    rescaled = replies.total * (sum(server.schema.rows.values()) / server.rows)
+    return _newton_update(server, rescaled, settings.ess / server.rows, coding)
 
 
-def _stepped(server: Server, total: FloatArray, prior: float, coding: Coding) -> Server:
-    """The state after one step of Newton's method: forwards, or half of the last one back if that did worse."""
+def _newton_update(server: Server, total: FloatArray, prior: float, coding: Coding) -> Server:
+    """The state after a Newton step, or after halving the last step if it lowered the likelihood."""
     likelihood, direction = 0.0, np.zeros_like(server.weights)
-    begin, at = 0, 0
-    for shape in sizes(coding, server.dag).values():
+    begin, position = 0, 0
+    for shape in weight_shapes(coding, server.dag).values():
         q = prod(shape)
-        of_family = total[begin : begin + packed_size(q)]
-        gained, direction[at : at + q] = newton_step(of_family, server.weights[at : at + q].reshape(shape), prior)
-        likelihood, begin, at = likelihood + gained, begin + packed_size(q), at + q
+        family_sums = total[begin : begin + packed_size(q)]
+        family_likelihood, direction[position : position + q] = newton_step(
+            family_sums, server.weights[position : position + q].reshape(shape), prior
+        )
+        likelihood, begin, position = likelihood + family_likelihood, begin + packed_size(q), position + q
     if likelihood < server.likelihood:
         half = 0.5 * server.direction
         return replace(server, weights=server.weights - half, direction=half)
-    if likelihood - server.likelihood < SETTLED:
+    if likelihood - server.likelihood < MIN_LIKELIHOOD_GAIN:
         return replace(server, likelihood=likelihood, done=True)
     return replace(server, weights=server.weights + direction, direction=direction, likelihood=likelihood)
 
@@ -285,7 +285,7 @@ def _stepped(server: Server, total: FloatArray, prior: float, coding: Coding) ->
 def network(server: Server, ess: float) -> MixedNetwork:
     """The network of the server's final state."""
     coding, moments = coding_of(server.schema), _moments(server)
-    tables, logistic = _tables(coding, server.dag), sizes(coding, server.dag)
+    tables, logistic = _variables_with_tables(coding, server.dag), weight_shapes(coding, server.dag)
     parents = tuple(tuple(map(int, np.flatnonzero(column))) for column in server.dag.T)
     local: list[Local] = []
     at = begin = 0
@@ -294,45 +294,45 @@ def network(server: Server, ess: float) -> MixedNetwork:
             shape = [coding.widths[u] + 1 for u in (*own, v)]
             counts = server.counts[begin : begin + prod(shape)].reshape(shape)
             begin += prod(shape)
-            local.append(Tabular(smoothed(counts.astype(np.int64), ess)))
+            local.append(Tabular(smooth_counts(counts.astype(np.int64), ess)))
             continue
         block = np.concatenate([coding.blocks[u] for u in own]) if own else np.empty(0, np.int64)
         if v in logistic:
             weights = server.weights[at : at + prod(logistic[v])].reshape(logistic[v])
             at += weights.size
-            local.append(unscaled(weights, moments["sums"][block], _scales(moments)[block]))
+            local.append(unstandardise(weights, moments["sums"][block], _scales(moments)[block]))
         else:
-            local.append(_regressed(moments, int(coding.blocks[v][0]), block))
+            local.append(_linear_regression(moments, int(coding.blocks[v][0]), block))
     return MixedNetwork(coding, dict(server.schema.levels), parents, tuple(local))
 
 
-def rows_behind(server: Server) -> int:
-    """How many rows the silos that answered have."""
+def contributing_rows(server: Server) -> int:
+    """The number of rows of the silos that answered."""
     return server.rows
 
 
-def _regressed(moments: Mapping[str, FloatArray], j: int, block: NDArray[np.int64]) -> Linear:
+def _linear_regression(moments: Mapping[str, FloatArray], j: int, block: NDArray[np.int64]) -> Linear:
     S, means = moments["products"], moments["sums"]
     weights = np.linalg.lstsq(S[np.ix_(block, block)], S[block, j])[0] if len(block) else np.empty(0)
     variance = S[j, j] - float(weights @ S[block, j])
     return Linear(float(means[j] - weights @ means[block]), np.asarray(weights), max(variance, 1e-6 * S[j, j]))
 
 
-def _tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
-    return [v for v in range(len(dag)) if coding.discrete[v] and tabular(coding, dag, v)]
+def _variables_with_tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
+    return [v for v in range(len(dag)) if coding.discrete[v] and has_table(coding, dag, v)]
 
 
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
-    """The counts of variable `v` with its parents, ascending, before it, of rows without an empty cell there."""
+    """The counts of the parents of `v`, ascending, then `v`, over rows without an empty cell in the family."""
     family = [*np.flatnonzero(dag[:, v]), v]
     shape = [silo.coding.widths[u] + 1 for u in family]
 
-    def counted(rows: FloatArray) -> FloatArray:
+    def family_counts(rows: FloatArray) -> FloatArray:
         own = rows[:, family]
         codes = own[~np.isnan(own).any(axis=1)].astype(np.int64)
         return np.bincount(np.ravel_multi_index(tuple(codes.T), shape), minlength=prod(shape)).astype(np.float64)
 
-    return sum_over_chunks(silo.table, counted)
+    return sum_over_chunks(silo.table, family_counts)
 
 
 def _moments(server: Server) -> Mapping[str, FloatArray]:
@@ -340,14 +340,15 @@ def _moments(server: Server) -> Mapping[str, FloatArray]:
 
 
 def _scales(moments: Mapping[str, FloatArray]) -> FloatArray:
-    return np.sqrt(np.maximum(np.diag(moments["products"]), TINY))
+    return np.sqrt(np.maximum(np.diag(moments["products"]), MIN_VARIANCE))
 
 
-def _units(schema: Schema, asked: Broadcast) -> FloatArray:
-    if len(asked.scales):
+def _units(schema: Schema, request: Broadcast) -> FloatArray:
+    if len(request.scales):
         return np.ones(1)
     coding = coding_of(schema)
     cells = sum(
-        prod(coding.widths[u] + 1 for u in (v, *np.flatnonzero(asked.dag[:, v]))) for v in _tables(coding, asked.dag)
+        prod(coding.widths[u] + 1 for u in (v, *np.flatnonzero(request.dag[:, v])))
+        for v in _variables_with_tables(coding, request.dag)
     )
     return np.concatenate([moment_units(coded_units(schema)), np.ones(cells)])

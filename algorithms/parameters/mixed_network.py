@@ -1,8 +1,8 @@
-"""Bayesian networks of mixed variables: what each depends on, rows drawn from them, and questions to them.
+"""Bayesian networks of mixed variables: local distributions, likelihood, sampling and queries.
 
 A continuous variable is linear in its parents, a discrete one of discrete parents has a table, and a discrete one with
-a continuous parent a multinomial logistic regression. In regressions a discrete parent is the indicators of its levels
-but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
+a continuous parent a multinomial logistic regression. In regressions a discrete parent is coded by the indicators of
+its levels but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ Local = Linear | Logistic | Tabular
 
 @dataclass(frozen=True, eq=False)
 class MixedNetwork(BayesianNetwork):
-    """P(x) = Π_v P(x_v | parents of v); `parents[v]` are numbers of variables, ascending."""
+    """P(x) = Π_v P(x_v | parents of v); `parents[v]` are indices of variables, ascending."""
 
     coding: Coding
     levels: dict[str, tuple[str, ...]]
@@ -74,25 +74,25 @@ class MixedNetwork(BayesianNetwork):
 
     @property
     def structure(self) -> Structure:
-        """The DAG, every edge of weight 1: a discrete end has one weight a level."""
+        """The DAG with weights 1: an edge at a discrete variable has one coefficient per level."""
         return Structure(self.variables, self.dag.astype(np.float64))
 
     def given_parents(self, v: int, table: FloatArray) -> FloatArray:
         """The means `[n_rows]` of variable v given its parents' values in `table` `[n_rows, d]`.
 
-        Of a discrete variable, the probabilities of its levels, `[n_rows, levels]`.
+        For a discrete variable, the probabilities of its levels, `[n_rows, levels]`.
         """
         own, local = list(self.parents[v]), self.local[v]
         if isinstance(local, Tabular):
             found = local.table[tuple(table[:, own].astype(np.int64).T)] if own else local.table
             return np.broadcast_to(found, (len(table), local.table.shape[-1]))
-        columns = self.coding.of(own).rows(table[:, own])
+        columns = self.coding.subset(own).rows(table[:, own])
         if isinstance(local, Linear):
             return np.asarray(local.intercept + columns @ local.weights)
         return softmax(local.intercepts + columns @ local.weights.T)
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """The log of density times probability `[n_rows]` of each row."""
+        """The log likelihood `[n_rows]` of each row: log densities plus log probabilities."""
         total, rows = np.zeros(len(table)), np.arange(len(table))
         for v, local in enumerate(self.local):
             expected = self.given_parents(v, table)
@@ -104,9 +104,9 @@ class MixedNetwork(BayesianNetwork):
         return total
 
     def as_json(self) -> dict[str, Any]:
-        """`nodes`, `levels`, `parents`, and by variable its `families`: linear, logistic or a table.
+        """`nodes`, `levels`, `parents`, and the `families` by variable: linear, logistic or a table.
 
-        Coefficients are numbers by continuous parent, and by level of a discrete one, the first of which has 0.
+        Coefficients are one number per continuous parent, and one per level of a discrete one, 0 for the first level.
         """
         families: dict[str, Any] = {}
         for name, own, local in zip(self.variables, self.parents, self.local, strict=True):
@@ -139,36 +139,38 @@ class MixedNetwork(BayesianNetwork):
         }
 
     def _coefficients(self, own: tuple[int, ...], weights: FloatArray) -> dict[str, Any]:
-        """The weights of coded parents by parent: a number, or by level of a discrete one."""
-        found: dict[str, Any] = {}
+        """The weights by parent: a number, or a number per level of a discrete parent."""
+        coefficients: dict[str, Any] = {}
         begin = 0
         for u in own:
             name, width = self.variables[u], self.coding.widths[u]
             part = weights[begin : begin + width].tolist()
             begin += width
-            found[name] = dict(zip(self.levels[name], [0.0, *part], strict=True)) if name in self.levels else part[0]
-        return found
+            coefficients[name] = (
+                dict(zip(self.levels[name], [0.0, *part], strict=True)) if name in self.levels else part[0]
+            )
+        return coefficients
 
     def sample(
         self, rows: int, rng: np.random.Generator, given: Mapping[str, float | str] | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Drawn rows `[rows, d]`, discrete ones as codes, and the weight of each row, `[rows]`.
+        """Sampled rows `[rows, d]`, discrete values as codes, and the weight of each row, `[rows]`.
 
-        `given` values stand as they are, and a row weighs as much as its parents make them likely (likelihood
-        weighting; Fung, Chang 1990). Raises `BadInput` for a name or a label that there is not.
+        `given` values are fixed, and the weight of a row is their likelihood given their parents (likelihood weighting;
+        Fung, Chang 1990). Raises `BadInput` for an unknown name or label.
         """
-        known = {self.place(name): self.code(name, value) for name, value in (given or {}).items()}
+        evidence = {self.index(name): self.code(name, value) for name, value in (given or {}).items()}
         table, logs = np.zeros((rows, len(self.parents))), np.zeros(rows)
         for v in topological_order(self.dag):
             local, expected = self.local[v], self.given_parents(v, table)
-            if v in known:
-                table[:, v] = known[v]
-                logs += _log_likelihood(local, expected, known[v])
+            if v in evidence:
+                table[:, v] = evidence[v]
+                logs += _log_likelihood(local, expected, evidence[v])
             elif isinstance(local, Linear):
                 table[:, v] = expected + np.sqrt(local.variance) * rng.standard_normal(rows)
             else:
-                passed = np.cumsum(expected, axis=1)
-                table[:, v] = (rng.random(rows)[:, None] * passed[:, -1:] > passed[:, :-1]).sum(axis=1)
+                cumulative = np.cumsum(expected, axis=1)
+                table[:, v] = (rng.random(rows)[:, None] * cumulative[:, -1:] > cumulative[:, :-1]).sum(axis=1)
         weights = np.exp(logs - logs.max()) if rows else logs
         return table, weights
 
@@ -177,9 +179,9 @@ class MixedNetwork(BayesianNetwork):
     ) -> dict[str, float]:
         """The probability of each level of variable `name` `given` others, or its mean and standard deviation.
 
-        Estimated from `rows` weighted draws. Raises `BadInput` for a name or a label that there is not.
+        The estimates are from `rows` weighted samples. Raises `BadInput` for an unknown name or label.
         """
-        v = self.place(name)
+        v = self.index(name)
         table, weights = self.sample(rows, rng, given)
         share = weights / weights.sum()
         if name in self.levels:
@@ -187,18 +189,18 @@ class MixedNetwork(BayesianNetwork):
         mean = float(share @ table[:, v])
         return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
 
-    def place(self, name: str) -> int:
-        """The number of the variable `name`."""
+    def index(self, name: str) -> int:
+        """The index of the variable `name`."""
         if name not in self.variables:
-            raise BadInput(f"there is no variable '{name}': there are {', '.join(self.variables)}")
+            raise BadInput(f"there is no variable '{name}': available: {', '.join(self.variables)}")
         return self.variables.index(name)
 
     def code(self, name: str, value: float | str) -> float:
-        """A value of the variable `name` as it stands in a table: a number, or the code of its label."""
+        """The entry of a table for a value of the variable `name`: a number, or the code of its label."""
         if name not in self.levels:
             return float(value)
         if str(value) not in self.levels[name]:
-            raise BadInput(f"{name}: '{value}' is none of its labels {', '.join(self.levels[name])}")
+            raise BadInput(f"{name}: there is no label '{value}': available: {', '.join(self.levels[name])}")
         return float(self.levels[name].index(str(value)))
 
 

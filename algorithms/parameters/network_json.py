@@ -1,7 +1,7 @@
-"""Networks from the JSON that their `as_json` writes.
+"""Networks from the JSON of their `as_json`.
 
-Gaussian networks are in the format of pgmpy, dynamic ones as Gaussian ones over several times; mixed ones have levels,
-parents and regressions or tables by variable.
+Gaussian networks are in the format of pgmpy, dynamic ones are Gaussian networks over several times; mixed ones have
+levels, parents, and regressions or tables by variable.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ from .networks import DynamicGaussianNetwork, GaussianNetwork
 
 
 def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
-    """The Gaussian network that `as_json`, or pgmpy, has written; `origin` names it in messages.
+    """The Gaussian network from the JSON of `as_json` or pgmpy; `origin` names it in messages.
 
-    Raises `BadInput` if the arcs are not those of the coefficients.
+    Raises `BadInput` if the arcs do not match the coefficients.
     """
     variables = tuple(content["nodes"])
     place = {variable: number for number, variable in enumerate(variables)}
@@ -34,14 +34,14 @@ def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
             else:
                 weights[place[parent], j] = coefficient
     if {(variables[i], variables[j]) for i, j in np.argwhere(weights)} != {tuple(arc) for arc in content["arcs"]}:
-        raise BadInput(f"{origin}: the arcs are not those of the coefficients")
+        raise BadInput(f"{origin}: the arcs do not match the coefficients")
     return GaussianNetwork(Structure(variables, weights), intercepts, variances)
 
 
 def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork:
-    """The Gaussian, dynamic or mixed network that `as_json` has written; `origin` names it in messages.
+    """The Gaussian, dynamic or mixed network from the JSON of `as_json`; `origin` names it in messages.
 
-    Raises `BadInput` for a description that is not complete, or does not fit together.
+    Raises `BadInput` for incomplete or inconsistent content.
     """
     try:
         if "families" in content:
@@ -51,11 +51,11 @@ def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork |
     except BadInput:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{origin}: not a network as fedbnsl writes it: {type(error).__name__}: {error}") from None
+        raise BadInput(f"{origin}: not a network in the format of fedbnsl: {type(error).__name__}: {error}") from None
 
 
 def _dynamic(whole: GaussianNetwork, variables: list[str], lags: int) -> DynamicGaussianNetwork:
-    """The network over time whose unrolled form is `whole`."""
+    """The network over time from its unrolled form `whole`."""
     d, weights = len(variables), whole.structure.weights
     lagged = weights[d:, :d].reshape(lags, d, d)
     intercepts, variances = (each.reshape(lags + 1, d) for each in (whole.intercepts, whole.variances))
@@ -84,7 +84,7 @@ def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: s
 
 
 def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
-    """The weights of the coded columns of the parents: of a discrete one, those of its levels but the first."""
+    """The weights of the coded columns of the parents: one per level but the first for a discrete parent."""
     columns: list[float] = []
     for parent in parents:
         columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]

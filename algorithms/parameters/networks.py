@@ -1,16 +1,16 @@
 """Bayesian networks with their parameters: over discrete variables, linear Gaussian ones, and linear ones over time.
 
-Each kind of network is a class that answers the same questions (`BayesianNetwork`): the log likelihood of rows, its
-JSON, how far it has drifted from an earlier network. Networks of mixed variables are in `mixed_network.py`.
+Each kind of network is a class with the interface of `BayesianNetwork`: the log likelihood of rows, its JSON, and its
+drift from an earlier network. Networks of mixed variables are in `mixed_network.py`.
 
 A dynamic network is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t. Solved for x_t it has the reduced form
 x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which forecasts the next row.
 
-Drift is how much worse an earlier network explains the rows of a later one: the Kullback-Leibler divergence of the
-later joint distribution from the earlier one (Kullback, Leibler 1951), in nats a row: 0 for equal distributions,
-whatever the directions of their edges. As both factorise over the variables, it is a sum of one term a variable,
-E[log p_after(x_v | parents) - log p_before(x_v | parents)] under the later network: exact for linear Gaussian
-networks, a mean over rows drawn from the later one for discrete networks (`divergence_from`).
+Drift (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one (Kullback,
+Leibler 1951), in nats per row: 0 for equal distributions, for any directions of their edges. Both factorise over the
+variables, so it is a sum of one term per variable, E[log p_after(x_v | parents) - log p_before(x_v | parents)] under
+the later network: exact for linear Gaussian networks, a mean over rows sampled from the later one for discrete networks
+(`divergence_from`).
 """
 
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments
 
-DRAWN_ROWS, SEED = 20_000, 0
-"""of the rows that estimate the drift between discrete networks"""
-LEAST_VARIANCE = 1e-12
-"""of an error, in units of its variable's variance, where networks are compared"""
+DRIFT_ROWS, DRIFT_SEED = 20_000, 0
+"""number and seed of the sampled rows that estimate the drift between discrete networks"""
+MIN_VARIANCE = 1e-12
+"""lower bound on an error variance in comparisons of networks, in units of the variable's variance"""
 NOT_COMPARABLE = "parameter drift is defined between two linear Gaussian networks or two discrete ones"
 
 
 class BayesianNetwork:
-    """What every Bayesian network with parameters offers; the defaults are those of a network without it."""
+    """The interface of all Bayesian networks with parameters; defaults are for networks without the property."""
 
     file_name: ClassVar[str] = "model.json"
-    """of the file that holds the network beside the other outputs of a run"""
+    """name of the network's file in the output folder of a run"""
     in_pgmpy: ClassVar[bool] = True
     """whether pgmpy has networks of this kind"""
 
@@ -52,12 +52,12 @@ class BayesianNetwork:
 
     @property
     def kind(self) -> str:
-        """What kind of network it is, in words for a report."""
+        """The kind of network, in words for a report."""
         raise NotImplementedError
 
     @property
     def free_parameters(self) -> int | None:
-        """The number of free parameters of a network of tables alone; None for the other kinds."""
+        """The number of free parameters of a network of tables; None for the other kinds."""
         return None
 
     @property
@@ -79,13 +79,13 @@ class BayesianNetwork:
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
-        """The network as JSON, which `network_json.network_from_json` reads; each class has its format."""
+        """The network as JSON for `network_json.network_from_json`; each class has its own format."""
         raise NotImplementedError
 
     def divergence_from(self, before: Self) -> FloatArray:
         """The terms of the divergence of this network from an earlier one, `[d]`; see `drift_of`.
 
-        Raises `BadInput` that says why the two cannot be compared.
+        Raises `BadInput` with the reason if the two cannot be compared.
         """
         raise BadInput(NOT_COMPARABLE)
 
@@ -98,8 +98,8 @@ class BayesianNetwork:
 class DiscreteNetwork(BayesianNetwork):
     """P(x) = Π_v P(x_v | parents of v).
 
-    `tables[v]` is [n_levels of the first parent, ..., of the last parent, n_levels of v]: its last axis sums to 1, as
-    closely as it was published. `parents[v]` are in the order of those axes.
+    `tables[v]` is [n_levels of the first parent, ..., of the last parent, n_levels of v]: its last axis sums to 1, up
+    to the rounding of published tables. `parents[v]` are in the order of those axes.
     """
 
     variables: tuple[str, ...]
@@ -111,7 +111,7 @@ class DiscreteNetwork(BayesianNetwork):
     kind = "discrete network"
 
     def __post_init__(self) -> None:
-        """Refuse tables that do not fit levels and parents: a mistake of the program, not of the user."""
+        """Raise `ValueError` for tables that do not fit levels and parents (a programming error)."""
         for name in self.variables:
             shape = tuple(len(self.levels[one]) for one in (*self.parents[name], name))
             if self.tables[name].shape != shape:
@@ -119,7 +119,7 @@ class DiscreteNetwork(BayesianNetwork):
 
     @property
     def structure(self) -> Structure:
-        """The DAG, every edge of weight 1."""
+        """The DAG with weights 1."""
         place = {name: number for number, name in enumerate(self.variables)}
         weights = np.zeros((len(place), len(place)))
         for name in self.variables:
@@ -128,7 +128,7 @@ class DiscreteNetwork(BayesianNetwork):
 
     @property
     def free_parameters(self) -> int:
-        """The number of free probabilities: of each distribution all but one."""
+        """The number of free probabilities: all but one of each distribution."""
         return sum(table.size - table.size // table.shape[-1] for table in self.tables.values())
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
@@ -143,7 +143,7 @@ class DiscreteNetwork(BayesianNetwork):
         return total
 
     def as_json(self) -> dict[str, Any]:
-        """`nodes`, and by variable its `levels`, `parents` and `tables`, as in this class."""
+        """`nodes`, and the `levels`, `parents` and `tables` by variable, as in this class."""
         return {
             "nodes": list(self.variables),
             "levels": {name: list(self.levels[name]) for name in self.variables},
@@ -152,12 +152,12 @@ class DiscreteNetwork(BayesianNetwork):
         }
 
     def divergence_from(self, before: Self) -> FloatArray:
-        """The terms `[d]`, means over rows drawn from this network."""
+        """The terms `[d]`, as means over rows sampled from this network."""
         self._require_same_variables(before)
         for name in self.variables:
             if set(before.levels[name]) != set(self.levels[name]):
-                raise BadInput(f"{name} had other levels")
-        rows = self.sample_codes(DRAWN_ROWS, np.random.default_rng(SEED))
+                raise BadInput(f"the levels of {name} differ")
+        rows = self.sample_codes(DRIFT_ROWS, np.random.default_rng(DRIFT_SEED))
         # The earlier network may list variables and levels in another order.
         codes = {
             name: np.array([before.levels[name].index(level) for level in self.levels[name]])[rows[:, v]]
@@ -167,20 +167,20 @@ class DiscreteNetwork(BayesianNetwork):
         return np.array([np.mean(self._logs(name, own) - before._logs(name, codes)) for name in self.variables])
 
     def sample_codes(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Drawn rows as codes of levels, `[rows, n_variables]`."""
+        """Sampled rows as codes of levels, `[rows, n_variables]`."""
         place = {name: number for number, name in enumerate(self.variables)}
-        drawn = np.zeros((rows, len(place)), np.int64)
+        codes = np.zeros((rows, len(place)), np.int64)
         for v in topological_order(self.structure.adjacency):
             table = self.tables[self.variables[v]]
-            given = tuple(drawn[:, place[parent]] for parent in self.parents[self.variables[v]])
-            passed = np.cumsum(np.broadcast_to(table[given], (rows, table.shape[-1])), axis=1)
-            drawn[:, v] = (rng.random(rows)[:, None] * passed[:, -1:] > passed[:, :-1]).sum(axis=1)
-        return drawn
+            parent_codes = tuple(codes[:, place[parent]] for parent in self.parents[self.variables[v]])
+            cumulative = np.cumsum(np.broadcast_to(table[parent_codes], (rows, table.shape[-1])), axis=1)
+            codes[:, v] = (rng.random(rows)[:, None] * cumulative[:, -1:] > cumulative[:, :-1]).sum(axis=1)
+        return codes
 
     def _logs(self, name: str, codes: dict[str, NDArray[np.int64]]) -> FloatArray:
         """Log P(x_v | its parents) of the variable `name` in rows of `codes`, by variable; `[n_rows]`."""
-        at = tuple(codes[one] for one in (*self.parents[name], name))
-        return np.asarray(np.log(np.maximum(self.tables[name][at], np.finfo(float).tiny)))
+        index = tuple(codes[one] for one in (*self.parents[name], name))
+        return np.asarray(np.log(np.maximum(self.tables[name][index], np.finfo(float).tiny)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,14 +222,16 @@ class GaussianNetwork(BayesianNetwork):
         """The terms `[d]`, exactly."""
         self._require_same_variables(before)
         names = self.structure.variables
-        at = [before.structure.variables.index(name) for name in names]
-        earlier, later = before.structure.weights[np.ix_(at, at)], self.structure.weights
+        positions = [before.structure.variables.index(name) for name in names]
+        earlier, later = before.structure.weights[np.ix_(positions, positions)], self.structure.weights
         mixing = np.linalg.inv(np.eye(len(names)) - later)
         mean, covariance = self.intercepts @ mixing, mixing.T @ (self.variances[:, None] * mixing)
-        floor = np.maximum(LEAST_VARIANCE * np.diag(covariance), np.finfo(float).tiny)
-        old, new = np.maximum(before.variances[at], floor), np.maximum(self.variances, floor)
-        missed = np.eye(len(names)) - earlier
-        errors = (mean @ missed - before.intercepts[at]) ** 2 + np.einsum("iv,ij,jv->v", missed, covariance, missed)
+        floor = np.maximum(MIN_VARIANCE * np.diag(covariance), np.finfo(float).tiny)
+        old, new = np.maximum(before.variances[positions], floor), np.maximum(self.variances, floor)
+        residual_map = np.eye(len(names)) - earlier
+        errors = (mean @ residual_map - before.intercepts[positions]) ** 2 + np.einsum(
+            "iv,ij,jv->v", residual_map, covariance, residual_map
+        )
         return np.asarray(0.5 * (np.log(old / new) + errors / old - 1.0))
 
 
@@ -238,7 +240,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
     """A linear Gaussian network over time: x_t = intercepts + x_t W + Σ_k x_{t−k} A_k + u_t, u_tj ~ N(0, variance_j).
 
     `structure` has W as `weights` and the A_k as `lagged` (Chen, Ma & Yue, §2). `means` and `spreads` `[d]` are each
-    variable's marginal mean and variance: the distribution of the times before the first.
+    variable's marginal mean and variance: the distribution of the initial values.
     """
 
     structure: Structure
@@ -248,7 +250,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
     spreads: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse a structure without lags: a mistake of the program, not of the user."""
+        """Raise `ValueError` for a structure without lags (a programming error)."""
         if not self.structure.lags:
             raise ValueError("a dynamic network needs a structure with lags")
 
@@ -259,7 +261,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
     @property
     def kind(self) -> str:
-        """The kind with its number of lags."""
+        """The kind of network with its number of lags."""
         steps = self.structure.lags
         return f"dynamic linear Gaussian network that looks back over {steps} step{'s' * (steps != 1)}"
 
@@ -271,7 +273,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
     @property
     def spectral_radius(self) -> float:
-        """The spectral radius: from 1 on, series are explosive (`statistics/moments.py`)."""
+        """The spectral radius; from 1 on, series are explosive (`statistics/moments.py`)."""
         return moments.spectral_radius(self.structure.weights, self.lagged)
 
     @property
@@ -290,8 +292,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
     def reduced_form(self) -> tuple[FloatArray, FloatArray]:
         """The intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
-        now = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
-        return self.intercepts @ now, self.lagged @ now
+        mixing = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
+        return self.intercepts @ mixing, self.lagged @ mixing
 
     def forecast(self, past: FloatArray) -> FloatArray:
         """The mean of the row after `past` `[lags, d]`, whose last row is the latest: `[d]`."""
@@ -302,8 +304,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
         """The network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.
 
         Its variables are those at time t under their own names, then the earlier ones: "x", ..., "x[t-1]", ...,
-        "x[t-2]". The earlier ones have no parents; they have the means and variances of the data, and their
-        dependence is left out. So it describes what follows from a given past.
+        "x[t-2]". The earlier ones have no parents; they have the means and variances of the data, without their
+        dependence. So the network is valid conditionally on a given past.
         """
         lags = self.structure.lags
         names = unrolled_names(self.structure.variables, lags)
@@ -316,8 +318,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
 def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
     """The log density of each of the `residuals`; a variance of 0 counts as a tiny one."""
-    least = np.maximum(variances, np.finfo(np.float64).tiny)
-    return np.asarray(-0.5 * (np.log(2 * np.pi * least) + residuals**2 / least))
+    floored = np.maximum(variances, np.finfo(np.float64).tiny)
+    return np.asarray(-0.5 * (np.log(2 * np.pi * floored) + residuals**2 / floored))
 
 
 def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -328,25 +330,22 @@ def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -
     return weights
 
 
-# The same as functions, for callers that have not moved to the methods.
-
-
 @dataclass(frozen=True)
 class Drift:
-    """The divergence in nats a row, by variable; where edges have turned, a single term may be below zero."""
+    """The divergence in nats per row, by variable; with reversed edges a single term may be negative."""
 
     by_variable: dict[str, float]
 
     @property
     def total(self) -> float:
-        """The divergence of the whole."""
+        """The divergence of the joint distributions."""
         return float(sum(self.by_variable.values()))
 
 
 def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
-    """How far the parameters have drifted from `before` to `after`.
+    """The drift of the parameters from `before` to `after`.
 
-    Raises `BadInput` that says why two networks cannot be compared.
+    Raises `BadInput` with the reason if the two networks cannot be compared.
     """
     if type(before) is not type(after):
         raise BadInput(NOT_COMPARABLE)

@@ -1,10 +1,10 @@
-"""Personalisation: with the structure learned, each silo refits the weights on its own rows.
+"""Personalisation: each silo refits the weights of the learned structure on its own rows.
 
 Source: Fassy El Fehri et al., B.2.2.
 
-One exchange, for synthetic data. The broadcast is the learned structure with its weights, and the true weights to
-compare with. A silo keeps its refitted weights to itself and sends two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the
-refitted and for the consensus weights.
+One exchange. The broadcast is the learned structure with its weights, and the true weights if they are known (synthetic
+data). A silo does not send its refitted weights, only two errors: ‖B̂ − B_true‖²_F/‖B_true‖²_F for the refitted and for
+the consensus weights.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
 from ..statistics.moments import Table, products
 
-EVERYONE = ""
+ALL_SILOS = ""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The structure with its consensus weights, `[d, d]`, and, by silo, the true weights where they are known.
+    """The structure with its consensus weights, `[d, d]`, and the true weights by silo if they are known.
 
-    True weights that all silos share stand under `EVERYONE`.
+    True weights that all silos share have the key `ALL_SILOS`.
     """
 
     weights: FloatArray
@@ -50,7 +50,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """How well weights fit a silo: errors against its true weights, -1 where these are unknown."""
+    """The errors of a silo's refitted and of the consensus weights; -1 if its true weights are unknown."""
 
     personal: float
     consensus: float
@@ -58,7 +58,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """What came back, in the order of `silos`."""
+    """The errors in the order of `silos`."""
 
     learned: Broadcast
     variables: tuple[str, ...]
@@ -68,7 +68,7 @@ class Server:
 
     @property
     def refit(self) -> dict[str, dict[str, float]]:
-        """By silo, the normalised MSE of its refitted and of the consensus weights; empty where no truth is known."""
+        """The normalised MSE of the refitted and of the consensus weights by silo; empty without true weights."""
         return {
             silo: {"personal": self.personal[k], "consensus": self.consensus[k]}
             for k, silo in enumerate(self.silos)
@@ -92,12 +92,12 @@ def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
 
 
 def refit_start(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
-    """The server's state before the exchange: the structure to refit and what is known of the truth."""
+    """The server's state before the exchange: the structure to refit, and the true weights if known."""
     return Server(Broadcast(structure.weights, true_weights), structure.variables, (), (), ())
 
 
 def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The one-exchange refit; it starts from the state `learned` gives."""
+    """The one-exchange refit; its initial state is that of `refit_start`."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         S = products(table, center=settings.center) / table.shape[0]
@@ -109,7 +109,7 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]
 
     def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
         weights = refit(silo.S, message.weights != 0)
-        true = message.true_weights.get(silo.name, message.true_weights.get(EVERYONE))
+        true = message.true_weights.get(silo.name, message.true_weights.get(ALL_SILOS))
         known = true is not None and bool(true.any())
         fit = Reply(
             personal=normalised_mse(weights, true) if known and true is not None else -1.0,

@@ -1,13 +1,13 @@
-"""Probability tables from summed counts: one exchange after a run on discrete data.
+"""Probability tables from summed counts, one exchange after a run on discrete data, and the DAG that gets parameters.
 
-The broadcast names each variable with its parents in the learned DAG; the reply holds the count tables of these
-families, of which the server needs only the sum. So the tables are those of all rows, however they are split.
+The broadcast has each variable with its parents in the learned DAG; the reply has the count tables of these families,
+of which the server needs only the sum. So the tables are those of all rows, for every split over silos.
 
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
-states of the parents: as if `ess` further rows had been seen, alike in all cells (the prior of BDeu; Heckerman, Geiger,
-Chickering 1995, §7). A state of the parents that never occurs gives a uniform row.
+states of the parents: `ess` additional rows, spread evenly over the cells (the prior of BDeu; Heckerman, Geiger,
+Chickering 1995, §7). A state of the parents that never occurs has a uniform distribution.
 
-The DAG that gets parameters: a learned DAG itself, or a member of the class of a CPDAG.
+`dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class FamilyTables:
     """Settings of the exchange."""
 
     ess: float = 1.0
-    """equivalent sample size of the prior: rows it counts for in every table"""
+    """equivalent sample size of the prior of each table, in rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
 
@@ -42,27 +42,27 @@ class FamilyTables:
         require(self.ess > 0, "ess", self.ess, "above 0")
 
 
-MOST_CELLS = 2_000_000
-"""cells that the tables of one network may have together: what travels, and what is written, grows with them"""
+MAX_CELLS = 2_000_000
+"""largest total number of cells of the tables of one network: messages and files grow with it"""
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The families to count: row v has v and its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
+    """The families to count: row v has v and its parents, ascending, padded with -1, `[d, 1 + most parents]`."""
 
     sets: NDArray[np.int16]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A silo's count tables over the families, one after another, `[n_cells]`."""
+    """A silo's concatenated count tables over the families, `[n_cells]`."""
 
     numbers: NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Server:
-    """The families and, once they have come, their summed counts."""
+    """The families and, after the exchange, their summed counts."""
 
     variables: tuple[str, ...]
     levels: dict[str, tuple[str, ...]]
@@ -75,21 +75,21 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     return Server(schema.variables, schema.levels, dag, np.empty(0, np.int64))
 
 
-def too_large(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
-    """In words why there are no tables of `dag`, if they would be too large; else None."""
+def size_error(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
+    """The message that the tables of `dag` would be too large, or None if they are not."""
     levels = [len(schema.levels[name]) for name in schema.variables]
     cells = [prod(levels[v] for v in (child, *np.flatnonzero(dag[:, child]))) for child in range(len(levels))]
-    if sum(cells) <= MOST_CELLS:
+    if sum(cells) <= MAX_CELLS:
         return None
     worst = max(range(len(cells)), key=cells.__getitem__)
     return (
-        f"the probability tables would have {sum(cells):,} cells, more than {MOST_CELLS:,}: "
+        f"the probability tables would have {sum(cells):,} cells, more than {MAX_CELLS:,}: "
         f"{cells[worst]:,} alone for {schema.variables[worst]} with its {int(dag[:, worst].sum())} parents"
     )
 
 
 def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
-    """The one exchange; it starts from the state that `start` gives."""
+    """The one exchange; its initial state is that of `start`."""
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
@@ -105,7 +105,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: Broadcast(families(server.parents)),
-        local_solve=lambda silo, asked: (silo, Reply(count(silo.columns, silo.cardinalities, asked.sets))),
+        local_solve=lambda silo, request: (silo, Reply(count(silo.columns, silo.cardinalities, request.sets))),
         aggregate=aggregate,
         structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
         server_type=Server,
@@ -120,11 +120,11 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
 
 
 def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Each variable with its parents, ascending, filled up with -1, `[d, 1 + most parents]`."""
-    together = dag | np.eye(len(dag), dtype=np.bool_)
-    sets = np.full((len(dag), int(together.sum(axis=0).max(initial=1))), PAD, np.int16)
+    """Each variable with its parents, ascending, padded with -1, `[d, 1 + most parents]`."""
+    members = dag | np.eye(len(dag), dtype=np.bool_)
+    sets = np.full((len(dag), int(members.sum(axis=0).max(initial=1))), PAD, np.int16)
     for v in range(len(dag)):
-        family = np.flatnonzero(together[:, v])
+        family = np.flatnonzero(members[:, v])
         sets[v, : len(family)] = family
     return sets
 
@@ -140,18 +140,18 @@ def network(server: Server, ess: float) -> DiscreteNetwork:
         counts = server.counts[begin : begin + prod(shape)].reshape(shape)
         begin += prod(shape)
         parents[names[v]] = tuple(names[u] for u in family if u != v)
-        tables[names[v]] = smoothed(np.moveaxis(counts, family.index(v), -1), ess)
+        tables[names[v]] = smooth_counts(np.moveaxis(counts, family.index(v), -1), ess)
     return DiscreteNetwork(names, dict(server.levels), parents, tables)
 
 
-def smoothed(counts: NDArray[np.int64], ess: float) -> FloatArray:
+def smooth_counts(counts: NDArray[np.int64], ess: float) -> FloatArray:
     """P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
     alpha = ess / counts.size
     return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha * counts.shape[-1]))
 
 
-def rows_behind(server: Server) -> int:
-    """How many rows the silos that answered have counted."""
+def contributing_rows(server: Server) -> int:
+    """The number of rows that the silos counted."""
     first = families(server.parents)[0]
     size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
     return int(server.counts[:size].sum())
@@ -159,20 +159,20 @@ def rows_behind(server: Server) -> int:
 
 @dataclass(frozen=True)
 class Extension:
-    """A DAG `[n_variables, n_variables]` and, in words, how it was chosen; or no DAG, and why."""
+    """A DAG `[n_variables, n_variables]` and the way it was chosen, in words; or no DAG, and the reason."""
 
     dag: NDArray[np.bool_] | None
     how: str = ""
 
 
 def dag_extension(structure: Structure) -> Extension:
-    """The DAG whose parameters are those of `structure`.
+    """The DAG that gets the parameters of `structure`.
 
     For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
-    from data may look like a CPDAG without being that of any DAG; then `nearest_dag` is taken.
+    from data may be a CPDAG in form without being the class of a DAG; then `nearest_dag` is used.
     """
     if structure.kind == "pag":
-        return Extension(None, "a PAG leaves open what causes what and what is confounded: it is no Bayesian network")
+        return Extension(None, "a PAG leaves causes and confounding undecided: it is no Bayesian network")
     if structure.kind == "dag":
         cycle = structure.cycle
         if cycle:
@@ -193,29 +193,31 @@ def dag_extension(structure: Structure) -> Extension:
 
 
 def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A DAG with the skeleton of `pdag`: by Dor & Tarsi's method, with the best sink where none is valid.
+    """A DAG with the skeleton of `pdag`, by Dor & Tarsi's method with the best sink if none is valid.
 
-    The best turns the fewest arrows and then adds the fewest v-structures; the first among equals.
+    The best sink reverses the fewest arrows, then adds the fewest v-structures; the first among equals is chosen.
     """
     rest, dag = pdag.copy(), np.zeros_like(pdag)
-    price = {v: _as_sink(rest, v) for v in range(len(pdag))}
-    while price:
-        sink = min(price, key=price.__getitem__)
+    cost = {v: _sink_cost(rest, v) for v in range(len(pdag))}
+    while cost:
+        sink = min(cost, key=cost.__getitem__)
         neighbours = rest[:, sink] | rest[sink]
         dag[neighbours, sink] = True
         rest[sink] = rest[:, sink] = False
-        del price[sink]
-        price |= {int(v): _as_sink(rest, int(v)) for v in np.flatnonzero(neighbours)}
+        del cost[sink]
+        cost |= {int(v): _sink_cost(rest, int(v)) for v in np.flatnonzero(neighbours)}
     assert is_acyclic(dag)
     return dag
 
 
-def _as_sink(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
-    """How many arrows out of v would be turned, and how many new v-structures there would be, were v a sink."""
+def _sink_cost(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
+    """The numbers of reversed arrows out of v and of new v-structures if v becomes a sink."""
     out, undirected = pdag[v] & ~pdag[:, v], pdag[v] & pdag[:, v]
     neighbours = np.flatnonzero(pdag[v] | pdag[:, v])
     joined = pdag | pdag.T
-    apart = ~joined[np.ix_(neighbours, neighbours)]
-    turned = np.asarray((undirected | out)[neighbours])
-    new = (apart & (turned[:, None] | turned[None, :])).sum() - turned.sum()  # a neighbour is apart from itself
+    not_adjacent = ~joined[np.ix_(neighbours, neighbours)]
+    new_parents = np.asarray((undirected | out)[neighbours])
+    new = (
+        not_adjacent & (new_parents[:, None] | new_parents[None, :])
+    ).sum() - new_parents.sum()  # a neighbour is apart from itself
     return int(out.sum()), int(new) // 2

@@ -1,16 +1,17 @@
-"""The discrete Gaussian, drawn exactly, and what is released with it: numbers on a grid, and the choice of an index.
+"""Exact samplers for private noise: random bits from a key, the discrete Gaussian and Laplace, and exact selection.
+
+In order: keys and the stream of random bits of a key; an exact coin of probability e^{−γ}; samplers of the discrete
+Gaussian and the discrete Laplace; exact Gumbel-max selection of an index; the release of an array on a grid.
+
+A key is 32 bytes of fresh entropy from the operating system (`secrets.token_bytes(32)`, by the caller), which the silo
+stores with the charge in its ledger. The same key and label give the same noise: a round repeated after a crash repeats
+its release and is not a second release. The key determines the noise, so it must stay secret.
 
 N_Z(0, σ²) gives each integer x a probability ∝ exp(−x²/(2σ²)) (Canonne, Kamath, Steinke 2020). Floating-point samples
-of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. Here
-whole arrays are drawn at once: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and where
-the float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits settle it.
-So the law is exactly the stated one, given random bits.
-
-Randomness for private noise: keys that are not seeds, a stream of bits from a key, and the exact coin e^{−γ}.
-
-A key is 32 bytes of fresh entropy of the operating system, made by the caller (`secrets.token_bytes(32)`) and kept by
-the silo with what it has reserved of its budget. The same key and label give the same noise again: a round that is
-repeated after a crash repeats its release and is not a second one. Whoever knows the key knows the noise.
+of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. The
+samplers draw whole arrays: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and if the
+float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits decide. So the
+distribution is exact, given uniform random bits.
 """
 
 import math
@@ -31,19 +32,19 @@ KEY_BYTES = 32
 
 
 def child_key(key: bytes, label: str) -> bytes:
-    """The key that `label` (a round, a purpose) has under `key`: HKDF-SHA256, independent from label to label.
+    """The key derived from `key` for `label` (a round, a purpose) by HKDF-SHA256, independent between labels.
 
-    Raises `BadInput` if `key` is not of 32 bytes.
+    Raises `BadInput` if `key` does not have 32 bytes.
     """
     _require_key(key)
     return HKDFExpand(SHA256(), KEY_BYTES, b"fedbnsl noise\0" + label.encode()).derive(key)
 
 
 class Bits:
-    """The stream of random bits of one key: AES-256 in counter mode. Each bit is handed out once."""
+    """The stream of random bits of one key: AES-256 in counter mode. Each bit is used once."""
 
     def __init__(self, key: bytes) -> None:
-        """Start the stream. Raises `BadInput` if `key` is not of 32 bytes."""
+        """Start the stream. Raises `BadInput` if `key` does not have 32 bytes."""
         _require_key(key)
         self._stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
@@ -52,7 +53,7 @@ class Bits:
         return np.frombuffer(self._stream.update(bytes(8 * count)), np.dtype("<u8")).astype(np.uint64)
 
     def signs(self, count: int) -> NDArray[np.int64]:
-        """`count` times −1 or 1."""
+        """`count` random signs, each −1 or 1."""
         packed = self.words((count + 63) // 64).view(np.uint8)
         return 1 - 2 * np.unpackbits(packed)[:count].astype(np.int64)
 
@@ -65,7 +66,7 @@ class Bits:
         return (self.integer() >> 11) * 2.0**-53
 
     def below(self, bound: int) -> int:
-        """An integer from 0 to `bound` − 1, each exactly as likely, however great the bound."""
+        """An integer, exactly uniform on 0 to `bound` − 1; the bound may be arbitrarily large."""
         size = bound.bit_length()
         while True:
             drawn = 0
@@ -76,55 +77,56 @@ class Bits:
                 return drawn
 
     def all_below(self, bound: int, count: int) -> NDArray[np.uint64]:
-        """`count` integers from 0 to `bound` − 1 (at most 2⁴⁸), each exactly as likely."""
+        """`count` independent integers, exactly uniform on 0 to `bound` − 1; the bound is at most 2⁴⁸."""
         accepted = self.words(count)
-        last = np.uint64(2**64 // bound * bound - 1)  # above it, the remainders are not evenly spread
-        while (again := np.flatnonzero(accepted > last)).size:
-            accepted[again] = self.words(again.size)
+        last = np.uint64(2**64 // bound * bound - 1)  # above it, the remainders are not uniform
+        while (rejected := np.flatnonzero(accepted > last)).size:
+            accepted[rejected] = self.words(rejected.size)
         return accepted % np.uint64(bound)
 
 
 def exponential_coin(bits: Bits, gamma: Fraction, word: int, doublings: int = 0) -> bool:
-    """Tell whether a uniform number, of which `word` is the first 64 bits, is below 2^doublings·e^{−γ}: exactly.
+    """Whether a uniform number with the first 64 bits `word` is below 2^doublings·e^{−γ}, decided exactly.
 
-    As many further bits are drawn as it takes to tell. e^{−γ} is enclosed by decimal arithmetic, whose exponential is
-    correctly rounded, with digits to spare for the bits at hand.
+    Further bits are drawn until the comparison is decided. Decimal arithmetic, whose exponential is correctly rounded,
+    encloses e^{−γ} with more digits than the bits drawn so far.
     """
-    known = 64
+    bit_count = 64
     while True:
-        low, high = _enclosure(gamma, known, doublings)
+        low, high = _enclosure(gamma, bit_count, doublings)
         if word + 1 <= low:
             return True
         if word >= high:
             return False
         word = word << 64 | bits.integer()
-        known += 64
+        bit_count += 64
 
 
-def _enclosure(gamma: Fraction, known: int, doublings: int) -> tuple[Fraction, Fraction]:
-    """Bounds, below and above, of 2^(known + doublings)·e^{−γ}."""
-    if gamma > known + doublings:
+def _enclosure(gamma: Fraction, bit_count: int, doublings: int) -> tuple[Fraction, Fraction]:
+    """A lower and an upper bound of 2^(bit_count + doublings)·e^{−γ}."""
+    if gamma > bit_count + doublings:
         return Fraction(0), Fraction(1)
-    digits = known // 3 + 20
+    digits = bit_count // 3 + 20
     numerator, denominator = Decimal(gamma.numerator), Decimal(gamma.denominator)
-    most = Context(prec=digits + 20, rounding=ROUND_FLOOR).divide(numerator, denominator).copy_negate()
-    least = Context(prec=digits + 20, rounding=ROUND_CEILING).divide(numerator, denominator).copy_negate()
-    powers, scale = Context(prec=digits), 2 ** (known + doublings)
-    return Fraction(powers.next_minus(powers.exp(least))) * scale, Fraction(powers.next_plus(powers.exp(most))) * scale
+    upper = Context(prec=digits + 20, rounding=ROUND_FLOOR).divide(numerator, denominator).copy_negate()
+    lower = Context(prec=digits + 20, rounding=ROUND_CEILING).divide(numerator, denominator).copy_negate()
+    powers, scale = Context(prec=digits), 2 ** (bit_count + doublings)
+    return Fraction(powers.next_minus(powers.exp(lower))) * scale, Fraction(powers.next_plus(powers.exp(upper))) * scale
 
 
 def _require_key(key: bytes) -> None:
     if len(key) != KEY_BYTES:
-        raise BadInput(f"a noise key is of {KEY_BYTES} bytes, not {len(key)}")
+        raise BadInput(f"a noise key must have {KEY_BYTES} bytes, not {len(key)}")
 
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-LEAST_VARIANCE, GREATEST_VARIANCE = Fraction(1, 2**80), 2**80
+MIN_VARIANCE, MAX_VARIANCE = Fraction(1, 2**80), 2**80
 ROUNDING = 2.0**-50
-"""bound on the relative error of a float e^{−γ} for the float γ, and of a 64-bit word as a float, with room to spare"""
+"""generous bound on the relative error of the float e^{−γ} for a float γ, and of a 64-bit word as a float"""
 LEVELS = 64
+"""number of powers of two in the proposal distribution of `exponential`"""
 
 
 def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArray:
@@ -145,9 +147,9 @@ def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArr
         y = _discrete_laplace(bits, scale, 2 * missing + 16)
         distance = np.abs(y).astype(np.float64) - center
         gamma = distance**2 / (2 * s2)
-        error = 8 * 2.0**-53 * (gamma + np.abs(distance) / scale)  # of γ, mostly from what cancels in the distance
-        kept = y[_coins(bits, y, gamma, error, exact_gamma)]
-        accepted.append(kept[:missing])
+        error = 8 * 2.0**-53 * (gamma + np.abs(distance) / scale)  # of γ, mostly from cancellation in the distance
+        drawn = y[_coins(bits, y, gamma, error, exact_gamma)]
+        accepted.append(drawn[:missing])
         missing -= len(accepted[-1])
     return np.concatenate(accepted)
 
@@ -166,9 +168,10 @@ def discrete_laplace(bits: Bits, scale: int, size: int) -> IntArray:
 
 
 def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
-    """Independent integers with probabilities ∝ exp(−|y|/t), as many as `attempts` attempts give.
+    """Independent integers with probabilities ∝ exp(−|y|/t): those accepted in `attempts` attempts.
 
-    |y| = u + t·v: u below t by rejection, v as often as a coin of e^{−1} falls heads; a negative zero is rejected.
+    |y| = u + t·v: u below t by rejection, v the number of heads of a coin of probability e^{−1} before the first tails;
+    a negative zero is rejected.
     """
     u = bits.all_below(scale, attempts).astype(np.int64)
     gamma = u / scale
@@ -185,9 +188,9 @@ def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
 def _coins(
     bits: Bits, numbers: IntArray, gamma: FloatArray, error: FloatArray, exact: Callable[[int], Fraction]
 ) -> NDArray[np.bool_]:
-    """For each number, whose γ is known up to `error`, whether a coin of probability e^{−γ} falls heads.
+    """For each number, whether a coin of probability e^{−γ} shows heads; `gamma` is γ up to `error`.
 
-    `exact` gives the true γ of a number; it is asked only where the error bound leaves the outcome open.
+    `exact` returns the exact γ of a number; it is called only if the error bound leaves the outcome open.
     """
     words = bits.words(len(gamma))
     drawn, threshold = words.astype(np.float64), np.exp(-gamma) * 2.0**64
@@ -199,17 +202,18 @@ def _coins(
 
 
 def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
-    """An index, each with probability ∝ exp(score/scale) exactly: Gumbel-max of that scale, without Gumbels.
+    """An index with probability exactly ∝ exp(score/scale), as by Gumbel-max with noise of this scale.
 
-    A score of −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋ (or one
-    less): an index is proposed with these powers of two, which are exact, and accepted with probability 2^k·e^{−γ}, at
-    least about half. Raises `BadInput` for a score that is NaN or ∞, no score that is finite, or a scale not above 0.
+    An index of score −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋
+    (or one less): an index is proposed with these powers of two, which are exact, and accepted with probability
+    2^k·e^{−γ}, at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a scale
+    that is not above 0.
     """
     possible = np.flatnonzero(scores > -np.inf)
     finite = scores[possible]
     best = finite.max(initial=-np.inf)
     if not math.isfinite(best) or np.isnan(scores).any():
-        raise BadInput(f"scores have a NaN or a greatest one of {best}: nothing can be selected")
+        raise BadInput(f"scores have a NaN or the maximum {best}: nothing can be selected")
     if not (math.isfinite(scale) and scale > 0):
         raise BadInput(f"scale is {scale}: it must be above 0 and finite")
     halvings = (best - finite) / scale * (1 / math.log(2) - 1e-9)
@@ -226,13 +230,13 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
 
 
 def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound: float) -> FloatArray:
-    """Release `value` at a cost of at most ρ zCDP, as multiples of a power of two.
+    """A release of `value` at a cost of at most ρ zCDP, as multiples of a power of two.
 
-    Rounding to the grid of step g may move two neighbouring values apart by another g√d, d the number of coordinates:
-    the noise is for Δ + g√d, so ρ is true of what is released. Everything about the grid comes from public numbers: Δ,
-    the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, beyond which coordinates are clamped before noise
-    is added. Raises `BadInput` if one of these is not above 0 and finite, if the value has a NaN, or if the bound is
-    over 2⁵⁰g: floats could not carry both.
+    Rounding to the grid of step g may increase the distance of two neighbouring values by g√d, d the number of
+    coordinates: the noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid depends only on
+    public numbers: Δ, the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, to which coordinates are
+    clipped before noise is added. Raises `BadInput` if one of these is not above 0 and finite, if the value has a NaN,
+    or if the bound is over 2⁵⁰g, as floats cannot represent both.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):
@@ -241,7 +245,7 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
         raise BadInput("the value to release has a NaN")
     step, variance = noise_on_grid(sensitivity, rho, value.size)
     if bound > 2.0**50 * step:
-        raise BadInput(f"bound is {bound}: too great beside noise for sensitivity {sensitivity} and rho {rho}")
+        raise BadInput(f"bound is {bound}: too large for the noise of sensitivity {sensitivity} and rho {rho}")
     steps = np.rint(np.clip(value, -bound, bound) / step).astype(np.int64)
     noisy = steps + discrete_gaussian(bits, variance, value.size).reshape(value.shape)
     released: FloatArray = np.clip(noisy, -(2**53), 2**53) * step
@@ -251,19 +255,19 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
 def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:
     """The grid's step g, a power of two, and the noise's variance in squared steps, for `release_on_grid`.
 
-    g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding costs a thousandth of the noise at most. The noise of a coordinate has
-    the standard deviation g·√variance.
+    g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding increases the noise by at most a thousandth. The noise of a coordinate
+    has the standard deviation g·√variance.
     """
     coarsest = min(sensitivity / math.sqrt(2 * rho), 2.0**10 * sensitivity / math.sqrt(max(dimension, 1)))
     step = 2.0 ** (math.frexp(coarsest)[1] - 21)
     if step < sys.float_info.min:
-        raise BadInput(f"sensitivity is {sensitivity} at rho {rho}: floats have no grid that fine")
+        raise BadInput(f"sensitivity is {sensitivity} at rho {rho}: too small for a grid of floats")
     root = Fraction(math.isqrt(dimension << 60) + 1, 2**30)
     enlarged = Fraction(sensitivity) / Fraction(step) + root
     return step, math.ceil(enlarged**2 / (2 * Fraction(rho)))
 
 
 def _exact_variance(variance: int | Fraction) -> Fraction:
-    if not LEAST_VARIANCE <= variance <= GREATEST_VARIANCE:
+    if not MIN_VARIANCE <= variance <= MAX_VARIANCE:
         raise BadInput(f"variance is {variance}: it must be from 2^-80 to 2^80")
     return Fraction(variance)

@@ -1,15 +1,15 @@
 """The privacy ledger of a silo: every release is charged before its noise is drawn.
 
-A run promises (ε, δ) to every record of every silo; the silo holds it to that. A round's releases are reserved first:
-their cost is charged whether or not the round then succeeds, and a reservation that would go beyond what the run
-promised, or beyond the budget of the data set over all runs, is refused before any noise exists. With the charge goes a
-key from which the round's noise is drawn: who repeats the round, after a crash, draws the same noise again, which
-releases nothing new and so costs nothing new. The same round for another broadcast, with other settings or from other
-rows would be a second release under the same noise, whose difference from the first has none: it is refused.
+A run promises (ε, δ) to every record of every silo, and each silo enforces this promise. A round's releases are
+reserved first: their cost is charged even if the round fails afterwards. A reservation that exceeds the promise of the
+run, or the budget of the data set over all runs, is refused before any noise is drawn. The charge includes the key of
+the round's noise: if the round is repeated after a crash, the same noise is drawn again, which releases and costs
+nothing new. The same round for another broadcast, with other settings or from other rows is refused: it would be a
+second release under the same noise, and the difference of both releases would have no noise at all.
 
-The private part of an algorithm, and a silo's solve with it: reserve, draw, reply, in this order and no other.
-
-The settings of a privacy promise, their checks, and the promise they make: the same for every private algorithm.
+In order: budgets and ledgers, the decision on a charge (`decide`), a silo's solve of a private algorithm
+(`private_solve`: reserve, draw, reply, always in this order), and the privacy settings of all private algorithms
+(`PrivateSettings`).
 """
 
 import hashlib
@@ -26,21 +26,21 @@ from ..core.schema import Schema
 from ..errors import BadInput, require, require_number
 from .zcdp import Accounting, budget, delta_for, epsilon, rho_for
 
-# Costs are added up in floating point; a plan that fills its budget exactly must not fail by the last bit.
+# Costs are summed in floating point; a plan that uses its budget exactly must not fail by rounding.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all runs on a silo's rows may spend together; ε = ∞ is no limit.
+    """The privacy budget of all runs on a silo's rows together; ε = ∞ is no limit.
 
-    It is kept in ρ, the greatest whose ε at the budget's own δ is within it, whatever δ a run is asked with. Raises
-    `BadInput` for an ε that is not above 0, and for a δ that is not from 0 to below 1.
+    It is enforced in ρ: the largest ρ whose ε at the budget's δ is within the budget, independent of the δ of a run.
+    Raises `BadInput` for an ε that is not above 0, and for a δ that is not from 0 to below 1.
     """
 
     epsilon: float = math.inf
     delta: float = 0.0
-    """0 stands for 1/n², n the rows of the silo"""
+    """0: 1/n² for the n rows of the silo"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an ε or a δ out of its range."""
@@ -48,11 +48,11 @@ class Budget:
         require_number(self.epsilon > 0, "epsilon of the budget", self.epsilon, "above 0")
 
     def delta_of(self, rows: int) -> float:
-        """The budget's δ at a silo of so many rows."""
+        """The budget's δ at a silo with this number of `rows`."""
         return self.delta or 1.0 / rows**2
 
     def cost(self, rows: int) -> Cost[ReplaceOne]:
-        """The most that may be spent at a silo of so many rows, rounded down."""
+        """The maximum cost at a silo with this number of `rows`, rounded down."""
         if math.isinf(self.epsilon):
             return Cost(math.inf, ReplaceOne)
         return Cost(rho_for(self.epsilon, self.delta_of(rows)), ReplaceOne)
@@ -63,10 +63,10 @@ NO_LIMIT = Budget()
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """One round's releases, as a silo of `rows` rows asks its ledger for them, and the budgets that they are to keep.
+    """A request of a silo of `rows` rows to charge the releases of one round within `budgets`.
 
-    `binding` stands for the broadcast they answer, the settings, the schema and the rows. `usual_delta` is the δ of a
-    run that was asked for none.
+    `binding` is a digest of the broadcast, the settings, the schema and the rows. `usual_delta` is the default δ of a
+    run.
     """
 
     run: str
@@ -80,23 +80,23 @@ class ChargeRequest:
 
     @property
     def cost(self) -> Cost[ReplaceOne]:
-        """The cost of all releases; ∞ where the promise is broken: their noise hides nothing."""
+        """The cost of all releases; ∞ if the promise is broken, as their noise then hides nothing."""
         if self.promise.broken:
             return Cost(math.inf, ReplaceOne)
         return total(release.cost for release in self.releases)
 
 
 class Overspent(BadInput):
-    """Raised instead of drawing noise: the release would cost more than is left."""
+    """Raised before noise is drawn: the release would exceed the budget."""
 
 
 class Ledger(Protocol):
-    """Where a silo writes its charges."""
+    """The record of a silo's charges."""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
-        """Charge `request` with `key` for its noise, or return the key of the same request charged before.
+        """Charge `request` with `key` for its noise; returns `key`, or the key of an earlier equal charge.
 
-        Raises `Overspent`, and charges nothing, if it would cost more than is left.
+        Raises `Overspent`, without a charge, if the request would exceed the budget.
         """
         ...
 
@@ -105,12 +105,12 @@ class Ledger(Protocol):
         ...
 
     def finish(self, run: str) -> None:
-        """Erase the keys of the noise of `run`, which is over; its charges stay."""
+        """Erase the noise keys of the finished `run`; its charges remain."""
         ...
 
 
 class MemoryLedger:
-    """A ledger that ends with the process: for tables that are nobody's file."""
+    """A ledger that ends with the process: for tables in memory."""
 
     def __init__(self) -> None:
         """Start with nothing spent."""
@@ -128,7 +128,7 @@ class MemoryLedger:
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
     def require(self, charged: set[tuple[str, int]]) -> None:
-        """Do nothing: what is in memory together with the journal cannot be lost without it."""
+        """Do nothing: ledger and journal are both in memory, so charges cannot be lost alone."""
 
     def finish(self, run: str) -> None:
         """Erase the keys of `run` (see `Ledger`)."""
@@ -136,12 +136,13 @@ class MemoryLedger:
 
 
 def decide(
-    charges: tuple[Charge, ...], request: ChargeRequest, key: bytes, elsewhere: tuple[Charge, ...] = ()
+    charges: tuple[Charge, ...], request: ChargeRequest, key: bytes, other_ledgers: tuple[Charge, ...] = ()
 ) -> Charge:
-    """The charge for `request`: the one made before, or a new one that uses `key`.
+    """The charge for `request`: the existing one, or a new one that uses `key`.
 
-    `elsewhere` are charges on the same rows in other ledgers. Raises `Overspent` if the run or all runs together would
-    spend too much, if its δ is above that of a budget, or if the round was charged for anything else or is over.
+    `other_ledgers` are charges on the same rows in other ledgers. Raises `Overspent` if the run, or all runs together,
+    would exceed a budget, if its δ is above that of a budget, if the round was charged with another binding, or if its
+    noise key has been erased.
     """
     for charge in charges:
         if (charge.run, charge.number) == (request.run, request.number):
@@ -149,8 +150,8 @@ def decide(
     run = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run == request.run) + request.cost
     _refuse_over(run, request.promise.cost, request)
     others = [charge for charge in charges if charge.run != request.run]
-    spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *elsewhere))
-    # The run is held to the budget with all it may yet spend: better refused in its first round than in its last.
+    spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *other_ledgers))
+    # The full promise of the run must fit the budget: a refusal in the first round is better than in the last.
     for limit in request.budgets:
         _refuse_over_budget(spent_before + max(run, request.promise.cost), request, limit)
     what = "; ".join(release.what for release in request.releases)
@@ -161,31 +162,31 @@ def decide(
 
 
 def total(costs: Iterable[Cost[ReplaceOne]]) -> Cost[ReplaceOne]:
-    """The cost of all releases together."""
+    """The sum of `costs`."""
     return sum(costs, no_cost(ReplaceOne))
 
 
 def spent(charges: Iterable[Charge], delta: float) -> float:
-    """The ε at `delta` of all `charges` together: 0 for none."""
+    """The ε at `delta` of all `charges` together; 0 without charges."""
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
 def _charged_before(charge: Charge, request: ChargeRequest) -> Charge:
-    """The charge of this round if it was made for just this request."""
+    """The earlier `charge` of this round, if it was made for the same request."""
     if charge.binding != request.binding:
         raise Overspent(
             f"round {request.number} of run {request.run} was charged for another broadcast, other settings or other "
-            "rows: answering this one too would be a second release under the same noise"
+            "rows: another answer would be a second release under the same noise"
         )
     if not charge.key:
-        raise Overspent(f"round {request.number} of run {request.run} is over, and its noise erased: begin a new run")
+        raise Overspent(f"round {request.number} of run {request.run} is over, and its noise erased: start a new run")
     return charge
 
 
 def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: ChargeRequest) -> None:
     if not request.promise.broken and cost.rho > allowed.rho * (1 + ROUNDING):
         raise Overspent(
-            f"round {request.number} would bring what the run has spent to ρ = {cost.rho:.6g}, above the "
+            f"round {request.number} would increase the cost of the run to ρ = {cost.rho:.6g}, above the "
             f"{allowed.rho:.6g} that its ε = {request.promise.epsilon:g} allows: refused before any noise was drawn"
         )
 
@@ -193,16 +194,16 @@ def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Cha
 def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest, budget: Budget) -> None:
     if math.isinf(budget.epsilon):
         return
-    most = budget.delta or request.usual_delta
-    if request.promise.delta > most:
+    allowed_delta = budget.delta or request.usual_delta
+    if request.promise.delta > allowed_delta:
         raise Overspent(
-            f"round {request.number}: the run's δ = {request.promise.delta:.3g} is above the {most:.3g} that the "
-            "budget allows: refused before any noise was drawn"
+            f"round {request.number}: the run's δ = {request.promise.delta:.3g} is above the {allowed_delta:.3g} that "
+            "the budget allows: refused before any noise was drawn"
         )
     delta = budget.delta_of(request.rows)
     if cost.rho > budget.cost(request.rows).rho * (1 + ROUNDING):
         raise Overspent(
-            f"round {request.number}: with what this run may spend, all runs on these rows come to "
+            f"round {request.number}: including this run, all runs on these rows would spend "
             f"ε = {epsilon(cost, delta):.4g} at the budget's δ = {delta:.3g}, above the budget of {budget.epsilon:g}: "
             "refused before any noise was drawn"
         )
@@ -210,9 +211,9 @@ def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest, budget: 
 
 @dataclass(frozen=True)
 class Spender:
-    """Who answers in a round, and the ledger and budgets it answers with.
+    """The silo that answers in a round, with its ledger and budgets.
 
-    `binding` stands for all that the answer depends on: broadcast, settings, schema and rows (see `bound`).
+    `binding` is a digest of all inputs of the answer: broadcast, settings, schema and rows (see `binding_digest`).
     """
 
     run: str
@@ -223,7 +224,7 @@ class Spender:
 
 
 def binding_digest(*parts: object) -> str:
-    """Return what stands for all `parts` together, which `wire` can encode: 64 hexadecimal digits."""
+    """A SHA-256 digest of all `parts`, which `wire` must be able to encode: 64 hexadecimal digits."""
     return hashlib.sha256(wire.encode(parts)).hexdigest()
 
 
@@ -235,7 +236,7 @@ def private_solve(
     number: int,
     spender: Spender,
 ) -> tuple[Any, Any]:
-    """Return what `algorithm.local_solve` returns, its noise paid for first.
+    """(state, reply) of `algorithm.local_solve`, with its noise charged to the ledger first.
 
     Raises `Overspent` before any noise is drawn.
     """
@@ -256,7 +257,7 @@ def private_solve(
         budgets=spender.budgets,
     )
     key = spender.ledger.reserve(request, _fresh_key(private.insecure_seed, spender.silo, number))
-    return algorithm.local_solve(private.keyed(state, key), broadcast)
+    return algorithm.local_solve(private.with_key(state, key), broadcast)
 
 
 def _fresh_key(insecure_seed: int, silo: str, number: int) -> bytes:
@@ -267,23 +268,23 @@ def _fresh_key(insecure_seed: int, silo: str, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class PrivateSettings:
-    """What an algorithm that can be private is asked to promise."""
+    """The privacy settings of an algorithm that can be private."""
 
     epsilon: float = 0.0
     """ε of the whole run; 0: replies are exact and nothing is promised"""
     delta: float = 0.0
-    """δ; 0 stands for 1/n², n the rows of the smallest silo"""
+    """δ; 0: 1/n² for the n rows of the smallest silo"""
     insecure_seed: int = NO_SEED
     """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
+        """Raise `BadInput` for a value out of range."""
         require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
         require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
         require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
 
-    def promising(self, epsilon: float | None, delta: float | None) -> Self:
-        """The settings with this ε and δ; None leaves one as it is. Raises `BadInput` as the settings do."""
+    def with_budget(self, epsilon: float | None, delta: float | None) -> Self:
+        """The settings with this ε and δ; None keeps the current value. Raises `BadInput` for a value out of range."""
         return replace(
             self, epsilon=self.epsilon if epsilon is None else epsilon, delta=self.delta if delta is None else delta
         )
@@ -291,8 +292,9 @@ class PrivateSettings:
     def promise(
         self, schema: Schema, protects: str, accounting: Accounting = "zcdp", broken: tuple[str, ...] = ()
     ) -> Promise:
-        """The promise to every record; `protects` says from whom, `broken` why it is none, besides a known seed.
+        """The promise to every record.
 
+        `protects` describes against whom, `broken` has the reasons, besides a known seed, why nothing is promised.
         Raises `BadInput` for a silo of one row.
         """
         delta = delta_for(self.delta, schema)
@@ -302,5 +304,5 @@ class PrivateSettings:
 
 
 def require_private(settings: PrivateSettings) -> None:
-    """Raise `BadInput` unless an ε above 0 is given: for algorithms that are private or nothing."""
+    """Raise `BadInput` unless ε is above 0: for algorithms that are always private."""
     require(settings.epsilon > 0, "epsilon", settings.epsilon, "above 0")

@@ -1,19 +1,20 @@
-"""Tight accounting: (ε, δ) of selections and Gaussian releases composed adaptively, certified never below the truth.
+"""Tight accounting: (ε, δ) of adaptively composed selections and Gaussian releases, as a certified upper bound.
 
-zCDP bounds the moments of the privacy loss; here its worst distribution is followed instead. A selection by Gumbel-max
-is η-bounded-range (η = 2Δ/β), and what is worst of such a mechanism has two outcomes, of loss t with probability
-p_t = (1 − e^{t−η})/(1 − e^{−η}) and of loss t − η else, for a t in [0, η] that an adversary may choose at each step in
-view of all before (Dong, Durfee, Rogers 2020). With V_0(y) = max(0, 1 − e^y), the worst δ of k selections at ε = y is
+zCDP bounds the moments of the privacy loss; tight accounting uses its worst-case distribution. A selection by
+Gumbel-max is η-bounded-range (η = 2Δ/β), and the worst case of such a mechanism has two outcomes: loss t with
+probability p_t = (1 − e^{t−η})/(1 − e^{−η}), and loss t − η otherwise, for a t in [0, η] that an adversary may choose
+at each step given all earlier outcomes (Dong, Durfee, Rogers 2020). With V_0(y) = max(0, 1 − e^y), the worst δ of k
+selections at ε = y is
 
     V_k(y) = sup_t p_t·V_{k−1}(y − t) + (1 − p_t)·V_{k−1}(y − t + η).
 
-All Gaussians compose to one of μ² = Σ(Δ/σ)². A selection may be chosen in view of a Gaussian release, not only the
-other way round, and that is the worse order: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (Were the Gaussian's own δ(ε) taken
-for V_0, the result would hold only for selections made before anything else is released.)
+All Gaussians compose to one of μ² = Σ(Δ/σ)². A selection may depend on an earlier Gaussian release, and vice versa; the
+former is the worse order: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (With the Gaussian's own δ(ε) as V_0, the result would
+be valid only if all selections precede all other releases.)
 
-What makes it certain: V_k is kept on a grid that η is a multiple of, so steps by grid values of t are exact; V_k is
-convex in e^y, so between grid points the chord in e^y is above it, and the supremum over the other t is bounded by a
-parabola; beyond the grid V_k is not above its last value. All of these err upwards, as does what covers rounding.
+The bound is certified: V_k is stored on a grid of which η is a multiple, so steps by grid values of t are exact; V_k is
+convex in e^y, so between grid points the chord in e^y is above it, and a parabola bounds the supremum over the other t;
+beyond the grid V_k is not above its last value. All of these errors are upwards, as are the margins for rounding.
 """
 
 import math
@@ -29,24 +30,24 @@ from ..core.schema import FloatArray
 from ..errors import BadInput
 from .zcdp import epsilon
 
-MOST_SELECTIONS = 20_000
-MOST_LOSS = 100.0
-LEAST_DELTA = 1e-18
-"""the grid ends where the selections alone are below it"""
-LEAST_MU, MOST_EXPONENT = 1e-12, 700.0
-"""taken for what is beyond, which errs upwards and keeps floats in their range"""
+MAX_SELECTIONS = 20_000
+MAX_LOSS = 100.0
+MIN_DELTA = 1e-18
+"""the grid ends where δ of the selections alone is below it"""
+MIN_MU, MAX_EXPONENT = 1e-12, 700.0
+"""values beyond are replaced by these, which errs upwards and keeps floats in range"""
 ARGUMENT_ROUNDING = 1e-14
-"""taken off y for what rounds y, e^y and the grid"""
+"""subtracted from y as a margin for the rounding of y, e^y and the grid"""
 ROUNDING = 1e-9
-"""relative, on top of every δ: many times what a sum over a grid and 20,000 steps of rounding amount to"""
+"""relative margin added to every δ: many times the rounding error of a sum over a grid and 20,000 steps"""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """Adaptive composition of selections that are each η-bounded-range with Gaussian releases, in any order.
+    """Adaptive composition of η-bounded-range selections with Gaussian releases, in any order.
 
-    Raises `BadInput` for a number outside 0 to 100, and for more than 20,000 selections: the work grows as k^1.5 and is
-    some ten seconds there.
+    Raises `BadInput` for a number outside 0 to 100, and for more than 20,000 selections: the running time grows as
+    k^1.5, to about ten seconds.
     """
 
     selections: int
@@ -56,37 +57,37 @@ class Composition:
     gaussian: float
     """μ = √Σ(Δ/σ)² over the Gaussian releases; √(2ρ) for releases of cost ρ together"""
     lattice: float = 0.0
-    """what drawing from a grid adds to the loss at most: Σ 2√d·Δ/σ² in grid steps, over the discrete Gaussian releases
+    """maximum increase of the loss by discrete noise: Σ 2√d·Δ/σ² in grid steps, over the discrete Gaussian releases
 
     (the discrete Gaussian is stochastically at most two steps above the continuous one, for σ of a step or more)
     """
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        if not 0 <= self.selections <= MOST_SELECTIONS:
-            raise BadInput(f"selections is {self.selections}: tight accounting takes 0 to {MOST_SELECTIONS}")
+        """Raise `BadInput` for a value out of range."""
+        if not 0 <= self.selections <= MAX_SELECTIONS:
+            raise BadInput(f"selections is {self.selections}: it must be from 0 to {MAX_SELECTIONS}")
         for name in ("bounded_range", "gaussian", "lattice"):
-            if not 0 <= getattr(self, name) <= MOST_LOSS:
-                raise BadInput(f"{name} is {getattr(self, name)}: it must be from 0 to {MOST_LOSS}")
+            if not 0 <= getattr(self, name) <= MAX_LOSS:
+                raise BadInput(f"{name} is {getattr(self, name)}: it must be from 0 to {MAX_LOSS}")
 
     @property
     def cost(self) -> Cost[ReplaceOne]:
-        """The same composition in zCDP: kη²/8 + μ²/2."""
+        """The cost of the composition in zCDP: kη²/8 + μ²/2."""
         rho = self.selections * self.bounded_range**2 / 8 + self.gaussian**2 / 2
         return Cost(rho * (1 + 8 * ULP), ReplaceOne)
 
 
 def tight_delta(target: float, composition: Composition) -> float:
-    """A δ, at or just above the least one, such that the composition is (ε, δ)-DP for ε = `target`."""
+    """A δ, equal to or slightly above the smallest one, such that the composition is (ε, δ)-DP for ε = `target`."""
     y, V = _worst_of_selections(composition.selections, composition.bounded_range)
     at, mu = target - composition.lattice, composition.gaussian
-    at = min(at - ARGUMENT_ROUNDING * (1 + abs(at)), MOST_EXPONENT)
-    delta = _average(y, V, at, max(mu, LEAST_MU)) if mu > 0 else _chord(y, V, at)
+    at = min(at - ARGUMENT_ROUNDING * (1 + abs(at)), MAX_EXPONENT)
+    delta = _average(y, V, at, max(mu, MIN_MU)) if mu > 0 else _chord(y, V, at)
     return min(1.0, delta * (1 + ROUNDING))
 
 
 def tight_epsilon(delta: float, composition: Composition) -> float:
-    """An ε, at or just above the least one, such that the composition is (ε, δ)-DP: at most that of zCDP.
+    """An ε, equal to or slightly above the smallest one, such that the composition is (ε, δ)-DP: at most that of zCDP.
 
     Raises `BadInput` for a δ not between 0 and 1.
     """
@@ -107,14 +108,14 @@ def _chord(y: FloatArray, V: FloatArray, at: float) -> float:
 
 
 def _average(y: FloatArray, V: FloatArray, at: float, mu: float) -> float:
-    """E V(at − Z), Z ~ N(μ²/2, μ²), for V the same chords.
+    """E V(at − Z), Z ~ N(μ²/2, μ²), for V as in `_chord`.
 
     A chord is a mean of its ends with weights linear in e^y, and E e^{−Z} over an interval is its probability for
-    Z ~ N(−μ²/2, μ²): so every weight is in closed form.
+    Z ~ N(−μ²/2, μ²): so every weight has a closed form.
     """
     edges = (np.concatenate([[-np.inf], y, [np.inf]]) - at) / mu
     inside, tilted = _normal_mass(edges + mu / 2), _normal_mass(edges - mu / 2)
-    tilted[:-1] *= np.exp(np.minimum(at - y, MOST_EXPONENT))
+    tilted[:-1] *= np.exp(np.minimum(at - y, MAX_EXPONENT))
     right = np.zeros(len(inside))
     right[0] = tilted[0]
     right[1:-1] = (tilted[1:-1] * np.exp(np.diff(y)) - inside[1:-1]) / np.expm1(np.diff(y))
@@ -132,13 +133,13 @@ def _normal_mass(edges: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _worst_of_selections(selections: int, bounded_range: float) -> tuple[FloatArray, FloatArray]:
-    """A grid of y, symmetric about 0, and V_k on it or just above."""
+    """A grid of y, symmetric about 0, and V_k on it, exact or slightly above."""
     if selections == 0 or bounded_range == 0:
         return np.array([-1.0, 0.0, 1.0]), np.array([-math.expm1(-1.0), 0.0, 0.0])
     cells = max(16, 2 * (512 // selections))
     step = bounded_range / cells
     rho = Cost(selections * bounded_range**2 / 8, ReplaceOne)
-    reach = min(selections, math.ceil(epsilon(rho, LEAST_DELTA) / bounded_range) + 1)
+    reach = min(selections, math.ceil(epsilon(rho, MIN_DELTA) / bounded_range) + 1)
     t = step * np.arange(cells + 1)
     p = np.expm1(t - bounded_range) / math.expm1(-bounded_range)
     rest = np.expm1(t) / math.expm1(bounded_range)
@@ -157,11 +158,12 @@ def _worst_of_selections(selections: int, bounded_range: float) -> tuple[FloatAr
 
 @njit(cache=True)
 def _one_selection(V, p, rest, bend, slope):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The step of the recursion; `V` has as many more values than the result on either side as η has cells.
+    """One step of the recursion; on either side, `V` has more values than the result by the number of cells of η.
 
-    Within a cell of t, with s = e^{−t}, the objective is linear in s but for −c/s, c ≥ 0 in proportion to how much the
-    intercepts of the two chords differ. Between its values f, g at the cell's ends it is thus at most a parabola of
-    height c'·θ(1 − θ) above the chord, whose maximum is (f + g)/2 + c'/4 + (f − g)²/(4c') if |f − g| < c'.
+    Within a cell of t, with s = e^{−t}, the objective is linear in s except for a term −c/s, where c ≥ 0 is
+    proportional to the difference of the intercepts of the two chords. Between its values f, g at the ends of the cell
+    it is thus at most a parabola of height c'·θ(1 − θ) above the chord, whose maximum is (f + g)/2 + c'/4 + (f −
+    g)²/(4c') if |f − g| < c'.
     """
     cells = len(p) - 1
     worst = np.empty(len(V) - 2 * cells)

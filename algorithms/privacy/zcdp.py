@@ -1,8 +1,8 @@
-"""What a release costs in zero-concentrated differential privacy (zCDP), and what (ε, δ) a total cost amounts to.
+"""Accounting in zero-concentrated differential privacy (zCDP): costs of releases, their (ε, δ), and noise shares.
 
 A mechanism is ρ-zCDP if its Rényi divergence of every order α > 1 between neighbours is at most αρ (Bun and Steinke
-2016). Costs add up over everything released, each release chosen as it may be in view of those before, and are
-converted to (ε, δ) once, at the end. All numbers err on the safe side: costs and ε are rounded up, budgets down.
+2016). Costs add up over all releases, even if each is chosen adaptively, and are converted to (ε, δ) once, at the end.
+All numbers err on the safe side: costs and ε are rounded up, budgets down.
 
 Noise N(0, σ²), continuous or discrete, in every coordinate of a vector of ℓ₂ sensitivity Δ costs Δ²/(2σ²) (Bun and
 Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). One selection with Gumbel noise of scale β on scores that
@@ -10,19 +10,17 @@ each move by at most Δ costs Δ²/(2β²): Gumbel-max draws index i with probab
 log-probabilities move by numbers that lie within an interval of length η = 2Δ/β, and an η-bounded-range mechanism is
 η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al., Theorem A.4). All scores must have the same β.
 
-What a privacy budget will buy, from public numbers alone: before anything is spent.
+**Forecasts** of the smallest detectable weight under a budget use public numbers alone, before anything is spent, in
+units in which every variable has mean square 1. The error of a second moment S_ij is the sampling error 1/√n of all n
+rows plus the noise of its release; the error of an edge weight is about this error divided by `UNEXPLAINED_SHARE`, the
+share of the parent's variance that its other relatives do not explain. A detectable weight must exceed the maximum over
+the d(d − 1) ordered pairs expected by chance.
 
-All in units in which every variable has the mean square 1. A second moment S_ij carries the sampling error 1/√n of all
-n rows and the noise of its release; the weight of an edge carries about that error over the variance that the parent's
-other relatives leave it, `LEFT`. What is likely to be found must stand out from the d(d − 1)/2 pairs that chance has.
-
-Noise shares: how much noise every silo adds so that the sum of those who answer hides any one record.
-
-A secure sum is recovered from at least `threshold` silos, so at least that many shares are in it. Every silo knows its
-own share and can subtract it, so the shares of `colluders`, one unless more are feared, do not count: of P silos,
-⌊2P/3⌋ shares are to suffice, where ⌊2P/3⌋ + 1 would against the coordinator alone. A silo that hides its release by
-itself has one share, its own. The sum of integer discrete Gaussians is nearly one (Kairouz, Liu, Steinke 2021), and the
-cost allows for the difference.
+**Noise shares**: each silo adds noise such that the sum over the answering silos hides any one record. A secure sum is
+recovered from at least `threshold` silos, so it has at least as many shares. Every silo can subtract its own share, so
+the shares of `colluders` (default 1) do not count: of P silos, ⌊2P/3⌋ shares must suffice, compared with ⌊2P/3⌋ + 1
+against the coordinator alone. Without a secure sum, a silo has only its own share. The sum of discrete Gaussians on the
+integers is nearly a discrete Gaussian (Kairouz, Liu, Steinke 2021), and the cost accounts for the difference.
 """
 
 import math
@@ -32,7 +30,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal
 
-from ..core.promise import ULP, A, Cost, Promise, ReplaceOne, at_least
+from ..core.promise import ULP, A, Cost, Promise, ReplaceOne, round_up
 from ..core.schema import Schema
 from ..errors import BadInput, require_number
 from ..secure.masks import default_threshold
@@ -49,7 +47,7 @@ def distributed_gaussian_cost(
     Such a sum is not a discrete Gaussian, but close: with s² the `variance` of each of m `shares`, Δ the ℓ₂
     sensitivity and d the `dimension`, ρ = min(½(Δ/(√m·s) + τ√d)², Δ²/(2ms²) + τd) for τ = 10·Σ_{k=1}^{m−1}
     exp(−2π²s²·k/(k+1)) (Kairouz, Liu, Steinke 2021, Theorem 1 and Proposition 14, for s ≥ 1/2). Count only shares that
-    are sure to be in the sum and unknown to whoever sees it. Raises `BadInput` for s² below 1/4, m or d below 1.
+    are guaranteed to be in the sum and unknown to its recipients. Raises `BadInput` for s² below 1/4, m or d below 1.
     """
     s2 = float(variance)
     require_number(math.isfinite(s2) and s2 >= 0.25, "variance of a noise share", s2, "1/4 or more")
@@ -57,7 +55,7 @@ def distributed_gaussian_cost(
     require_number(shares >= 1, "number of noise shares", shares, "1 or more")
     require_number(dimension >= 1, "dimension", dimension, "1 or more")
     tau = 10 * math.fsum(math.exp(-2 * math.pi**2 * s2 * k / (k + 1)) for k in range(1, shares))
-    alone = at_least(Fraction(sensitivity) ** 2 / (2 * shares * Fraction(variance)))
+    alone = round_up(Fraction(sensitivity) ** 2 / (2 * shares * Fraction(variance)))
     shifted = (math.sqrt(2 * alone) + tau * math.sqrt(dimension)) ** 2 / 2
     return Cost(min(shifted, alone + tau * dimension) * (1 + 16 * ULP), adjacency)
 
@@ -65,8 +63,8 @@ def distributed_gaussian_cost(
 def epsilon(cost: Cost[A], delta: float) -> float:
     """An ε such that ρ-zCDP implies (ε, δ)-DP (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    ε = inf_{a>1} aρ + (ln(1/δ) − ln a)/(a − 1) + ln(1 − 1/a), at least 0. It holds for every a, so what the search
-    misses makes ε greater, never smaller; the rounding error of the sum is added on top.
+    ε = inf_{a>1} aρ + (ln(1/δ) − ln a)/(a − 1) + ln(1 − 1/a), at least 0. Every a gives a valid ε, so an imprecise
+    search makes ε larger, never smaller; a bound on the rounding error of the sum is added.
     """
     return _epsilon(cost.rho, delta)
 
@@ -79,7 +77,7 @@ def _epsilon(rho: float, delta: float) -> float:
     golden = (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
-    while high - low > 1e-8:  # the set of a with at most a given ε is an interval, so golden section finds the least
+    while high - low > 1e-8:  # the set of a with at most a given ε is an interval, so golden section finds the minimum
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
@@ -92,7 +90,7 @@ def _epsilon(rho: float, delta: float) -> float:
 
 
 def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
-    """Ε of the conversion at a = 1 + u, plus a bound on the rounding error of computing it."""
+    """The ε of the conversion at a = 1 + u, plus a bound on its rounding error."""
     u = math.exp(log_u)
     terms = ((1 + u) * rho, -math.log(delta) / u, -math.log1p(u) / u, -math.log1p(1 / u))
     return math.fsum(terms) + 8 * ULP * math.fsum(abs(term) for term in terms)
@@ -100,7 +98,7 @@ def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
 
 @cache
 def rho_for(target: float, delta: float) -> float:
-    """The greatest ρ, rounded down, of which `epsilon` at `delta` makes at most the `target` ε.
+    """The largest ρ, rounded down, whose `epsilon` at `delta` is at most the `target` ε.
 
     Raises `BadInput` for an ε that is not above 0 and finite, or a δ not between 0 and 1.
     """
@@ -116,13 +114,13 @@ def rho_for(target: float, delta: float) -> float:
 
 
 def budget(target: float, delta: float, adjacency: type[A], accounting: Accounting = "zcdp") -> Cost[A]:
-    """The whole cost that (ε, δ) allows, by `rho_for`, or by the papers' `closed_form_rho`."""
+    """The total cost that (ε, δ) allows, by `rho_for` or by the papers' `closed_form_rho`."""
     rho = rho_for(target, delta) if accounting == "zcdp" else closed_form_rho(target, delta)
     return Cost(rho, adjacency)
 
 
 def closed_form_rho(target: float, delta: float) -> float:
-    """(√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion: valid, and always smaller.
+    """(√(ln(1/δ) + ε) − √ln(1/δ))², the papers' conversion: valid, and always smaller than `rho_for`.
 
     Source: Fassy El Fehri et al., Theorem A.2.
     """
@@ -132,10 +130,10 @@ def closed_form_rho(target: float, delta: float) -> float:
 
 
 def gaussian_sigma(sensitivity: float, target: float, delta: float) -> float:
-    """Σ of the Gaussian mechanism that alone is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
+    """The σ of a single Gaussian mechanism that is (ε, δ)-DP (the analytic calibration of Balle and Wang 2018).
 
-    For a single release this needs less noise than ρ does. Raises `BadInput` as `rho_for` does, and for an ε below
-    0.001, where the library's own rounding errors are no longer covered by what is added here.
+    For a single release this needs less noise than the conversion of ρ. Raises `BadInput` like `rho_for`, and for an ε
+    below 0.001, where the margin added here does not cover the library's rounding errors.
     """
     from dp_accounting import get_sigma_gaussian  # type: ignore[import-untyped]  # takes seconds to import
 
@@ -153,37 +151,37 @@ def require_budget(target: float, delta: float) -> None:
     require_number(0 < delta < 1, "delta", delta, "between 0 and 1")
 
 
-# The share of a variable's variance that its relatives leave unexplained, and what drawing long rows in adds to the
-# error of a weight, as measured on sparse graphs of 10 to 50 variables: true there within a factor of two.
-LEFT = 0.3
-DRAWN_IN = 0.025
+# The share of a variable's variance that its relatives do not explain, and the error of a weight caused by clipping
+# long rows: measured on sparse graphs of 10 to 50 variables, accurate there within a factor of two.
+UNEXPLAINED_SHARE = 0.3
+CLIPPING_ERROR = 0.025
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of one algorithm."""
+    """The expected accuracy of one algorithm."""
 
     algorithm: str
     noise: float
-    """standard deviation of the noise in the second moments, or in the steps of weights, that are learned from"""
+    """standard deviation of the noise in the second moments, or in the steps of the weights"""
     weight_error: float
     smallest: float
-    """the smallest weight likely to be found, the threshold τ apart"""
+    """the smallest weight likely to be detected, without regard to the threshold τ"""
 
 
 def forecast(algorithm: str, d: int, rows: int, noise: float) -> Forecast:
-    """Return what a noise of this standard deviation in S comes to."""
-    error = math.hypot(noise / LEFT, 1 / math.sqrt(rows) / LEFT, DRAWN_IN)
+    """The forecast for `noise` of this standard deviation in S."""
+    error = math.hypot(noise / UNEXPLAINED_SHARE, 1 / math.sqrt(rows) / UNEXPLAINED_SHARE, CLIPPING_ERROR)
     return Forecast(algorithm, noise, error, error * math.sqrt(2 * math.log(max(d * (d - 1), 2))))
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How the privacy budget is spent, from public numbers alone."""
+    """The plan for spending the privacy budget, from public numbers alone."""
 
     promise: Promise
     silos: int
-    """shares that are certain to be in a sum and unknown to whoever sees it"""
+    """number of shares that are guaranteed to be in a sum and unknown to its recipients"""
     bits: int
     """bits of a coordinate in the integer second moments"""
     count_variance: Fraction
@@ -195,68 +193,78 @@ class Shares:
 
 
 def delta_for(delta: float, schema: Schema) -> float:
-    """`delta`, or 1/n² for the smallest silo's n where it is 0. Raises `BadInput` for a silo of one row."""
-    least, silo = min((rows, silo) for silo, rows in schema.rows.items())
-    if least < 2:
-        raise BadInput(f"silo {silo} has {least} row: a private run takes 2 or more in every silo")
-    return delta or 1.0 / least**2
+    """`delta`, or 1/n² for the n rows of the smallest silo if it is 0. Raises `BadInput` for a silo of one row."""
+    smallest, silo = min((rows, silo) for silo, rows in schema.rows.items())
+    if smallest < 2:
+        raise BadInput(f"silo {silo} has {smallest} row: a private run needs 2 or more in every silo")
+    if delta * smallest >= 1:
+        # Publishing a random row of every n keeps (0, 1/n)-differential privacy: such a δ promises nothing.
+        raise BadInput(f"delta is {delta:g}: it must be below 1/n = {1 / smallest:.3g}, n the rows of silo {silo}")
+    return delta or 1.0 / smallest**2
 
 
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
-    """How many shares are certain to be in a secure sum and unknown, and against whom that protects.
+    """The number of guaranteed and unknown shares in a secure sum, and the parties against whom they protect.
 
-    Raises `BadInput` if the `colluders` leave none.
+    Raises `BadInput` if no share remains beside those of the `colluders`.
     """
     threshold = default_threshold(silos)
     if silos == 1:
-        return 1, "from everyone but the silo that holds the record"
+        return 1, "from everyone but the silo that has the record"
     if threshold - colluders < 1:
-        raise BadInput(f"parameter colluders is {colluders}: of {threshold} sure shares none would be left")
+        raise BadInput(f"parameter colluders is {colluders}: of {threshold} guaranteed shares none would remain")
     if colluders:
-        whom = f"from everyone, {_among(colluders)}"
+        parties = f"from everyone, {_colluders_text(colluders)}"
     else:
-        whom = "from the coordinator and whoever sees the result, but not from another silo, which knows its own noise"
-    return threshold - colluders, f"{whom}, while {threshold} of {silos} silos follow the protocol"
+        parties = "from the coordinator and readers of the result, but not from another silo, which knows its own noise"
+    return threshold - colluders, f"{parties}, while {threshold} of {silos} silos follow the protocol"
 
 
-def _among(colluders: int) -> str:
+def largest_coalition(silos: int) -> int:
+    """The number of colluders among `silos` with which one guaranteed share remains, so that each suffices alone."""
+    return default_threshold(silos) - 1 if silos > 1 else 0
+
+
+def _colluders_text(colluders: int) -> str:
     if colluders == 1:
-        return "also from any other silo, which knows its own noise"
-    return f"also from any {colluders} other silos together, which know their own noise"
+        return "including any other silo, which knows its own noise"
+    return f"including any {colluders} other silos together, which know their own noise"
 
 
 def noise_shares(
-    schema: Schema, promise: Promise, counting: float, sure: int, group: int = 1, measured: int | None = None
+    schema: Schema, promise: Promise, count_share: float, guaranteed: int, group: int = 1, measured: int | None = None
 ) -> Shares:
-    """The noise of each silo of `schema` if `sure` shares are certain to be in what is seen; 1: only its own.
+    """The noise of each silo of `schema`, with `guaranteed` shares in every sum; 1: only the silo's own share.
 
-    `counting` is the share of the promised budget for the bucket counts. What is promised to is a `group` of so many
-    rows of one silo, all of which may be replaced: sums then move by up to as many times what one row moves them. Of
-    the variables, `measured` have scales that are to be found by bucket counts; all of them unless it is given.
+    `count_share` is the share of the budget for the bucket counts. The promise protects a `group` of rows of one silo,
+    all of which may be replaced, which multiplies the sensitivity of a sum by the size of the group. `measured` is the
+    number of variables whose scales are estimated from bucket counts; default: all.
     """
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
     counted = d if measured is None else measured
     counts, entries = counted * gram.BUCKETS, d * (d + 1) // 2
-    of_counts, of_gram = group * gram.counts_sensitivity(counted), group * gram.gram_sensitivity(bits)
-    count_variance = share_variance(of_counts, whole.portion(counting), sure)
-    gram_variance = share_variance(of_gram, whole.portion(1 - counting), sure)
-    # An entry off the diagonal has half the variance and stands for two: over √2, both kinds are alike.
-    alike = of_gram / math.sqrt(2) * (1 + 1e-15)
+    count_sensitivity, gram_sensitivity = group * gram.counts_sensitivity(counted), group * gram.gram_sensitivity(bits)
+    count_variance = share_variance(count_sensitivity, whole.portion(count_share), guaranteed)
+    gram_variance = share_variance(gram_sensitivity, whole.portion(1 - count_share), guaranteed)
+    # An off-diagonal entry counts twice and has half the variance: divided by √2, both kinds have the same cost.
+    scaled_sensitivity = gram_sensitivity / math.sqrt(2) * (1 + 1e-15)
     return Shares(
         promise=promise,
-        silos=sure,
+        silos=guaranteed,
         bits=bits,
         count_variance=count_variance,
         gram_variance=gram_variance,
-        count_cost=distributed_gaussian_cost(of_counts, float(count_variance), sure, counts, ReplaceOne),
-        gram_cost=distributed_gaussian_cost(alike, float(gram_variance / 2), sure, entries, ReplaceOne),
+        count_cost=distributed_gaussian_cost(count_sensitivity, float(count_variance), guaranteed, counts, ReplaceOne),
+        gram_cost=distributed_gaussian_cost(
+            scaled_sensitivity, float(gram_variance / 2), guaranteed, entries, ReplaceOne
+        ),
     )
 
 
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
     """The variance, a multiple of 1/`parts`, of one of `silos` noise shares that cost at most `cost`."""
     if cost.rho == 0:
-        return Fraction(1)  # it is not planned for; who asks for it all the same is charged what that costs
+        return Fraction(1)  # not planned; if it is released anyway, its actual cost is charged
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
     return Fraction(math.ceil(parts * whole / silos) + 1, parts)

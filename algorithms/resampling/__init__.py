@@ -1,4 +1,4 @@
-"""Learning from resampled rows: the confidence in each edge."""
+"""Learning from resampled rows, for the confidence in each edge."""
 
 from ..core.spec import Wrapper, lazy_factory
 

@@ -1,26 +1,26 @@
-"""The bootstrap of any learner, as a wrapper: it learns from many resamples of the rows at once (ours).
+"""The bootstrap of any learner, as a wrapper that learns from many resamples of the rows at once (ours).
 
-Every silo resamples its own rows with its own randomness. The resamples run in lockstep: one exchange carries the
-messages of all that are still running, so they take as many exchanges as the slowest of them. If the learner's server
-needs only a sum, so does this one: the summands of all resamples are joined to one vector, whose sum can be masked. The
-length of a summand is the same at all silos, but may be unknown to the server. So the lengths precede the summands and
-are added up with them: their sum is a multiple of each. The share of resamples with an edge is its confidence
-(Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap approach").
+Each silo resamples its own rows with its own randomness. The resamples run in lockstep: one exchange carries the
+messages of all unfinished resamples, so the number of exchanges is that of the slowest one. If the learner's server
+needs only a sum, so does this one: the summands of all resamples are concatenated to one vector, whose sum can be
+masked. The length of a summand is the same at all silos, but may be unknown to the server. So the lengths precede the
+summands and are added up with them: their sum is a multiple of each. The share of resamples with an edge is its
+confidence (Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap approach").
 
 What leaves a silo, and what the server needs: for each resample, the same as for the learner itself. A round costs as
-many rounds of the learner as there are resamples still running.
+much as one round of the learner for each unfinished resample.
 
-A silo draws half of its rows without replacement, or all n with replacement. A statistic of a random half varies around
-that of all rows as one of n rows drawn with replacement does: a mean with the variance σ²/n in both cases. But rows
-drawn twice count as evidence twice: a score such as BIC, for n rows, then takes chance for an edge far too often
-(Steck, Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every row once, so halves are the
+A silo draws half of its rows without replacement, or all n with replacement. A statistic of a random half has the same
+variance around that of all rows as one of n rows drawn with replacement; for a mean it is σ²/n in both cases. But rows
+drawn twice count as evidence twice, so a score for n rows such as BIC finds far too many spurious edges (Steck,
+Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every row at most once, so halves are the
 default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010, "Stability selection").
 
-Rows of a time series depend on each other, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
-blocks of consecutive windows that do not overlap (Carlstein 1986), each an unbroken stretch of its own: no window
-reaches from one to the next. The public lengths of the stretches determine the number of blocks and their length. A
-block has about n^(1/3) windows for n windows of a silo (Hall, Horowitz, Jing 1995, "On blocking rules for the bootstrap
-with dependent data").
+Rows of a time series are dependent, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
+non-overlapping blocks of consecutive windows (Carlstein 1986). Each block is a stretch of its own, so no window spans
+two blocks. The public lengths of the stretches determine the number of blocks and their length. A block has about
+n^(1/3) windows for n windows of a silo (Hall, Horowitz, Jing 1995, "On blocking rules for the bootstrap with dependent
+data").
 """
 
 from collections.abc import Callable, Sequence
@@ -38,13 +38,13 @@ from ..errors import BadInput, require
 from ..graphs.strengths import averaged_network, edge_strengths
 from ..graphs.structure import Structure
 
-LEAST = 2
-"""least number of windows in a block: learners of time series need a stretch with two"""
+MIN_WINDOWS = 2
+"""smallest number of windows in a block: learners of time series need a stretch with two"""
 
 
 @dataclass(frozen=True)
-class HowDrawn:
-    """How rows are drawn: with or without replacement, and the lags of the windows of time series."""
+class SamplingScheme:
+    """The sampling scheme: with or without replacement, and the lags of the windows of time series."""
 
     replacement: bool = False
     lags: int = 0
@@ -53,138 +53,144 @@ class HowDrawn:
         """The number of rows or blocks drawn from n."""
         return n if self.replacement else n - n // 2
 
-    def of(self, n: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    def positions(self, n: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """The positions of the rows or blocks drawn from n."""
         if self.replacement:
             return generator.integers(n, size=n)
         return generator.permutation(n)[: self.count(n)]
 
 
-def resampled_schema(schema: Schema, draw: HowDrawn) -> Schema:
-    """The public schema of drawn rows, with empty cells in proportion.
+def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
+    """The public schema of a resample, with numbers of empty cells in proportion.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
     if schema.kind != "time-series":
-        rows = {silo: draw.count(n) for silo, n in schema.rows.items()}
-        kept = {silo: rows[silo] / n for silo, n in schema.rows.items()}
-        empty = {silo: tuple(round(kept[silo] * one) for one in counts) for silo, counts in schema.empty.items()}
-        worth = round(schema.imputation_model.rows * sum(rows.values()) / sum(schema.rows.values()))
+        rows = {silo: sampling.count(n) for silo, n in schema.rows.items()}
+        share = {silo: rows[silo] / n for silo, n in schema.rows.items()}
+        empty = {silo: tuple(round(share[silo] * one) for one in counts) for silo, counts in schema.empty.items()}
+        effective_rows = round(schema.imputation_model.rows * sum(rows.values()) / sum(schema.rows.values()))
         return replace(
-            schema, rows=rows, stretches={}, empty=empty, imputation_model=replace(schema.imputation_model, rows=worth)
+            schema,
+            rows=rows,
+            stretches={},
+            empty=empty,
+            imputation_model=replace(schema.imputation_model, rows=effective_rows),
         )
     stretches = {}
     for silo in schema.rows:
-        windows, size = _windows(schema, silo, draw), block_size(schema, silo, draw)
-        stretches[silo] = (draw.lags + size,) * draw.count(int((windows // size).sum()))
+        windows, size = _windows(schema, silo, sampling), block_size(schema, silo, sampling)
+        stretches[silo] = (sampling.lags + size,) * sampling.count(int((windows // size).sum()))
     return replace(schema, rows={silo: sum(own) for silo, own in stretches.items()}, stretches=stretches)
 
 
 def resample(
-    table: NDArray[Any], schema: Schema, silo: str, draw: HowDrawn, generator: np.random.Generator
+    table: NDArray[Any], schema: Schema, silo: str, sampling: SamplingScheme, generator: np.random.Generator
 ) -> NDArray[Any]:
     """Rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
     if schema.kind != "time-series":
-        return np.asarray(table[draw.of(len(table), generator)])
-    size = block_size(schema, silo, draw)
-    starts = _starts(schema, silo, draw, size, generator)
-    begins = starts[draw.of(len(starts), generator)]
-    return np.asarray(table[(begins[:, None] + np.arange(draw.lags + size)).ravel()])
+        return np.asarray(table[sampling.positions(len(table), generator)])
+    size = block_size(schema, silo, sampling)
+    starts = _starts(schema, silo, sampling, size, generator)
+    begins = starts[sampling.positions(len(starts), generator)]
+    return np.asarray(table[(begins[:, None] + np.arange(sampling.lags + size)).ravel()])
 
 
-def block_size(schema: Schema, silo: str, draw: HowDrawn) -> int:
-    """The number of windows in a block of `silo`, at most that of the shortest stretch with two or more."""
-    windows = _windows(schema, silo, draw)
-    enough = windows[windows >= LEAST]
+def block_size(schema: Schema, silo: str, sampling: SamplingScheme) -> int:
+    """The number of windows in a block of `silo`, at most that of its shortest stretch with two or more windows."""
+    windows = _windows(schema, silo, sampling)
+    enough = windows[windows >= MIN_WINDOWS]
     if not len(enough):
         raise BadInput(
             f"--bootstrap: silo {silo}: its unbroken series are too short to draw blocks from: "
-            f"one must have at least {draw.lags + LEAST} rows"
+            f"one must have at least {sampling.lags + MIN_WINDOWS} rows"
         )
-    return max(LEAST, min(round(float(np.cbrt(enough.sum()))), int(enough.min())))
+    return max(MIN_WINDOWS, min(round(float(np.cbrt(enough.sum()))), int(enough.min())))
 
 
-def _windows(schema: Schema, silo: str, draw: HowDrawn) -> NDArray[np.int64]:
+def _windows(schema: Schema, silo: str, sampling: SamplingScheme) -> NDArray[np.int64]:
     """The number of windows in each stretch of `silo`, `[n_stretches]`."""
-    return np.maximum(np.array(schema.stretches[silo], np.int64) - draw.lags, 0)
+    return np.maximum(np.array(schema.stretches[silo], np.int64) - sampling.lags, 0)
 
 
-def _starts(schema: Schema, silo: str, draw: HowDrawn, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """The first row of each block; the windows left over in a stretch are random."""
+def _starts(
+    schema: Schema, silo: str, sampling: SamplingScheme, size: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """The first row of each block, after a random offset within the surplus windows of its stretch."""
     first = np.concatenate([[0], np.cumsum(schema.stretches[silo])[:-1]])
-    own = _windows(schema, silo, draw)
-    left = generator.integers(own % size + 1)
-    blocks = zip(first + left, own // size, strict=True)
+    own = _windows(schema, silo, sampling)
+    offsets = generator.integers(own % size + 1)
+    blocks = zip(first + offsets, own // size, strict=True)
     return np.concatenate([begin + size * np.arange(count) for begin, count in blocks])
 
 
-def joined(summands: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The lengths of the `summands`, then all of them, one after another."""
+def concatenate_summands(summands: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The lengths of the `summands`, then the summands, as one vector."""
     lengths = np.array([len(one) for one in summands], summands[0].dtype)
     return np.concatenate([lengths, *summands])
 
 
-def taken_apart(total: NDArray[Any], count: int, silos: int) -> list[NDArray[Any]]:
-    """The sums of `count` summands of which `total` is the sum over so many `silos`."""
+def split_sum(total: NDArray[Any], count: int, silos: int) -> list[NDArray[Any]]:
+    """The sums of the `count` summands in `total`, the sum of concatenated vectors over this number of `silos`."""
     lengths = np.rint(total[:count] / silos).astype(np.int64)
     return np.split(total[count:], np.cumsum(lengths)[:-1])
 
 
-def joined_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
-    """Where joined summands may differ from zero, None if one of them is dense."""
-    known = [one for one in each if one is not None]
-    if len(known) < len(each):
+def concatenate_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
+    """Where concatenated summands may differ from zero; None if one of them is dense."""
+    patterns = [one for one in each if one is not None]
+    if len(patterns) < len(each):
         return None
-    begins = len(known) + np.cumsum([0, *(one.length for one in known)])
-    parts = [begin + one.positions for begin, one in zip(begins[:-1], known, strict=True)]
-    return Sparse(np.concatenate([np.arange(len(known)), *parts]), int(begins[-1]))
+    begins = len(patterns) + np.cumsum([0, *(one.length for one in patterns)])
+    parts = [begin + one.positions for begin, one in zip(begins[:-1], patterns, strict=True)]
+    return Sparse(np.concatenate([np.arange(len(patterns)), *parts]), int(begins[-1]))
 
 
-ROOM = 64_000_000
-"""bytes of the opened states of all resamples that a silo keeps: a learner that keeps its rows has them N times"""
+MAX_STATE_BYTES = 64_000_000
+"""limit on the bytes of the resample states that a silo keeps: a learner may hold one copy of the rows per resample"""
 
 
 @dataclass(frozen=True)
-class Opened:
-    """How to open the silo of a resample from its seed, and the opened silos of the first resamples."""
+class ResampleStates:
+    """The function that opens a resample's silo from its seed, and the states of the first resamples."""
 
     open_one: Callable[[int], Any]
     seeds: tuple[int, ...]
     states: tuple[Any, ...] = ()
 
 
-def begun(open_one: Callable[[int], Any], seeds: Sequence[int], *, again: bool) -> Opened:
-    """The resamples of these `seeds`; if they are needed `again`, as many of them opened as fit in `ROOM`."""
+def open_resamples(open_one: Callable[[int], Any], seeds: Sequence[int], *, repeated: bool) -> ResampleStates:
+    """The resamples of these `seeds`; for `repeated` use, states are opened until they fill `MAX_STATE_BYTES`."""
     states: list[Any] = []
-    room = ROOM if again else 0
+    free_bytes = MAX_STATE_BYTES if repeated else 0
     for seed in seeds:
-        if room <= 0:
+        if free_bytes <= 0:
             break
         states.append(open_one(seed))
-        room -= size_of(states[-1])
-    return Opened(open_one, tuple(seeds), tuple(states))
+        free_bytes -= array_bytes(states[-1])
+    return ResampleStates(open_one, tuple(seeds), tuple(states))
 
 
-def state_of(opened: Opened, which: int) -> Any:
-    """The state of resample `which` as it was opened."""
-    if which < len(opened.states):
-        return opened.states[which]
-    return opened.open_one(opened.seeds[which])
+def resample_state(resamples: ResampleStates, which: int) -> Any:
+    """The initial state of resample `which`."""
+    if which < len(resamples.states):
+        return resamples.states[which]
+    return resamples.open_one(resamples.seeds[which])
 
 
-def size_of(state: Any) -> int:
-    """The number of bytes of the arrays in `state`."""
+def array_bytes(state: Any) -> int:
+    """The total number of bytes of the arrays in `state`."""
     if isinstance(state, np.ndarray):
         return state.nbytes
     if is_dataclass(state):
-        return sum(size_of(getattr(state, field.name)) for field in fields(state))
+        return sum(array_bytes(getattr(state, field.name)) for field in fields(state))
     values = state.values() if isinstance(state, dict) else state if isinstance(state, tuple) else ()
-    return sum(map(size_of, values))
+    return sum(map(array_bytes, values))
 
 
 Learner = FederatedAlgorithm[Any, Any, Any, Any]
-REFUSED = (
-    "--bootstrap: every resample would be one more private release of the same rows: learn without --bootstrap, or "
+PRIVATE_LEARNER_ERROR = (
+    "--bootstrap: every resample would be another private release of the same rows: learn without --bootstrap, or "
     "without an ε"
 )
 
@@ -206,28 +212,28 @@ class Bootstrap:
         require(self.lags >= 0, "lags", self.lags, "0 or more")
 
     @property
-    def draw(self) -> HowDrawn:
-        """How rows are drawn."""
-        return HowDrawn(self.replacement, self.lags)
+    def sampling(self) -> SamplingScheme:
+        """The sampling scheme of these settings."""
+        return SamplingScheme(self.replacement, self.lags)
 
 
 @dataclass(frozen=True)
 class Server:
-    """The servers of all resamples."""
+    """The server states of all resamples."""
 
     states: tuple[bytes, ...]
-    """the state of each, encoded"""
+    """the encoded state of each resample"""
     running: tuple[int, ...]
-    """the resamples that have not converged, by number"""
+    """the numbers of the resamples that have not converged"""
 
 
 @dataclass(frozen=True)
 class Silo:
-    """The silos of all resamples at one silo."""
+    """The states of all resamples at one silo."""
 
-    opened: Opened
+    resamples: ResampleStates
     kept: tuple[bytes, ...]
-    """for each resample the fields of its state that change, encoded; empty before its first round"""
+    """the encoded fields that change, for each resample; empty before its first round"""
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
     Raises `BadInput` for a private learner.
     """
     if learner.private is not None:
-        raise BadInput(REFUSED)
+        raise BadInput(PRIVATE_LEARNER_ERROR)
     return FederatedAlgorithm(
         open_silo=partial(open_silo, learner, settings),
         open_server=partial(open_server, learner, settings),
@@ -282,18 +288,18 @@ def open_silo(
 ) -> Silo:
     """The silo with the seeds of its resamples: each determines its rows and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)
-    drawn = resampled_schema(schema, settings.draw)
+    resample_schema = resampled_schema(schema, settings.sampling)
 
     def open_one(seed: int) -> Any:
         own = np.random.default_rng(seed)
-        return learner.open_silo(resample(table, schema, silo, settings.draw, own), drawn, silo, own)
+        return learner.open_silo(resample(table, schema, silo, settings.sampling, own), resample_schema, silo, own)
 
-    return Silo(begun(open_one, seeds.tolist(), again=learner.max_rounds > 1), (b"",) * settings.resamples)
+    return Silo(open_resamples(open_one, seeds.tolist(), repeated=learner.max_rounds > 1), (b"",) * settings.resamples)
 
 
 def open_server(learner: Learner, settings: Bootstrap, schema: Schema) -> Server:
-    """The initial servers of all resamples: all equal, as the public schema is the same."""
-    state = wire.encode(learner.open_server(resampled_schema(schema, settings.draw)))
+    """The initial server states of all resamples, which are equal because the public schema is the same."""
+    state = wire.encode(learner.open_server(resampled_schema(schema, settings.sampling)))
     return Server((state,) * settings.resamples, tuple(range(settings.resamples)))
 
 
@@ -304,33 +310,35 @@ def broadcast(learner: Learner, server: Server) -> Broadcast:
 
 
 def sparse(learner: Learner, server: Server) -> Sparse | None:
-    """Where the joined summands may differ from zero, if every resample's server knows that."""
-    return joined_sparse([learner.sparse(state) for state in _states(learner, server, server.running)])
+    """Where the concatenated summands may differ from zero, if the servers of all resamples know it."""
+    return concatenate_sparse([learner.sparse(state) for state in _states(learner, server, server.running)])
 
 
-def local_solve(learner: Learner, silo: Silo, asked: Broadcast) -> tuple[Silo, Reply]:
-    """The silo after the local solves of the resamples that are still running, and their replies."""
-    kept, replies = list(silo.kept), []
-    for which, message in zip(asked.running, asked.messages, strict=True):
-        state = state_of(silo.opened, which)
-        if kept[which]:
-            state = unpack_state(learner, state, kept[which])
+def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+    """The silo after the local solves of the unfinished resamples, and their replies."""
+    saved, replies = list(silo.kept), []
+    for which, message in zip(request.running, request.messages, strict=True):
+        state = resample_state(silo.resamples, which)
+        if saved[which]:
+            state = unpack_state(learner, state, saved[which])
         state, reply = learner.local_solve(state, wire.decode(learner.broadcast_type, message))
-        kept[which] = pack_state(learner, state)
+        saved[which] = pack_state(learner, state)
         replies.append(wire.encode(reply))
-    return replace(silo, kept=tuple(kept)), Reply(tuple(replies))
+    return replace(silo, kept=tuple(saved)), Reply(tuple(replies))
 
 
 def summand(learner: Learner, reply: Reply) -> NDArray[Any]:
-    """The summands of all replies as one."""
+    """The summands of all replies as one vector."""
     assert learner.summand is not None
-    return joined([learner.summand(wire.decode(learner.reply_type, message)) for message in reply.messages])
+    return concatenate_summands(
+        [learner.summand(wire.decode(learner.reply_type, message)) for message in reply.messages]
+    )
 
 
-def entry_units(learner: Learner, schema: Schema, asked: Broadcast) -> FloatArray:
-    """The units of the joined summands; lengths, and entries without units, have unit 1."""
+def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatArray:
+    """The units of the concatenated summands; lengths have unit 1."""
     assert learner.entry_units is not None
-    messages = (wire.decode(learner.broadcast_type, message) for message in asked.messages)
+    messages = (wire.decode(learner.broadcast_type, message) for message in request.messages)
     each = [learner.entry_units(schema, message) for message in messages]
     if all(len(units) == 1 for units in each):
         return each[0]
@@ -338,7 +346,7 @@ def entry_units(learner: Learner, schema: Schema, asked: Broadcast) -> FloatArra
 
 
 def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Server:
-    """The servers after a round; those that have converged no longer change."""
+    """The server states after a round; those of converged resamples do not change."""
     states, running = list(server.states), []
     shares = _by_resample(learner, replies, len(server.running))
     for which, state, share in zip(server.running, _states(learner, server, server.running), shares, strict=True):
@@ -350,9 +358,9 @@ def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Serv
 
 
 def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[Replies[Any]]:
-    """The replies to each of `count` resamples: its part of the sum, or its silos' replies."""
+    """The replies for each of `count` resamples: its part of the sum, or the replies of the silos."""
     if replies.total is not None:
-        parts = taken_apart(replies.total, count, len(replies.silos))
+        parts = split_sum(replies.total, count, len(replies.silos))
         return [Replies(replies.silos, total=part) for part in parts]
     each = zip(*(reply.messages for reply in replies.each), strict=True)
     return [
@@ -367,7 +375,7 @@ def structures(learner: Learner, server: Server) -> list[Structure]:
 
 
 def cost(learner: Learner, message: Broadcast | Reply) -> int:
-    """The cost of the messages of all resamples by the papers' formula."""
+    """The cost of the messages of all resamples by the learner's formula."""
     kind = learner.broadcast_type if isinstance(message, Broadcast) else learner.reply_type
     return sum(learner.cost(wire.decode(kind, one)) for one in message.messages)
 

@@ -1,12 +1,12 @@
-"""Best order score search where each variable is a block of columns: mixed data by the degenerate Gaussian score.
+"""Best order score search for variables that are blocks of columns: mixed data by the degenerate Gaussian score.
 
-Given an order, the parents of a variable are grown and shrunk among those before it (Andrews et al. 2023, Algorithm 2),
-by twice the score of `gaussian.py`, per row: ln|R_XX·Pa| + price·|X|·Σ|Pa|, which is to be least.
+Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
+Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|, which is −2 times the score of `gaussian.py` per row.
 
-The growing is put down in a tree for each variable (ibid., §3.3): a node is a sequence of parents, and knows by how
-much every further one would help, the best first. Of any set of variables that stand before, the next parent is the
-first one in that list, so a selection is a walk of a few steps, and numbers are computed only where no walk has been.
-The trees are a memory and nothing else: when they are full, all is forgotten.
+Growing is cached in a tree for each variable (ibid., §3.3): a node is a sequence of parents with a list of the gains of
+all further parents, in descending order. For any set of earlier variables, the next parent is its first member in that
+list. So a selection is a walk of a few steps, and gains are computed only at new nodes. The trees are only a cache:
+when they are full, they are cleared.
 """
 
 import numpy as np
@@ -14,42 +14,42 @@ from numba import njit
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from ..statistics.coding import COLLINEAR, Blocks, log_left
+from ..statistics.coding import COLLINEARITY_TOLERANCE, Blocks, log_residual_det
 from .families import OrderSettings
-from .order_starts import EQUAL, MISPLACED, Found, Moves, best_of_starts
+from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
 
-NODES, ENTRIES = 1 << 15, 1 << 20
-"""nodes of all trees, and entries in their lists, before they are forgotten"""
-NONE = -1
+MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
+"""largest numbers of nodes of all trees, and of entries in their lists, before the trees are cleared"""
+NO_NODE = -1
 
 
-def block_boss(blocks: Blocks, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
+def block_boss(blocks: Blocks, price: float, settings: OrderSettings, prior: Prior | None = None) -> BestOrder:
     """The DAG of the best order found.
 
-    `price` is what each pair of a column of the child and one of a parent costs in twice the log-likelihood. The score
-    is that of the likelihood, less half the prices, up to a constant of the data.
+    `price` is the penalty on twice the log-likelihood for each pair of a column of the child and one of a parent. The
+    score is the log-likelihood minus half the penalties, up to a constant of the data.
     """
     d = len(blocks.first) - 1
-    known, trees = prior or no_prior(d), _trees(d)
-    model = (blocks.R, blocks.first, price / blocks.rows, known.possible, known.required)
+    knowledge, trees = prior or no_prior(d), _trees(d)
+    model = (blocks.R, blocks.first, price / blocks.rows, knowledge.possible, knowledge.required)
     moves = Moves(
-        swept=lambda order: np.asarray(_swept(order, model, trees, settings.sweeps)),
+        sweep=lambda order: np.asarray(_sweep(order, model, trees, settings.sweeps)),
         graph=lambda order: _graph(order, model, trees),
     )
     found = best_of_starts(d, moves, settings)
-    return Found(found.dag, -0.5 * blocks.rows * found.score, found.starts, found.agreeing)
+    return BestOrder(found.dag, -0.5 * blocks.rows * found.score, found.starts, found.agreeing)
 
 
 def _trees(d: int) -> tuple[FloatArray, ...]:
-    """Empty trees of d variables.
+    """Empty trees of d variables, as arrays.
 
-    By variable its root; by node its place above, the variable added there, where its list begins and ends, its cost
-    (NaN as long as it has not been shrunk) and the parents that are left; by entry the variable, and the node it leads
-    to; and how many nodes and entries there are.
+    Per variable: its root. Per node: its parent node, the added variable, and begin and end of its list; its cost (NaN
+    before shrinking); the remaining parents. Per entry: the variable, and the node it leads to. Last, the numbers of
+    used nodes and entries.
     """
-    nodes, entries = max(NODES, 4 * d), max(ENTRIES, 4 * d * d)
+    nodes, entries = max(MAX_NODES, 4 * d), max(MAX_ENTRIES, 4 * d * d)
     return (
-        np.full(d, NONE, np.int32),
+        np.full(d, NO_NODE, np.int32),
         np.empty((nodes, 4), np.int32),
         np.empty(nodes),
         np.empty((nodes, d), np.bool_),
@@ -59,8 +59,8 @@ def _trees(d: int) -> tuple[FloatArray, ...]:
 
 
 @njit(cache=True)
-def _swept(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable to its best place, until none moves or `sweeps` are over."""
+def _sweep(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
     for _ in range(sweeps):
         moved = False
         for x in order.copy():
@@ -76,10 +76,11 @@ def _swept(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The place of x in the order at which the total is least: its own unless another one is better.
+    """The position of x in the order with the least total; its current position unless another one is better.
 
-    The total with x at place i is that of the variables before it without x, of x, and of those after it with x. Many
-    places are equal but for rounding, which must not decide: sums over silos round otherwise than pooled rows.
+    The total with x at position i is that of the variables before it without x, of x, and of those after it with x.
+    Many positions are equal up to rounding, which must not decide: sums over silos are rounded differently than pooled
+    rows.
     """
     d = len(order)
     rest = order[order != x]
@@ -89,22 +90,22 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
     for i in range(d - 1):
         y = rest[i]
         before[x] = True
-        given = _select(y, before, model, trees)[0]
+        with_x = _select(y, before, model, trees)[0]
         before[x] = False
         without = _select(y, before, model, trees)[0]
         before[y] = True
         after = _select(x, before, model, trees)[0]
-        change[i + 1] = change[i] + without - given + after - own
+        change[i + 1] = change[i] + without - with_x + after - own
         own = after
     place, least = int(np.argmax(order == x)), change.min()
-    if change[place] <= least + EQUAL:
+    if change[place] <= least + SCORE_TOLERANCE:
         return place
-    return int(np.argmax(change <= least + EQUAL))
+    return int(np.argmax(change <= least + SCORE_TOLERANCE))
 
 
 @njit(cache=True)
 def _graph(order, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The DAG of `order`, and its total: −2 times its score, per row."""
+    """The DAG of `order`, and its total: −2 times its score per row."""
     d = len(order)
     dag, before, total = np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
     for j in order:
@@ -117,14 +118,14 @@ def _graph(order, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 @njit(cache=True)
 def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what j costs with the parents grown and shrunk among `before`, and the node that has these parents."""
+    """The cost of j with the parents grown and shrunk among `before`, and the node with these parents."""
     required = model[4]
     roots, nodes, costs, _, entries, used = trees
     d = len(roots)
     if used[0] + d + 1 > len(nodes) or used[1] + d * (d + 1) > len(entries):
-        roots[:], used[:] = NONE, 0
-    if roots[j] == NONE:
-        roots[j] = _new_node(j, NONE, NONE, model, trees)
+        roots[:], used[:] = NO_NODE, 0
+    if roots[j] == NO_NODE:
+        roots[j] = _new_node(j, NO_NODE, NO_NODE, model, trees)
     node = roots[j]
     while True:
         entry, end = nodes[node, 2], nodes[node, 3]
@@ -132,7 +133,7 @@ def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: A
             entry += 1
         if entry == end:
             break
-        if entries[entry, 1] == NONE:
+        if entries[entry, 1] == NO_NODE:
             entries[entry, 1] = _new_node(j, node, entries[entry, 0], model, trees)
         node = entries[entry, 1]
     if np.isnan(costs[node]):
@@ -140,31 +141,31 @@ def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: A
     late = 0
     for p in range(d):
         late += required[p, j] and not before[p]
-    return costs[node] + MISPLACED * late, node
+    return costs[node] + MISPLACED_PARENT_COST * late, node
 
 
 @njit(cache=True)
 def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """A new node of j's tree: the parents of the node `above` and the one `added`, with its list of others."""
+    """A new node of j's tree: the parents of the node `above` and the parent `added`, with its list of candidates."""
     R, first, price, possible, required = model
-    _, nodes, costs, kept, entries, used = trees
+    _, nodes, costs, parents, entries, used = trees
     d, node = len(first) - 1, used[0]
     used[0] += 1
     nodes[node, 0], nodes[node, 1] = above, added
-    kept[node] = False
-    at = node
-    while nodes[at, 0] != NONE:
-        kept[node, nodes[at, 1]] = True
-        at = nodes[at, 0]
-    helps = _helps(R, first, price, j, kept[node], possible[:, j])
+    parents[node] = False
+    ancestor = node
+    while nodes[ancestor, 0] != NO_NODE:
+        parents[node, nodes[ancestor, 1]] = True
+        ancestor = nodes[ancestor, 0]
+    gains = _gains(R, first, price, j, parents[node], possible[:, j])
     for c in range(d):
-        if required[c, j] and possible[c, j] and not kept[node, c]:
-            helps[c] = np.inf
+        if required[c, j] and possible[c, j] and not parents[node, c]:
+            gains[c] = np.inf
     nodes[node, 2] = used[1]
-    for c in np.argsort(-helps, kind="mergesort"):
-        if not helps[c] > 0:
+    for c in np.argsort(-gains, kind="mergesort"):
+        if not gains[c] > 0:
             break
-        entries[used[1], 0], entries[used[1], 1] = c, NONE
+        entries[used[1], 0], entries[used[1], 1] = c, NO_NODE
         used[1] += 1
     nodes[node, 3] = used[1]
     costs[node] = np.nan
@@ -172,22 +173,22 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
 
 
 @njit(cache=True)
-def _helps(R, first, price, j, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """By how much each variable would lower the cost of j beyond the parents `chosen`, `[d]`; 0 for those."""
+def _gains(R, first, price, j, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The reduction of j's cost by each variable as a further parent besides `chosen`, `[d]`; 0 for those."""
     Q = _factor(R, first, chosen)
     d, wide = len(first) - 1, first[j + 1] - first[j]
-    helps = np.zeros(d)
-    alone = _log_left_with(R, Q, first, NONE, j)
+    gains = np.zeros(d)
+    alone = _log_residual_det_with(R, Q, first, NO_NODE, j)
     for c in range(d):
         width = first[c + 1] - first[c]
         if possible[c] and not chosen[c] and c != j and width > 0:
-            helps[c] = alone - _log_left_with(R, Q, first, c, j) - price * width * wide
-    return helps
+            gains[c] = alone - _log_residual_det_with(R, Q, first, c, j) - price * width * wide
+    return gains
 
 
 @njit(cache=True)
 def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Q `[columns of the chosen, K]` such that R − QᵀQ are the covariances that the chosen variables leave."""
+    """Q `[columns of the chosen, K]` such that R − QᵀQ are the residual covariances given the chosen variables."""
     m = 0
     for p in range(len(chosen)):
         if chosen[p]:
@@ -202,59 +203,59 @@ def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
                 share = Q[t, column]
                 for c in range(len(R)):
                     Q[r, c] -= share * Q[t, c]
-            left = Q[r, column]
-            Q[r] *= 1 / np.sqrt(left) if left > COLLINEAR else 0.0
+            residual = Q[r, column]
+            Q[r] *= 1 / np.sqrt(residual) if residual > COLLINEARITY_TOLERANCE else 0.0
             r += 1
     return Q
 
 
 @njit(cache=True)
-def _log_left_with(R, Q, first, added, j):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The log determinant of what the variables of `Q`, and `added` unless it is NONE, leave of j."""
-    given = 0 if added == NONE else first[added + 1] - first[added]
-    k = given + first[j + 1] - first[j]
+def _log_residual_det_with(R, Q, first, added, j):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The log determinant of j's residual covariance given the variables of `Q`, and `added` unless NO_NODE."""
+    n_given = 0 if added == NO_NODE else first[added + 1] - first[added]
+    k = n_given + first[j + 1] - first[j]
     L, product = np.empty((k, k)), 1.0
     for a in range(k):
-        column = first[added] + a if a < given else first[j] + a - given
+        column = first[added] + a if a < n_given else first[j] + a - n_given
         for b in range(a + 1):
-            other = first[added] + b if b < given else first[j] + b - given
-            left = R[column, other]
+            other = first[added] + b if b < n_given else first[j] + b - n_given
+            residual = R[column, other]
             for r in range(len(Q)):
-                left -= Q[r, column] * Q[r, other]
+                residual -= Q[r, column] * Q[r, other]
             for t in range(b):
-                left -= L[a, t] * L[b, t]
+                residual -= L[a, t] * L[b, t]
             if b < a:
-                L[a, b] = left / L[b, b] if L[b, b] > 0 else 0.0
-        if a >= given:
-            left = max(left, COLLINEAR)
-            product *= left
-        L[a, a] = np.sqrt(left) if left > COLLINEAR else 0.0
+                L[a, b] = residual / L[b, b] if L[b, b] > 0 else 0.0
+        if a >= n_given:
+            residual = max(residual, COLLINEARITY_TOLERANCE)
+            product *= residual
+        L[a, a] = np.sqrt(residual) if residual > COLLINEARITY_TOLERANCE else 0.0
     return np.log(product)
 
 
 @njit(cache=True)
 def _shrink(j, node, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put down what j costs at this node once parents are gone that help too little beyond the others, and the rest."""
+    """Shrink the parents of this node: remove those with too little gain given the others, and store cost and rest."""
     R, first, price, _, required = model
-    costs, kept = trees[2], trees[3]
+    costs, node_parents = trees[2], trees[3]
     wide = first[j + 1] - first[j]
-    parents = np.flatnonzero(kept[node])
-    left = log_left(R, first, j, parents)
+    parents = np.flatnonzero(node_parents[node])
+    log_det = log_residual_det(R, first, j, parents)
     while True:
-        weakest, most, left_then = NONE, 0.0, left
+        weakest, best_saving, log_det_without = NO_NODE, 0.0, log_det
         for a in range(len(parents)):
             p = parents[a]
             if required[p, j]:
                 continue
-            without = log_left(R, first, j, np.concatenate((parents[:a], parents[a + 1 :])))
-            saved = left - without + price * wide * (first[p + 1] - first[p])
-            if saved > most + EQUAL:
-                weakest, most, left_then = a, saved, without
-        if weakest == NONE:
+            without = log_residual_det(R, first, j, np.concatenate((parents[:a], parents[a + 1 :])))
+            saved = log_det - without + price * wide * (first[p + 1] - first[p])
+            if saved > best_saving + SCORE_TOLERANCE:
+                weakest, best_saving, log_det_without = a, saved, without
+        if weakest == NO_NODE:
             break
-        kept[node, parents[weakest]] = False
-        parents, left = np.concatenate((parents[:weakest], parents[weakest + 1 :])), left_then
+        node_parents[node, parents[weakest]] = False
+        parents, log_det = np.concatenate((parents[:weakest], parents[weakest + 1 :])), log_det_without
     pairs = 0
     for p in parents:
         pairs += wide * (first[p + 1] - first[p])
-    costs[node] = left + price * pairs
+    costs[node] = log_det + price * pairs

@@ -1,23 +1,19 @@
 """BOSS, best order score search: the order of the variables whose grow-shrink parents score best (Andrews et al. 2023).
 
-Each variable in turn is moved to the place in the order where the total score is greatest, until no move improves it;
-then the backward phase of GES on the class of the graph gives a new order; and so on until the score no longer rises.
-The first sweep puts the variables one by one into an empty order (ours): most of a random order's parents would be
-those of a wrong order, many for each variable, and to score them costs more than all the rest of the search.
-As in `ges.py`, `advance_boss` scores nothing itself.
-
-The best DAG over a few variables, by dynamic programming over their subsets (Silander & Myllymäki 2006).
-
-The best DAG over a set of variables has a sink: without it, it is the best DAG over the others, and the sink has the
-best of its parent sets among them (so, too, Koivisto & Sood 2004). All families of up to `most_parents` parents are
-asked for like those of any search, so a silo counts no set of more than `most_parents` + 1 variables for it.
-
-BOSS from several random orders, of which the best end is kept: a single start can stay in a local optimum.
-
-The starts share all family scores and grow-shrink trees, so each further one costs less than the first. The search is
-over once `AGREEING` of them have ended in the best score found; so starts that are needed for that in any case run side
-by side, and ask for their scores in the same exchange. Their ends are compared in the order of the starts: what is
-found does not depend on how many scores come in at a time.
+- `BossSearch`: each variable in turn is moved to the position in the order with the greatest total score, until no move
+  improves it; then the backward phase of GES on the class of the graph gives a new order; this repeats until the score
+  no longer increases. The first sweep inserts the variables one by one into an empty order (ours): in a random order,
+  most variables have many wrong parents, and scoring them costs more than the rest of the search. As in `ges.py`,
+  `advance_boss` does not compute scores.
+- `best_dag`: the best DAG over a few variables, by dynamic programming over their subsets (Silander & Myllymäki 2006).
+  The best DAG over a set of variables has a sink: without it, the DAG is the best one over the others, and the sink has
+  the best of its parent sets among them (as in Koivisto & Sood 2004). All families of up to `most_parents` parents are
+  requested like those of any search, so a silo counts no set of more than `most_parents` + 1 variables for it.
+- `Starts`: BOSS from several random orders, of which the best result is used, because a single start can end in a local
+  optimum. The starts share all family scores and grow-shrink trees, so each further one costs less than the first. The
+  search ends when `AGREEING_STARTS` of them have ended in the best score. The starts needed for that in any case run
+  side by side, and request their scores in the same exchange. Their ends are compared in the order of the starts, so
+  the result does not depend on the number of scores in an exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -27,10 +23,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
-from .discrete import agreeing_member
+from .discrete import consistent_member
 from .equivalence import class_of, member_of
 from .families import Families, Tables, find
-from .ges import BACKWARD, LEAST, EquivalenceSearch, advance, search_from
+from .ges import BACKWARD, MIN_GAIN, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
 
 
@@ -39,15 +35,15 @@ class BossSearch:
     """The state of a search: in a sweep of moves if `backward` is done, else in the backward phase."""
 
     order: NDArray[np.int64]
-    """the variables, the first one without parents; in the first sweep those that it has placed"""
+    """the order of the variables; in the first sweep only those inserted so far"""
     sweep: NDArray[np.int64]
     """the variables in the order in which this sweep tries to move them"""
     at: int
-    """how many of them it has tried"""
+    """number of variables that this sweep has tried"""
     moved: bool
-    """whether it has moved any"""
+    """whether this sweep has moved any variable"""
     best: NDArray[np.int64]
-    """the order that the last backward phase began with"""
+    """the order at the start of the last backward phase"""
     total: float
     """its score"""
     backward: EquivalenceSearch
@@ -56,9 +52,9 @@ class BossSearch:
 
 
 def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearch:
-    """The start of a search that places the variables in `order`, with trees of its own.
+    """The start of a search that inserts the variables in `order`, with its own trees.
 
-    What is known beforehand, `prior`, must be in the scores (`known.priced`).
+    The scores must account for the background knowledge `prior` (`discrete.apply_knowledge`).
     """
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD, prior=prior), phase=len(BACKWARD))
@@ -69,15 +65,15 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
     With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
-    Scores that another search waits for do not stop this one. Writes to the arrays of `boss.trees`, which hold nothing
-    but what follows from the scores.
+    Pending scores of another search do not stop this one. Writes to the arrays of `boss.trees`, which depend on the
+    scores only.
     """
     d = len(boss.sweep)
     while not boss.done:
         before = boss = replace(boss, trees=boss.trees.roomy(families, d))
         if not boss.backward.done:
             backward = advance(boss.backward, families, ahead)
-            boss = _reordered(replace(boss, backward=backward), families) if backward.done else boss
+            boss = _restart_sweep(replace(boss, backward=backward), families) if backward.done else boss
         elif boss.at < d:
             x = boss.sweep[boss.at]
             order, stopped = better_place(boss.order, x, d, boss.trees.arrays, families.tables)
@@ -97,54 +93,54 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
 
 
 def graph_of(order: NDArray[np.int64], trees: Trees, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the graph of `order`, in which a search over `trees` must have ended."""
+    """The CPDAG of the graph of `order`, the end of a search over `trees`."""
     return class_of(order_graph(order, trees.arrays, families.tables)[0])
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
-    """The search with its backward phase begun, or done if the score has not risen since the last one.
+    """The search at the start of its backward phase, or done if the score has not increased since the last one.
 
-    The end is the order of the greatest score: the backward phase can lead to an order whose sweeps end lower.
+    The result is the order of the greatest score: sweeps after a backward phase can end in a lower score.
     """
     dag, total = order_graph(boss.order, boss.trees.arrays, families.tables)
-    if total <= boss.total + rounding(total):
+    if total <= boss.total + rounding_error(total):
         return replace(boss, order=boss.best, done=True)
     return replace(
         boss, best=boss.order, total=total, backward=search_from(np.asarray(dag), BACKWARD, prior=boss.backward.prior)
     )
 
 
-def _reordered(boss: BossSearch, families: Families) -> BossSearch:
-    """The search at the start of a sweep over an order of the graph that the backward phase found."""
-    dag = agreeing_member(boss.backward.graph, boss.backward.prior)
+def _restart_sweep(boss: BossSearch, families: Families) -> BossSearch:
+    """The search at the start of a sweep over an order of the graph from the backward phase."""
+    dag = consistent_member(boss.backward.graph, boss.backward.prior)
     if dag is None:
         dag = member_of(boss.backward.graph)
-    left, order = list(boss.order), []
-    while left:
-        first = next(v for v in left if not dag[left, v].any())
-        left.remove(first)
+    remaining, order = list(boss.order), []
+    while remaining:
+        first = next(v for v in remaining if not dag[remaining, v].any())
+        remaining.remove(first)
         order.append(first)
     return replace(boss, order=np.array(order), sweep=np.array(order), at=0, moved=False)
 
 
 @njit(cache=True)
-def rounding(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The greatest difference between scores near `total` that is still rounding.
+def rounding_error(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The largest rounding error of scores near `total`.
 
-    A total is a sum over many variables and rows: on many rows its last digits exceed any fixed bound, and a search
-    that took them for gains would never end.
+    A total is a sum over many variables and rows. With many rows its rounding error exceeds any fixed bound, and a
+    search that treated it as a gain would never end.
     """
-    return max(LEAST, 1e-12 * abs(total))
+    return max(MIN_GAIN, 1e-12 * abs(total))
 
 
 @njit(cache=True)
 def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The order with x at its best place, and whether missing scores or missing room prevented that.
+    """The order with x at its best position, and whether missing scores or room prevented the move.
 
-    `order` holds some or all of the `n_variables` variables; x may be new to it.
+    `order` has some or all of the `n_variables` variables; x may be new to it.
 
-    The score of x at place i, and those of the others after i, with and without x before them, are sums over walks. Of
-    places that differ only by rounding the first is taken, because sums over silos are rounded differently.
+    The score of x at position i, and those of the others after i, with and without x before them, are sums over walks.
+    Among positions that differ only by rounding the first is chosen, because sums over silos are rounded differently.
     """
     rest = order[order != x]
     d = len(rest) + 1
@@ -168,9 +164,9 @@ def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untype
     total = own
     for i in range(d):
         total[i] += without[:i].sum() + with_x[i:].sum()
-    least = rounding(total.max())
-    best = int(np.argmax(total >= total.max() - least))
-    if d == len(order) and total[best] <= total[np.flatnonzero(order == x)[0]] + least:
+    tolerance = rounding_error(total.max())
+    best = int(np.argmax(total >= total.max() - tolerance))
+    if d == len(order) and total[best] <= total[np.flatnonzero(order == x)[0]] + tolerance:
         return order, False
     return np.concatenate((rest[:best], np.array([x]), rest[best:])), False
 
@@ -183,7 +179,7 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The DAG of the grow-shrink parents in `order` and its score; all of its walks must be known."""
+    """The DAG of the grow-shrink parents in `order` and its score; all of its scores must be known."""
     d = len(order)
     dag = np.zeros((d, d), np.bool_)
     family = np.empty(d + 1, np.int64)
@@ -198,31 +194,31 @@ def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: A
     return dag, total
 
 
-_LEAST = 1e-9
-"""a gain of no more is rounding: the parents, or the sink, that came first are then kept"""
+_MIN_GAIN = 1e-9
+"""smaller gains are rounding errors: the first parents or sink are then kept"""
 
 
 @njit(cache=True)
-def ask_all(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether all families of `d` variables with up to `most_parents` parents are scored; else they are now wanted.
+def request_all_families(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether all families of `d` variables with up to `most_parents` parents are scored; the others become pending.
 
-    They are asked for set by set, the largest sets first: the table of a set serves its families and its subsets.
+    They are requested set by set, the largest sets first: the table of a set serves its families and its subsets.
     """
-    known = True
+    all_known = True
     family = np.empty(d, np.int64)
     for size in range(min(most_parents + 1, d), 0, -1):
         for members in range(1, 1 << d):
             if _size(members) == size:
                 for child in range(d):
                     if members >> child & 1:
-                        known = (_number(child, members ^ (1 << child), d, family, tables) >= 0) and known
-    return known
+                        all_known = (_number(child, members ^ (1 << child), d, family, tables) >= 0) and all_known
+    return all_known
 
 
 def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool_], float]:
     """The DAG `[d, d]` of the greatest score among those with up to `most_parents` parents each, and its score.
 
-    The scores of all their families must be known.
+    The scores of all these families must be known.
     """
     sinks, parents, total = _best_sinks(d, most_parents, tables)
     dag, members = np.zeros((d, d), np.bool_), (1 << d) - 1
@@ -247,7 +243,7 @@ def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noq
             if members >> sink & 1:
                 others = members ^ (1 << sink)
                 score = total[others] + scores[sink, others]
-                if score > total[members] + _LEAST:
+                if score > total[members] + _MIN_GAIN:
                     total[members], sinks[members] = score, sink
     return sinks, parents, total[-1]
 
@@ -258,18 +254,21 @@ def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # n
     scores, parents = np.full((d, 1 << d), -np.inf), np.zeros((d, 1 << d), np.int64)
     family = np.empty(d, np.int64)
     for child in range(d):
-        for among in range(1 << d):
-            if among >> child & 1:
+        for candidates in range(1 << d):
+            if candidates >> child & 1:
                 continue
             for left_out in range(d):
-                if among >> left_out & 1:
-                    fewer = among ^ (1 << left_out)
-                    if scores[child, fewer] > scores[child, among] + _LEAST:
-                        scores[child, among], parents[child, among] = scores[child, fewer], parents[child, fewer]
-            if _size(among) <= most_parents:
-                score = tables[3][_number(child, among, d, family, tables)]
-                if score > scores[child, among] + _LEAST:
-                    scores[child, among], parents[child, among] = score, among
+                if candidates >> left_out & 1:
+                    fewer = candidates ^ (1 << left_out)
+                    if scores[child, fewer] > scores[child, candidates] + _MIN_GAIN:
+                        scores[child, candidates], parents[child, candidates] = (
+                            scores[child, fewer],
+                            parents[child, fewer],
+                        )
+            if _size(candidates) <= most_parents:
+                score = tables[3][_number(child, candidates, d, family, tables)]
+                if score > scores[child, candidates] + _MIN_GAIN:
+                    scores[child, candidates], parents[child, candidates] = score, candidates
     return scores, parents
 
 
@@ -294,10 +293,10 @@ def _size(members):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return size
 
 
-AGREEING = 3
-"""starts that end in the same greatest score before the others are left out"""
-_SAME = 1e-10
-"""scores that differ by less than this share are equal: sums over silos are rounded differently"""
+AGREEING_STARTS = 3
+"""number of starts that must end in the same greatest score for the search to end"""
+_SCORE_TOLERANCE = 1e-10
+"""scores with a smaller relative difference count as equal: sums over silos are rounded differently"""
 
 
 @dataclass(frozen=True)
@@ -307,21 +306,21 @@ class Starts:
     orders: NDArray[np.int64]
     """the orders to start from, `[n_starts, d]`"""
     begun: int
-    """how many of them have been begun"""
+    """number of starts that have begun"""
     running: tuple[BossSearch, ...]
-    """the searches from the last of these, without their trees"""
+    """the running searches, which are the last starts, without their trees"""
     trees: Trees
-    """those of all searches"""
+    """the trees of all searches"""
     best: NDArray[np.int64]
     """the order of the greatest score found so far"""
     total: float
     """its score"""
     agreeing: int
-    """how many starts have ended in that score"""
+    """number of starts that have ended in that score"""
     most_parents: int
-    """after the starts, all families of up to so many parents are searched; 0: none are"""
+    """largest number of parents in the exact search after the starts; 0: no exact search"""
     prior: Prior
-    """what is known beforehand"""
+    """background knowledge"""
     done: bool = False
 
     @property
@@ -331,48 +330,50 @@ class Starts:
 
 
 def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
-    """The beginning of a search from `starts` random orders of the variables of which `prior` is known.
+    """The initial state of a search from `starts` random orders, with the background knowledge `prior`.
 
-    With `most_parents`, it ends with an exact search over all families of up to so many parents.
+    With `most_parents`, it ends with an exact search over all families of up to this number of parents.
     """
     orders = np.array([rng.permutation(len(prior.required)) for _ in range(starts)])
-    return _begun(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
+    return _begin_starts(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
 
 
 def advance_starts(starts: Starts, families: Families, ahead: int = 0) -> Starts:
     """Advance the searches as far as the known scores allow, as `advance_boss` does."""
     while not starts.ended:
-        starts = _advanced(starts, families, ahead)
+        starts = _advance_running(starts, families, ahead)
         if not all(boss.done for boss in starts.running):
             return starts
-        starts = _compared(starts)
-    known = not starts.most_parents or ask_all(starts.orders.shape[1], starts.most_parents, families.tables)
-    return replace(starts, done=known)
+        starts = _compare_ends(starts)
+    complete = not starts.most_parents or request_all_families(
+        starts.orders.shape[1], starts.most_parents, families.tables
+    )
+    return replace(starts, done=complete)
 
 
-def copied(starts: Starts) -> Starts:
-    """The same state with grow-shrink trees in arrays of their own, for `advance_starts` to write to."""
+def copy_starts(starts: Starts) -> Starts:
+    """The same state with copies of the grow-shrink trees, which `advance_starts` modifies."""
     return replace(starts, trees=starts.trees.copy())
 
 
 def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the best order found, or of the best DAG if that is better; the search must be done."""
+    """The CPDAG of the best order found, or of the best DAG if it scores better; the search must be done."""
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
-        if total > starts.total + _SAME * abs(starts.total):
+        if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
             return class_of(dag)
     return graph_of(starts.best, starts.trees, families)
 
 
-def _begun(starts: Starts) -> Starts:
-    """The search with as many further starts begun as are needed in any case."""
-    begun = min(len(starts.orders), starts.begun + AGREEING - starts.agreeing)
+def _begin_starts(starts: Starts) -> Starts:
+    """The search with all further starts begun that are needed in any case."""
+    begun = min(len(starts.orders), starts.begun + AGREEING_STARTS - starts.agreeing)
     running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
     return replace(starts, begun=begun, running=running)
 
 
-def _advanced(starts: Starts, families: Families, ahead: int) -> Starts:
-    """The state with each of its searches advanced; they grow the same trees."""
+def _advance_running(starts: Starts, families: Families, ahead: int) -> Starts:
+    """The state with each of its searches advanced; they share the trees."""
     running, trees = [], starts.trees
     for before in starts.running:
         boss = advance_boss(replace(before, trees=trees), families, ahead)
@@ -381,12 +382,12 @@ def _advanced(starts: Starts, families: Families, ahead: int) -> Starts:
     return replace(starts, running=tuple(running), trees=trees)
 
 
-def _compared(starts: Starts) -> Starts:
-    """The search with the ends of its starts compared with the best one, and the next starts begun."""
+def _compare_ends(starts: Starts) -> Starts:
+    """The search with its best score updated by the ended starts, and the next starts begun."""
     for boss in starts.running:
-        same = _SAME * abs(boss.total)
-        if boss.total > starts.total + same:
+        tolerance = _SCORE_TOLERANCE * abs(boss.total)
+        if boss.total > starts.total + tolerance:
             starts = replace(starts, best=boss.order, total=boss.total, agreeing=1)
-        elif boss.total >= starts.total - same:
+        elif boss.total >= starts.total - tolerance:
             starts = replace(starts, agreeing=starts.agreeing + 1)
-    return _begun(starts)
+    return _begin_starts(starts)

@@ -1,7 +1,7 @@
-"""What the operators of an equivalence search are made of: neighbours, cliques among them, paths, families.
+"""Building blocks of the operators of an equivalence search: neighbours, cliques among them, paths, families.
 
-Compiled throughout. A graph is a CPDAG, boolean `[n_variables, n_variables]`, an undirected edge standing in both
-directions. Lists are arrays with a length of their own, so that nothing is allocated for a pair of variables.
+All functions are compiled. A graph is a CPDAG, boolean `[n_variables, n_variables]`, with an undirected edge in both
+directions. Lists are arrays with a separate length, so that nothing is allocated for a pair of variables.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from .families import UNKNOWN, find
 
 Ints = NDArray[np.int64]
 
-NOBODY = np.int64(-1)
-"""no variable; a plain −1, or a plain True below, would have code compiled for itself alone"""
+NO_VARIABLE = np.int64(-1)
+"""no variable; a literal −1, or a literal True below, would compile a further specialisation"""
 YES, NO = np.bool_(True), np.bool_(False)
-NONE = -np.inf
-"""the gain where there is no valid operator"""
-MOST_CLIQUES = 256
-"""how many cliques of one pair are looked at, at most: only graphs far too dense for their data have more"""
+NO_GAIN = -np.inf
+"""the gain if there is no valid operator"""
+MAX_CLIQUES = 256
+"""largest number of cliques that are examined for a pair: only graphs far too dense for their data have more"""
 
 
 class Space(NamedTuple):
@@ -31,10 +31,10 @@ class Space(NamedTuple):
     parents: Ints
     """the parents of y"""
     candidates: Ints
-    """neighbours that a clique may take in"""
+    """neighbours that a clique may include"""
     clique: Ints
     places: Ints
-    """where in the candidates each member taken in stands"""
+    """the position of each included member in the candidates"""
     best: Ints
     """the best clique so far"""
     family: Ints
@@ -56,7 +56,7 @@ def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 @njit(cache=True)
 def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """List Ne(y) and Pa(y) in ascending order; return how many there are of each."""
+    """List Ne(y) and Pa(y) in ascending order; return their numbers."""
     n_near = n_parents = 0
     for v in range(len(graph)):
         if graph[v, y]:
@@ -71,10 +71,11 @@ def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Set up the cliques among `near`, the neighbours of y, but x: return the size of the first one and the candidates.
+    """Initialise the cliques among `near`, the neighbours of y, without x: return the size of the first one and `n`.
 
-    `with_adjacent`: those adjacent to x are all in every clique (size -1 if they are none themselves), else they are
-    candidates. `with_others`: those that are not adjacent to x are candidates, else they are left out.
+    `n` is the number of candidates. `with_adjacent`: every clique includes all neighbours adjacent to x (size -1 if
+    they are no clique), else they are candidates. `with_others`: neighbours that are not adjacent to x are candidates,
+    else they are excluded.
     """
     size = n = 0
     for v in near:
@@ -96,7 +97,7 @@ def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates)
 def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Turn `clique[:size]` into the next clique of its first `base` members and some `candidates`, depth first.
 
-    Returns the size of the next one, -1 after the last.
+    Returns its size, or -1 after the last clique.
     """
     following = places[size - 1] + 1 if size > base else 0
     while True:
@@ -121,64 +122,64 @@ def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(cache=True)
-def among(v, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def contains(variable, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Whether v is one of `variables`."""
     for u in variables:  # noqa: SIM110 (compiled)
-        if u == v:
+        if u == variable:
             return True
     return False
 
 
 @njit(cache=True)
-def keep(variables, into):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Write `variables` to the beginning of `into` (an assignment of slices takes seconds to compile)."""
+def copy_into(variables, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write `variables` to the beginning of `target` (an assignment of slices takes seconds to compile)."""
     for i in range(len(variables)):
-        into[i] = variables[i]
+        target[i] = variables[i]
 
 
 @njit(cache=True)
 def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; the edge itself if `direct`."""
+    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; `direct`: the edge itself counts."""
     d = len(graph)
-    seen = np.zeros(d, np.bool_)
+    visited = np.zeros(d, np.bool_)
     for v in blocked:
-        seen[v] = True
+        visited[v] = True
     for v in also_blocked:
-        seen[v] = True
-    waiting = np.empty(d, np.int64)
-    seen[y], waiting[0], n = True, y, 1
+        visited[v] = True
+    stack = np.empty(d, np.int64)
+    visited[y], stack[0], n = True, y, 1
     while n > 0:
         n -= 1
-        u = waiting[n]
+        u = stack[n]
         if graph[u, x] and (direct or u != y):
             return True
         for v in range(d):
-            if graph[u, v] and not seen[v] and v != x:
-                seen[v] = True
-                waiting[n] = v
+            if graph[u, v] and not visited[v] and v != x:
+                visited[v] = True
+                stack[n] = v
                 n += 1
     return False
 
 
 @njit(cache=True)
-def score_with(child, parents, but, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Score `child` given `parents` (ascending, less `but`), `clique`, `extra` (-1: none); NaN if unknown."""
+def score_with(child, parents, excluded, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Score `child` given `parents` (ascending, less `excluded`), `clique`, `extra` (-1: none); NaN if unknown."""
     family[0] = child
     size = np.int64(1)
     for v in parents:
-        if v != but:
+        if v != excluded:
             family[size] = v
             size += 1
     for v in clique:
-        size = _put(family, size, v)
+        size = _insert_sorted(family, size, v)
     if extra >= 0:
-        size = _put(family, size, extra)
+        size = _insert_sorted(family, size, extra)
     number = find(family, size, tables)
     return np.nan if number == UNKNOWN else tables[3][number]
 
 
 @njit(cache=True)
-def _put(family, size, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _insert_sorted(family, size, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     at = size
     while at > 1 and family[at - 1] > v:
         family[at] = family[at - 1]

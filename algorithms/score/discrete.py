@@ -1,17 +1,15 @@
-"""BDeu and BIC of discrete families, each from the counts of one family alone (both are decomposable).
+"""BDeu and BIC of discrete families, background knowledge in scores, and scores from summed count tables.
 
-BDeu: Heckerman, Geiger & Chickering 1995, with the equivalent sample size spread evenly over the q states of the
-parents and the r levels of the child; a state that does not occur contributes nothing. It is combined with the
-structure prior of the published FedGES program: each of the d − 1 other variables is a parent with probability p.
-
-Background knowledge in score-based searches (Meek 1995; as Tetrad's, Ramsey et al. 2017).
-
-A search over orders scores families, whose parents are those of one DAG: a family with an impossible parent is never
-considered, and nobody is asked about it; one that lacks required parents costs more than any fit can gain. A search
-over classes scores members of a class, which need not agree with what is known as long as some member does: so there
-the operators are restricted, and no family is.
-
-Families scored from count tables: the sets of variables to count for a batch, and the scores that follow.
+- `score_rows`, `score_cells`: the scores are decomposable, so each needs the counts of one family only. BDeu
+  (Heckerman, Geiger & Chickering 1995) spreads the equivalent sample size evenly over the q states of the parents and
+  the r levels of the child; a state that does not occur contributes nothing. It is combined with the structure prior of
+  the published FedGES program: each of the d − 1 other variables is a parent with probability p.
+- `drop_impossible`, `apply_knowledge`, `consistent_member`: background knowledge (Meek 1995; as in Tetrad, Ramsey et
+  al. 2017). A search over orders scores families, whose parents are those of one DAG: a family with an impossible
+  parent is excluded and never counted; a missing required parent costs more than any fit can gain. A search over
+  classes scores members of a class, which need not agree with the knowledge if another member does: there the operators
+  are restricted instead of the families.
+- `sets_of`, `score_tables`: the sets of variables to count for a batch of families, and the scores from their tables.
 """
 
 import math
@@ -25,40 +23,42 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.cpdag import pdag_with_knowledge
-from ..statistics.count_tables import DENSE, PAD, Ints, count_cells, count_occurring, offsets
+from ..statistics.count_tables import MAX_DENSE_CELLS, PAD, Ints, count_cells, count_occurring, offsets
 from .equivalence import class_of, extension, member_of
 from .families import Batch, ScoreSettings, SearchSettings
 
-TOO_WIDE = -1e100
-"""the score of a family that is not considered"""
+EXCLUDED_SCORE = -1e100
+"""the score of an excluded family"""
 
 
 class Criterion(NamedTuple):
-    """What compiled code needs to score a family from its counts."""
+    """The parameters with which compiled code scores a family from its counts."""
 
     bdeu: bool
-    """else BIC"""
+    """BDeu, else BIC"""
     weight: float
     """BDeu's equivalent sample size, or BIC's ½ ln n"""
     prior: FloatArray
     """ln of the structure prior by the number of parents, `[d]`"""
     available: float = 0.0
-    """of how many rows the counts are, if families with empty cells are counted without those rows; else 0"""
+    """number of rows, if the counts of a family omit rows with empty cells; else 0"""
 
 
-def criterion(settings: ScoreSettings, d: int, n: int, worth: int = 0, *, filled: bool = True) -> Criterion:
+def create_criterion(
+    settings: ScoreSettings, d: int, n: int, effective_rows: int = 0, *, filled: bool = True
+) -> Criterion:
     """The criterion for `n` rows of `d` variables.
 
-    Rows with empty cells are worth no more than `worth` complete ones (0: all are complete), and what was `filled` in
-    is no evidence. They are scored by BIC with n·ln(worth)/(2 worth) for a parameter: by the counts of all n filled
-    rows, or, before anything is filled in, by n times the mean mutual information of child and parents in those rows
-    in which their cells are there (Bodewes, Scutari 2021: node-average likelihood).
+    Rows with empty cells are equivalent to `effective_rows` complete ones (0: all are complete), because imputed values
+    are no evidence. They are scored by BIC with n·ln(effective_rows)/(2 effective_rows) per parameter: by the counts of
+    all n rows if they are `filled`, else by n times the mean mutual information of child and parents over the rows with
+    no empty cell in the family (Bodewes, Scutari 2021: node-average likelihood).
 
     The prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½; each
     parent costs ln(1/p − 1). BIC has none.
     """
-    if worth:
-        price = 0.5 * n * math.log(worth) / worth
+    if effective_rows:
+        price = 0.5 * n * math.log(effective_rows) / effective_rows
         return Criterion(False, price, np.zeros(d), 0.0 if filled else float(n))
     if settings.score == "bic":
         return Criterion(False, 0.5 * math.log(n), np.zeros(d))
@@ -75,38 +75,44 @@ def score_rows(
     most_cells: float = math.inf,
 ) -> FloatArray:
     """The score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
-    by = criterion(settings, len(arities), columns.shape[1])
-    scores = np.full(len(batch), TOO_WIDE)
-    narrow, widths = _score_narrow(columns, arities, batch.first, batch.members, by, min(most_cells, DENSE), scores)
+    criterion = create_criterion(settings, len(arities), columns.shape[1])
+    scores = np.full(len(batch), EXCLUDED_SCORE)
+    narrow, widths = _score_narrow(
+        columns, arities, batch.first, batch.members, criterion, min(most_cells, MAX_DENSE_CELLS), scores
+    )
     for m in np.flatnonzero(~narrow & (widths <= most_cells)).tolist():
         child, parents = batch.family(m)
         state, count = count_occurring(columns, arities, parents, child)
         r = arities[child]
-        scores[m] = score_occurring(state, count, r, widths[m] / r, by) + by.prior[len(parents)]
+        scores[m] = score_occurring(state, count, r, widths[m] / r, criterion) + criterion.prior[len(parents)]
     return scores
 
 
 @njit(cache=True)
-def _score_narrow(columns, arities, first, members, by, most, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Score the families of at most `most` cells; return which those are, and how many cells each family has."""
+def _score_narrow(columns, arities, first, members, criterion, max_cells, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Score the families of at most `max_cells` cells; return their mask, and the number of cells of each family."""
     narrow, widths = np.zeros(len(scores), np.bool_), np.empty(len(scores))
     codes = np.empty(columns.shape[1], np.int32)
-    cells, state, count = np.empty(DENSE, np.int64), np.empty(DENSE, np.int64), np.empty(DENSE, np.int64)
+    cells, state, count = (
+        np.empty(MAX_DENSE_CELLS, np.int64),
+        np.empty(MAX_DENSE_CELLS, np.int64),
+        np.empty(MAX_DENSE_CELLS, np.int64),
+    )
     for m in range(len(scores)):
         child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
         r, q = arities[child], states_of(arities, parents)
         widths[m] = q * r
-        if widths[m] <= most:
+        if widths[m] <= max_cells:
             narrow[m] = True
             table = cells[: int(q * r)]
             count_cells(columns, arities, parents, child, table, codes)
-            scores[m] = score_cells(table, r, q, by, state, count) + by.prior[len(parents)]
+            scores[m] = score_cells(table, r, q, criterion, state, count) + criterion.prior[len(parents)]
     return narrow, widths
 
 
 @njit(cache=True)
 def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """How many joint states `variables` have, as a float: there may be more than an integer holds."""
+    """The number of joint states of `variables`, as a float, because it may exceed the integers."""
     states = 1.0
     for v in variables:
         states *= arities[v]
@@ -114,8 +120,8 @@ def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @njit(cache=True)
-def score_cells(cells, r, q, by, state, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score, without the prior, of a child with r levels from all q·r counts, the child's level last.
+def score_cells(cells, r, q, criterion, state, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The score, without the prior, of a child with r levels from all q·r counts; the child's level runs fastest.
 
     `state` and `count`, as long as `cells` or longer, are scratch.
     """
@@ -124,12 +130,12 @@ def score_cells(cells, r, q, by, state, count):  # type: ignore[no-untyped-def] 
         if cells[cell] > 0:
             state[n], count[n] = cell // r, cells[cell]
             n += 1
-    return score_occurring(state[:n], count[:n], r, q, by)
+    return score_occurring(state[:n], count[:n], r, q, criterion)
 
 
 @njit(cache=True)
-def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score from the counts above zero, in ascending order of the parents' `state`, whose number is q."""
+def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The score from the positive counts, in ascending order of the parents' `state`, one of q."""
     total = 0.0
     at = 0
     while at < len(state):
@@ -137,20 +143,20 @@ def score_occurring(state, count, r, q, by):  # type: ignore[no-untyped-def]  # 
         while end < len(state) and state[end] == state[at]:
             n += count[end]
             end += 1
-        if by.bdeu:
-            total -= _rising(by.weight / q, n)
+        if criterion.bdeu:
+            total -= _rising(criterion.weight / q, n)
             for cell in range(at, end):
-                total += _rising(by.weight / (q * r), count[cell])
+                total += _rising(criterion.weight / (q * r), count[cell])
         else:
             for cell in range(at, end):
                 total += count[cell] * math.log(count[cell] / n)
         at = end
-    return total if by.bdeu else total - by.weight * q * (r - 1)
+    return total if criterion.bdeu else total - criterion.weight * q * (r - 1)
 
 
 @njit(cache=True)
-def score_available(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """N times the mutual information in all q·r counts, those of complete families, less BIC's price of it."""
+def score_available(cells, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """N times the mutual information in all q·r counts of rows without empty cells, minus the penalty of BIC."""
     parents, child, n = np.zeros(len(cells) // r), np.zeros(r), 0.0
     for cell in range(len(cells)):
         parents[cell // r] += cells[cell]
@@ -161,12 +167,12 @@ def score_available(cells, r, q, by):  # type: ignore[no-untyped-def]  # noqa: A
         if cells[cell] > 0:
             information += cells[cell] * math.log(cells[cell] * n / (parents[cell // r] * child[cell % r]))
     mean = information / n if n > 0 else 0.0
-    return by.available * mean - by.weight * (q - 1) * (r - 1)
+    return criterion.available * mean - criterion.weight * (q - 1) * (r - 1)
 
 
 @njit(cache=True)
 def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Ln Γ(a + n) − ln Γ(a): for small n as the product a(a + 1)…(a + n − 1)."""
+    """Ln Γ(a + n) − ln Γ(a); for small n from the product a(a + 1)…(a + n − 1)."""
     if n > 12:
         return math.lgamma(a + n) - math.lgamma(a)
     product = a
@@ -175,33 +181,33 @@ def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return math.log(product)
 
 
-MISSING = 1e12
-"""what a required parent costs that a family lacks: more than any fit can gain"""
+MISSING_PARENT_COST = 1e12
+"""the cost of a missing required parent: more than any fit can gain"""
 
 
-def considered(batch: Batch, prior: Prior) -> Batch:
-    """`batch` with the child alone in place of each family that has an impossible parent."""
-    if not prior.anything:
+def drop_impossible(batch: Batch, prior: Prior) -> Batch:
+    """`batch` with each family that has an impossible parent replaced by its child without parents."""
+    if not prior.is_informative:
         return batch
     excluded = _excluded(batch, prior)
     sizes = np.where(excluded, 1, np.diff(batch.first))
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    kept = np.arange(len(batch.members)) == np.repeat(batch.first[:-1], np.diff(batch.first))
-    return Batch(first, batch.members[kept | np.repeat(~excluded, np.diff(batch.first))])
+    selected = np.arange(len(batch.members)) == np.repeat(batch.first[:-1], np.diff(batch.first))
+    return Batch(first, batch.members[selected | np.repeat(~excluded, np.diff(batch.first))])
 
 
-def priced(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
-    """The `scores` of `batch`, or of the first of it, as what is known beforehand changes them."""
-    if not prior.anything:
+def apply_knowledge(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
+    """The `scores` of the first families of `batch`, adjusted for background knowledge."""
+    if not prior.is_informative:
         return scores
-    lacking = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
+    n_missing = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
     excluded = _excluded(batch, prior)[: len(scores)]
-    return np.where(excluded, TOO_WIDE, scores - MISSING * lacking[: len(scores)])
+    return np.where(excluded, EXCLUDED_SCORE, scores - MISSING_PARENT_COST * n_missing[: len(scores)])
 
 
-def agreeing_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
-    """A DAG of the class `cpdag` that agrees with what is known, or None if there is none."""
-    if not prior.anything:
+def consistent_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
+    """A DAG of the class `cpdag` that agrees with the background knowledge, or None if there is none."""
+    if not prior.is_informative:
         return member_of(cpdag)
     dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
     if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag), cpdag):
@@ -214,7 +220,7 @@ def _children(batch: Batch) -> NDArray[np.int64]:
 
 
 def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many of `arcs` `[d, d]` each family of `batch` has, `[n_families]`."""
+    """The number of `arcs` `[d, d]` in each family of `batch`, `[n_families]`."""
     if not len(batch):
         return np.zeros(0, np.int64)
     children = np.repeat(_children(batch), np.diff(batch.first))
@@ -222,63 +228,63 @@ def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _excluded(batch: Batch, prior: Prior) -> NDArray[np.bool_]:
-    """Which families of `batch` have an impossible parent; a child is none of its own."""
+    """Which families of `batch` have an impossible parent."""
     return _per_family(batch, ~(prior.possible | np.eye(len(prior.possible), dtype=np.bool_))) > 0
 
 
 @dataclass(frozen=True)
 class Sets:
-    """The sets of variables whose tables hold a batch of families."""
+    """The sets of variables whose tables contain a batch of families."""
 
     sets: NDArray[np.int16]
-    """in lexicographic order, `[n_sets, size]`, each ascending and filled up with -1"""
+    """in lexicographic order, `[n_sets, size]`, each ascending and padded with -1"""
     table_of: NDArray[np.int64]
     """the number of each family's set, `[n_families]`; -1 for a family that is too wide to be counted"""
 
 
-def affordable(wanted: Batch, cardinalities: NDArray[np.int64], most_cells: float, cells: float) -> Batch:
-    """The first of the families `wanted`, as many as have `cells` cells in all, leaving out what is too wide."""
-    widths = _widths(wanted.first, wanted.members, cardinalities)
+def families_within_budget(pending: Batch, cardinalities: NDArray[np.int64], most_cells: float, cells: float) -> Batch:
+    """The first `pending` families with at most `cells` cells in total, not counting families that are too wide."""
+    widths = _widths(pending.first, pending.members, cardinalities)
     widths[widths > most_cells] = 0
     n = max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right")))
-    return Batch(wanted.first[: n + 1], wanted.members[: wanted.first[min(n, len(wanted))]])
+    return Batch(pending.first[: n + 1], pending.members[: pending.first[min(n, len(pending))]])
 
 
-def too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> bool:
-    """Whether no family of `batch` has a table narrow enough to be counted."""
+def all_too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> bool:
+    """Whether all families of `batch` have more than `most_cells` cells."""
     return bool((_widths(batch.first, batch.members, cardinalities) > most_cells).all())
 
 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
-    """The sets to count for `batch`: a set that is part of another one is left out."""
+    """The sets to count for `batch`, without subsets of other sets."""
     widths = _widths(batch.first, batch.members, cardinalities)
     keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
-    within: dict[tuple[int, ...], tuple[int, ...]] = {}
+    superset: dict[tuple[int, ...], tuple[int, ...]] = {}
     for key in sorted(set(keys), key=len, reverse=True):
-        within.setdefault(key, key)
+        superset.setdefault(key, key)
         for left_out in range(len(key)):
-            within.setdefault(key[:left_out] + key[left_out + 1 :], within[key])
-    needed = sorted({within[key] for key in keys if key})
-    place = {key: number for number, key in enumerate(needed)}
+            superset.setdefault(key[:left_out] + key[left_out + 1 :], superset[key])
+    needed = sorted({superset[key] for key in keys if key})
+    position = {key: number for number, key in enumerate(needed)}
     sets = np.full((len(needed), max((len(key) for key in needed), default=1)), PAD, np.int16)
     for number, key in enumerate(needed):
         sets[number, : len(key)] = key
-    return Sets(sets, np.array([place[within[key]] if key else PAD for key in keys], np.int64))
+    return Sets(sets, np.array([position[superset[key]] if key else PAD for key in keys], np.int64))
 
 
 def score_tables(
     counts: NDArray[np.int64 | np.float64],
     batch: Batch,
     cardinalities: NDArray[np.int64],
-    by: Criterion,
+    criterion: Criterion,
     settings: SearchSettings,
 ) -> FloatArray:
-    """The scores of `batch` from `counts`, the tables of its sets one after another."""
+    """The scores of `batch` from `counts`, the concatenated tables of its sets."""
     chosen = sets_of(batch, cardinalities, settings.most_cells)
     begins = offsets(chosen.sets, cardinalities)
     whole = np.rint(counts).astype(np.int64)
     return np.asarray(
-        _score(whole, begins, chosen.sets, chosen.table_of, batch.first, batch.members, cardinalities, by)
+        _score(whole, begins, chosen.sets, chosen.table_of, batch.first, batch.members, cardinalities, criterion)
     )
 
 
@@ -287,13 +293,13 @@ def _variables(batch: Batch, m: int) -> tuple[int, ...]:
 
 
 def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
-    """How many cells the table of each family has."""
+    """The number of cells of each family's table."""
     return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
 
 
 @njit(cache=True)
-def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    scores = np.full(len(table_of), TOO_WIDE)
+def _score(counts, begins, sets, table_of, first, members, cardinalities, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    scores = np.full(len(table_of), EXCLUDED_SCORE)
     state, count = np.empty(0, np.int64), np.empty(0, np.int64)
     for m in range(len(table_of)):
         if table_of[m] >= 0:
@@ -303,16 +309,18 @@ def _score(counts, begins, sets, table_of, first, members, cardinalities, by):  
             q = states_of(cardinalities, parents)
             if len(cells) > len(state):
                 state, count = np.empty_like(cells), np.empty_like(cells)
-            if by.available > 0:
-                scores[m] = score_available(cells, cardinalities[child], q, by)
+            if criterion.available > 0:
+                scores[m] = score_available(cells, cardinalities[child], q, criterion)
             else:
-                scores[m] = score_cells(cells, cardinalities[child], q, by, state, count) + by.prior[len(parents)]
+                scores[m] = (
+                    score_cells(cells, cardinalities[child], q, criterion, state, count) + criterion.prior[len(parents)]
+                )
     return scores
 
 
 @njit(cache=True)
 def _family_cells(table, variables, child, parents, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The counts of a family, the parents' state before the child's level, summed from a table that holds it."""
+    """The counts of a family, the child's level running fastest, summed from a table that contains the family."""
     size = 0
     while size < len(variables) and variables[size] >= 0:
         size += 1

@@ -1,9 +1,8 @@
-"""The two steps of every move of an equivalence search, compiled: extend a PDAG to a DAG, and find its CPDAG.
+"""The two compiled steps of every move of an equivalence search, extension to a DAG and its CPDAG; arcs in messages.
 
-They compute what `extend` and `cpdag` of `graphs/cpdag.py` define; a search takes them thousands of times.
-Graphs are boolean `[n_variables, n_variables]`; in a partial one an undirected edge stands in both directions.
-
-A DAG as it travels: the list of its arcs.
+They are equivalent to `extend` and `cpdag` of `graphs/cpdag.py`; a search runs them thousands of times. Graphs are
+boolean `[n_variables, n_variables]`, in a partially directed one with undirected edges in both directions. In messages
+a DAG is the list of its arcs (`Arcs`).
 """
 
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ def class_of(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A DAG of the class `cpdag`; raises ValueError if there is none."""
+    """A DAG of the class `cpdag`; raises ValueError if the class is empty."""
     dag, complete = extension(cpdag)
     if not complete:
         raise ValueError("the partially directed graph has no consistent extension")
@@ -37,29 +36,29 @@ def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """A DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
 
-    Sinks are looked for from the last variable to the first, and only neighbours of one just taken are looked at again.
+    Sinks are searched from the last variable to the first, and only neighbours of a removed sink are examined again.
     """
     d = len(pdag)
     rest, dag = pdag.copy(), pdag & ~pdag.T
-    waiting, is_waiting, left = np.arange(d), np.ones(d, np.bool_), d
+    queue, is_waiting, n_left = np.arange(d), np.ones(d, np.bool_), d
     stack = d
     while stack > 0:
         stack -= 1
-        sink = waiting[stack]
+        sink = queue[stack]
         is_waiting[sink] = False
         if not _can_be_sink(rest, sink):
             continue
-        left -= 1
+        n_left -= 1
         for v in range(d):
             if rest[v, sink]:
                 dag[v, sink] = True
                 rest[v, sink] = rest[sink, v] = False
                 if not is_waiting[v]:
                     is_waiting[v] = True
-                    waiting[stack] = v
+                    queue[stack] = v
                     stack += 1
         rest[sink, sink] = True
-    return dag, left == 0
+    return dag, n_left == 0
 
 
 @njit(cache=True)
@@ -82,7 +81,7 @@ def _can_be_sink(pdag, sink):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The CPDAG of an acyclic `dag` by ordering and labelling its edges (Chickering 1995, Figures 5 and 6)."""
     d = len(dag)
-    order, parents, n_parents = _ordered(dag)
+    order, parents, n_parents = _topological_order(dag)
     label = np.zeros((d, d), np.int8)
     for y in order:
         for at in range(n_parents[y]):
@@ -97,8 +96,8 @@ def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def _ordered(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """A topological order, and each variable's parents, latest in that order first, with their numbers."""
+def _topological_order(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """A topological order, and each variable's parents in reverse order, with their numbers."""
     d = len(dag)
     order, placed = np.empty(d, np.int64), 0
     n_parents = np.zeros(d, np.int64)
@@ -135,7 +134,7 @@ def _ordered(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _label(label, dag, x, y, parents, n_parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Label x → y, the lowest edge not labelled yet, and the others into y that it decides."""
+    """Label x → y, the lowest edge not labelled yet, and the other edges into y that it determines."""
     into_y = parents[y, : n_parents[y]]
     for w in parents[x, : n_parents[x]]:
         if label[w, x] == _COMPELLED:
@@ -166,12 +165,12 @@ def arcs_of(dag: NDArray[np.bool_]) -> Arcs:
 
 
 def dag_of(message: Arcs, d: int) -> NDArray[np.bool_]:
-    """The adjacency `[d, d]` of what was sent."""
+    """The adjacency `[d, d]` of the arcs in `message`."""
     dag = np.zeros((d, d), np.bool_)
     dag[message.arcs[:, 0], message.arcs[:, 1]] = True
     return dag
 
 
-def members(messages: Sequence[Arcs], d: int) -> NDArray[np.bool_]:
-    """The adjacencies of several, `[k, d, d]`."""
+def dags_of(messages: Sequence[Arcs], d: int) -> NDArray[np.bool_]:
+    """The adjacencies of several messages, `[k, d, d]`."""
     return np.stack([dag_of(message, d) for message in messages])

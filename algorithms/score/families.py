@@ -1,10 +1,8 @@
-"""The scores of families (a child and its parents) that are known, and the families that a search still waits for.
+"""The table of known and pending scores of families (a child and its parents), and settings of score-based algorithms.
 
-A search looks scores up by (child, parent set). What is not known yet is put down as wanted, and the search goes on
-with whatever does not depend on it; then all that is wanted is scored in one batch: by counting rows, or by one
-exchange with the silos. So a search is the same whoever counts, and asks for many scores at a time.
-
-The settings that the score-based algorithms share.
+A search looks up scores by (child, parent set). A family without a score becomes pending, and the search continues with
+everything that does not depend on it; then all pending families are scored in one batch, by counting rows or by one
+exchange with the silos. So a search is the same for both, and requests many scores at a time.
 """
 
 from dataclasses import dataclass, replace
@@ -18,18 +16,18 @@ from ..core.schema import FloatArray
 from ..errors import require
 
 Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatArray, NDArray[np.int64]]
-"""slots, first, members, score, used: what compiled code searches"""
+"""slots, first, members, score, used: the arrays for compiled code"""
 
 UNKNOWN = -1
-"""what `find` returns for a family that is wanted, but not scored"""
+"""the result of `find` for a pending family"""
 
 
 @dataclass(frozen=True)
 class Families:
-    """A hash table of families in the order in which they were first asked for; the last ones are still wanted.
+    """A hash table of families in the order of their first request; the last ones are pending.
 
     Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` is (families,
-    scored families, 1 if something found no room). The arrays are written to by `find` and `with_scores` alone.
+    scored families, 1 if a family did not fit). Only `find` and `with_scores` write to the arrays.
     """
 
     slots: NDArray[np.int32]
@@ -45,22 +43,22 @@ class Families:
 
     @property
     def full(self) -> bool:
-        """Whether something was asked for that found no room."""
+        """Whether a requested family did not fit into the table."""
         return bool(self.used[2])
 
     @property
-    def wanted(self) -> "Batch":
-        """The families asked for and not scored yet, in the order in which they were asked for."""
+    def pending(self) -> "Batch":
+        """The requested families without scores, in the order of the requests."""
         families, scored, _ = self.used
         first = self.first[scored : families + 1]
         return Batch(first - first[0], self.members[first[0] : first[-1]])
 
     def copy(self) -> "Families":
-        """The same families in arrays of their own."""
+        """A copy with its own arrays."""
         return Families(self.slots.copy(), self.first.copy(), self.members.copy(), self.score.copy(), self.used.copy())
 
     def with_scores(self, scores: FloatArray) -> "Families":
-        """Put down the scores of what was wanted, or of the first of it, in that order."""
+        """Store the scores of the first pending families, in their order."""
         scored = self.used[1]
         self.score[scored : scored + len(scores)] = scores
         self.used[1] += len(scores)
@@ -83,13 +81,13 @@ class Families:
 
 @dataclass(frozen=True)
 class Batch:
-    """Families to be scored at once: family m is `members[first[m]:first[m + 1]]`, child first."""
+    """Families to score at once: family m is `members[first[m]:first[m + 1]]`, child first."""
 
     first: NDArray[np.int64]
     members: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """How many families there are."""
+        """The number of families."""
         return len(self.first) - 1
 
     def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
@@ -98,7 +96,7 @@ class Batch:
 
 
 def no_families(room: int = 1024) -> Families:
-    """The table in which nothing is known yet, with room for `room` families (a power of two)."""
+    """An empty table with capacity for `room` families (a power of two)."""
     return Families(
         slots=np.full(2 * room, -1, np.int32),
         first=np.zeros(room + 1, np.int64),
@@ -119,7 +117,7 @@ def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of family `key[:size]` if its score is known, else UNKNOWN: it is then wanted from now on."""
+    """The number of family `key[:size]` if its score is known; else UNKNOWN, and the family becomes pending."""
     slots, first, members, score, used = tables
     at = _slot(key, size, slots)
     while slots[at] >= 0:
@@ -155,14 +153,14 @@ def _fill_slots(slots, first, members, families):  # type: ignore[no-untyped-def
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What a structure is scored by. Continuous data always have Gaussian BIC, mixed the degenerate Gaussian score."""
+    """Settings of scores. Continuous data always have Gaussian BIC, mixed data the degenerate Gaussian score."""
 
     score: Literal["bdeu", "bic"] = "bdeu"
     """for discrete data"""
     ess: float = 1.0
     """equivalent sample size of BDeu"""
     expected_parents: float = 1.0
-    """structure prior of BDeu: how many parents a variable is expected to have; 0: no prior"""
+    """structure prior of BDeu: the expected number of parents of a variable; 0: no prior"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -172,18 +170,19 @@ class ScoreSettings:
 
 @dataclass(frozen=True)
 class OrderSettings:
-    """Settings of a search over orders of the variables that starts several times (`gaussian_order.py`)."""
+    """Settings of a search over orders of the variables with several starts (`gaussian_order.py`)."""
 
     starts: int = 10
-    """random orders to start from, at most"""
+    """largest number of random orders to start from"""
     agreeing: int | Literal["auto"] = "auto"
-    """no other start once so many ended at the same best score; auto: 3, of d > 100 variables 300 / d, at least 1"""
+    """number of starts with the same best score that ends the search; auto: 3, for d > 100 variables 300 / d, at least
+    1"""
     patience: int = 3
-    """how many orders of the class found may bring nothing before a search ends"""
+    """number of orders of the class found without improvement that ends a search"""
     sweeps: int = 50
     """most sweeps of moves from one order"""
     seed: int = 0
-    """which random orders; a run fills in its own seed"""
+    """seed of the random orders; a run sets its own seed"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -194,7 +193,7 @@ class OrderSettings:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def agreeing_of(self, d: int) -> int:
-        """How many starts must agree in a search over `d` variables: where d is great, they nearly always do."""
+        """The number of starts that must agree in a search over `d` variables: for large d, they nearly always do."""
         return max(1, min(3, 300 // d)) if self.agreeing == "auto" else self.agreeing
 
 
@@ -203,20 +202,21 @@ class SearchSettings(ScoreSettings):
     """Settings of a search over all rows, pooled or by sums: with equal settings the two find the same graph."""
 
     mixed_score: Literal["degenerate-gaussian", "conditional-gaussian"] = "degenerate-gaussian"
-    """for mixed data; conditional-gaussian: another Gaussian for every configuration of labels, which takes as many
-    exchanges as counts do, and sends as many moments for each of them"""
+    """for mixed data; conditional-gaussian: a separate Gaussian for every configuration of labels, which takes as many
+    exchanges as counts, and sends the moments of each configuration"""
     turning: bool = True
     """GES: also turn edges, and repeat all phases until nothing changes"""
     most_cells: int = 1 << 15
-    """families whose count table has more cells are not considered: too few rows would fall in each cell"""
+    """families with larger count tables are excluded: their cells would have too few rows"""
     starts: int | Literal["auto"] = "auto"
-    """BOSS: random orders to start from, at most; auto: 10, of d > 40 discrete variables 400 / d, at least 1"""
+    """BOSS: largest number of random starts; auto: 10, for d > 40 discrete variables 400 / d, at least 1"""
     exact: int = 11
-    """BOSS of at most so many discrete variables ends with an exact search over families of few parents; 0: never"""
+    """BOSS of at most this number of discrete variables ends with an exact search over families of few parents; 0:
+    never"""
     exact_parents: int = 5
     """most parents of a variable in that exact search"""
     seed: int = 0
-    """of the random orders, and of the order in which equally good changes are considered"""
+    """seed of the random orders, and of the order in which equally good changes are considered"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -229,15 +229,15 @@ class SearchSettings(ScoreSettings):
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def in_tables(self, kind: str) -> bool:
-        """Whether scores of that `kind` of data come from tables that are asked for as the search goes on."""
+        """Whether scores of this `kind` of data come from tables that are requested during the search."""
         return kind == "discrete" or (kind == "mixed" and self.mixed_score == "conditional-gaussian")
 
     def starts_of(self, d: int) -> int:
-        """How many orders of `d` variables to start from: a start takes about as long as d³ scores."""
+        """The number of orders of `d` variables to start from: a start takes about as long as d³ scores."""
         return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
     def exact_parents_of(self, d: int) -> int:
-        """The most parents in the exact search over `d` variables; 0: there is none."""
+        """The largest number of parents in the exact search over `d` variables; 0: no exact search."""
         return self.exact_parents if d <= self.exact else 0
 
 
@@ -248,8 +248,8 @@ class FusionSettings(ScoreSettings):
     quota: float = 0.5
     """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
-    """wary: a silo inserts x → y only if that gains without turning any neighbour of y, as the published program does;
-    full: Chickering's operator"""
+    """wary: a silo inserts x → y only if that improves the score without turning any neighbour of y, as in the
+    published program; full: Chickering's operator"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -1,14 +1,15 @@
-"""FedGES: silos continue their search from the fused graph, and the server fuses what they find.
+"""FedGES: silos continue their search from the fused graph, and the server fuses their graphs.
 
 Source: Torrijos et al. 2024, Algorithm 1.
 
-What leaves a silo: the arcs of its DAG, each round. What the server needs: every one of them, for the fusion. A round
-costs a silo one GES with at most `limit` insertions, and the server one fusion.
+What leaves a silo: the arcs of its DAG, each round. What the server needs: the graph of each silo, for the fusion. A
+round costs a silo one GES with at most `limit` insertions, and the server one fusion.
 
-The union of many noisy graphs drifts: it oscillates, or grows far beyond any silo's graph, and silos that start from it
-do not recover. A fusion that differs from the silos' graphs by too large a share of their edges (the mean over the
-silos, between moral graphs) is therefore replaced by the silo graph that is nearest to all the others. The limit is
-stricter at the end than on the way, when silos have found different edges first. None of this is in the paper.
+The union of many noisy graphs is unstable: it oscillates, or grows far beyond any silo's graph, and silos that start
+from it do not recover. Therefore a fusion that differs from the silos' graphs by too large a share of their edges (the
+mean over the silos, between moral graphs) is replaced by the silo graph that is nearest to all the others. The limit is
+stricter at the end than in earlier rounds, in which silos may have found different edges first. This is not in the
+paper.
 """
 
 from dataclasses import dataclass, replace
@@ -26,8 +27,8 @@ from ..graphs.cpdag import impose_knowledge
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .discrete import agreeing_member
-from .equivalence import Arcs, arcs_of, dag_of, members
+from .discrete import consistent_member
+from .equivalence import Arcs, arcs_of, dag_of, dags_of
 from .families import Families, FusionSettings, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from
@@ -39,15 +40,15 @@ class FedGes(FusionSettings):
     """Settings of `fed-ges`; the defaults are the paper's where it states them."""
 
     rounds: int = 100
-    """maxIt: rounds at most"""
+    """maxIt: largest number of rounds"""
     limit: int = 10
     """l: most insertions of a silo in a round; deletions are not limited"""
     client: Literal["replace", "fuse"] = "replace"
-    """what a silo starts from: the global graph, or its fusion with the silo's own"""
+    """start of a silo's search: the global graph, or its fusion with the silo's own graph"""
     client_quota: float = 0.5
     """quota of that fusion of two graphs: any quota below 1 makes it their union"""
     convergence: Literal["repeated", "unchanged"] = "repeated"
-    """stop when every silo's graph equals its last one (unchanged), or one that it had before (repeated)"""
+    """stop when every silo's graph equals its last one (unchanged), or any earlier one (repeated)"""
     drift: float = 1.0
     """largest distance of a fusion from the silos' graphs, as a share of their edges, at which it is still used"""
     last_drift: float = 0.4
@@ -65,19 +66,19 @@ class FedGes(FusionSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, its own DAG, and the scores it has computed, which depend on its rows alone."""
+    """A silo's rows, its own DAG, and its computed scores, which depend on its rows only."""
 
     variables: tuple[str, ...]
     rows: Rows
     dag: NDArray[np.bool_]
     families: Families
     prior: Prior
-    """what is known of the graph beforehand"""
+    """background knowledge of the graph"""
 
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state: what the silos sent last, its fusion, and digests of all they ever sent."""
+    """The server's state: the last graphs of the silos, their fusion, and digests of all earlier graphs."""
 
     variables: tuple[str, ...]
     own: NDArray[np.bool_]
@@ -85,9 +86,9 @@ class Server:
     fused: NDArray[np.bool_]
     """the global DAG, `[d, d]`"""
     seen: tuple[tuple[str, ...], ...]
-    """of each silo, digests of its graphs, the last one last"""
+    """digests of each silo's graphs, in the order of the rounds"""
     news: bool
-    """whether any silo had a new graph in the last round"""
+    """whether any silo sent a new graph in the last round"""
 
 
 def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
@@ -108,17 +109,17 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         start = dag_of(message, len(silo.variables))
         if settings.client == "fuse":
             start = fuse(np.stack([silo.dag, start]), settings.client_quota, silo.variables)
-        agreeing = impose_knowledge(
+        constrained = impose_knowledge(
             Structure(silo.variables, start.astype(np.float64)), silo.prior.required, silo.prior.possible
         )
-        begin = search_from(agreeing.adjacency, plan, settings.limit, silo.prior)
+        begin = search_from(constrained.adjacency, plan, settings.limit, silo.prior)
         graph, families = finish(begin, silo.families, scores_of(silo.rows, settings))
-        dag = agreeing_member(graph, silo.prior)
+        dag = consistent_member(graph, silo.prior)
         assert dag is not None
         return replace(silo, dag=dag, families=families), arcs_of(dag)
 
     def structure(server: Server) -> Structure:
-        dag = agreed(server.own, server.fused, settings.last_drift) if len(server.own) else server.fused
+        dag = consensus_dag(server.own, server.fused, settings.last_drift) if len(server.own) else server.fused
         return Structure(server.variables, dag.astype(np.float64))
 
     return FederatedAlgorithm(
@@ -141,22 +142,22 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
 
 
 def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Server:
-    """The state with the silos' graphs fused, and whether any of them is new."""
-    own = members(replies.each, len(server.variables))
+    """The state with the fusion of the silos' graphs, and whether any of them is new."""
+    own = dags_of(replies.each, len(server.variables))
     digests = [blake2b(np.packbits(dag).tobytes(), digest_size=16).hexdigest() for dag in own]
-    back = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
-    news = any(digest not in seen[len(seen) - back :] for digest, seen in zip(digests, server.seen, strict=True))
+    lookback = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
+    news = any(digest not in seen[len(seen) - lookback :] for digest, seen in zip(digests, server.seen, strict=True))
     return Server(
         variables=server.variables,
         own=own,
-        fused=agreed(own, fuse(own, settings.quota, server.variables), settings.drift),
+        fused=consensus_dag(own, fuse(own, settings.quota, server.variables), settings.drift),
         seen=tuple((*seen, digest) for digest, seen in zip(digests, server.seen, strict=True)),
         news=news,
     )
 
 
-def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
-    """The DAG `fused` or, if it is too far from the silos' DAGs `own` `[k, d, d]`, the most central of these."""
+def consensus_dag(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
+    """The DAG `fused`, or the most central of the silos' DAGs `own` `[k, d, d]` if `fused` is too far from them."""
     morals = [moral_graph(dag) for dag in own]
     if mean_distance(fused, morals) <= drift * own.sum() / len(own):
         return fused
@@ -165,9 +166,9 @@ def agreed(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> ND
 
 
 def measures(server: Server) -> dict[str, float]:
-    """How many arcs the fusion has, and how far it is from the silos' graphs (mean SMHD)."""
-    apart = mean_distance(server.fused, [moral_graph(dag) for dag in server.own])
-    return {"edges": float(server.fused.sum()), "distance_to_silos": apart}
+    """The number of arcs of the fusion, and its distance from the silos' graphs (mean SMHD)."""
+    distance = mean_distance(server.fused, [moral_graph(dag) for dag in server.own])
+    return {"edges": float(server.fused.sum()), "distance_to_silos": distance}
 
 
 def mean_distance(dag: NDArray[np.bool_], morals: list[NDArray[np.bool_]]) -> float:

@@ -1,8 +1,8 @@
 """Structural fusion of DAGs over the same variables (Puerta, Aledo, Gámez & Laborda 2021; Torrijos et al. 2024, §2.3).
 
 A common order σ is found greedily from the sinks up (GHO); each DAG is replaced by its minimal directed independence
-map for σ; the consensus has the arcs that enough of these maps share. All of them agree with σ, so it is acyclic. The
-consensus of the union (every arc of every map) has no independence that one of the DAGs lacks.
+map for σ; the consensus has the arcs that enough of these maps share. All maps agree with σ, so it is acyclic. The
+independences of the union (all arcs of all maps) hold in every one of the DAGs.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .cliques import NOBODY
+from .cliques import NO_VARIABLE
 
 
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:
     """The consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
 
-    quota 0 is the UNION, .25 and .5 are C25 and C50 (Torrijos et al. 2024, §4.1). Ties in the order go by the names in
-    `variables`.
+    quota 0 is the UNION, .25 and .5 are C25 and C50 (Torrijos et al. 2024, §4.1). Ties in the order are resolved by the
+    names in `variables`.
     """
     names = np.argsort(np.argsort(np.array(variables)))
     order = greedy_order(dags, names)
@@ -30,22 +30,22 @@ def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDA
 def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The order σ of `dags` `[k, d, d]` found by the greedy heuristic GHO, ancestors first.
 
-    Again and again the variable whose arcs are cheapest to reverse, summed over all DAGs, is made a sink in each of
-    them and taken out. The cost in one DAG is its children less one, plus the arcs to be added; the least of `names`
-    decides between equal costs. Only near a sink that was taken out do costs change.
+    Each step makes the variable whose arcs are cheapest to reverse, summed over all DAGs, a sink in each of them and
+    removes it. The cost in one DAG is the number of its children minus one, plus the number of added arcs; ties are
+    resolved by the least of `names`. Costs change only near a removed sink.
     """
     rest = dags.copy()
     k, d, _ = rest.shape
     cost = np.zeros((k, d), np.int64)
     stale = np.ones((k, d), np.bool_)
-    left = np.ones(d, np.bool_)
+    remaining = np.ones(d, np.bool_)
     order, by_name = np.empty(d, np.int64), np.empty(d, np.int64)
     for v in range(d):
         by_name[names[v]] = v
     for place in range(d - 1, -1, -1):
-        best, least = int(NOBODY), 0
+        best, least = int(NO_VARIABLE), 0
         for v in range(d):
-            if not left[v]:
+            if not remaining[v]:
                 continue
             total = 0
             for g in range(k):
@@ -56,15 +56,15 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
             if best < 0 or total < least or (total == least and names[v] < names[best]):
                 best, least = v, total
         order[place] = best
-        left[best] = False
+        remaining[best] = False
         for g in range(k):
-            _take_out(rest[g], best, by_name, stale[g])
+            _remove_sink(rest[g], best, by_name, stale[g])
     return order
 
 
 @njit(cache=True)
 def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The children of v less one, plus the arcs that covering its arcs adds, as they stand now."""
+    """The number of children of v minus one, plus the number of arcs that covering its current arcs adds."""
     d = len(dag)
     cost = -1
     married = np.zeros(d, np.bool_)
@@ -82,8 +82,8 @@ def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _take_out(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make v a sink of `dag` and take it out: its arcs are covered and reversed, the nearest child first.
+def _remove_sink(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Make v a sink of `dag` and remove it: its arcs are covered and reversed, the nearest child first.
 
     Reversing v → c in turn gives c the parents of v, among them the children reversed before, and v those of c.
     """
@@ -107,7 +107,7 @@ def _take_out(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: 
 
 @njit(cache=True)
 def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The children of v so that none leads to one before it; of those that may come next the first by name."""
+    """The children of v in topological order; ties by name."""
     d = len(dag)
     children, n = np.empty(d, np.int64), 0
     for u in by_name:
@@ -117,31 +117,31 @@ def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: AN
     below = np.zeros((n, d), np.bool_)
     for i in range(n):
         _add_descendants(dag, children[i], below[i])
-    ordered, taken = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    ordered, placed = np.empty(n, np.int64), np.zeros(n, np.bool_)
     for place in range(n):
         for i in range(n):
-            free = not taken[i]
+            free = not placed[i]
             for j in range(n):
-                if not taken[j] and below[j, children[i]]:
+                if not placed[j] and below[j, children[i]]:
                     free = False
             if free:
-                ordered[place], taken[i] = children[i], True
+                ordered[place], placed[i] = children[i], True
                 break
     return ordered
 
 
 @njit(cache=True)
 def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Mark in `below` the variables that a directed path from `start` leads to."""
-    waiting = np.empty(len(dag), np.int64)
-    waiting[0], n = start, 1
+    """Mark the descendants of `start` in `below`."""
+    stack = np.empty(len(dag), np.int64)
+    stack[0], n = start, 1
     while n > 0:
         n -= 1
-        u = waiting[n]
+        u = stack[n]
         for w in range(len(dag)):
             if dag[u, w] and not below[w]:
                 below[w] = True
-                waiting[n] = w
+                stack[n] = w
                 n += 1
 
 
@@ -149,47 +149,47 @@ def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa
 def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The minimal directed independence map of `dag` for `order`.
 
-    It is unique. Reversing covered arcs one by one leads to a DAG of that order which holds all its arcs, and now and
-    then more. The parents of v are the variables w before v that are not d-separated from v by the others before
-    v (Peña 2011): those that v reaches in the moral graph of the ancestors of v and of all before it, through
-    variables after v only (Lauritzen et al. 1990).
+    It is unique. Reversing covered arcs one by one leads to a DAG of that order with all its arcs, and sometimes more.
+    The parents of v are the variables w before v that the others before v do not d-separate from v (Peña 2011): those
+    that v reaches in the moral graph of the ancestors of v and of all variables before it, through variables after v
+    only (Lauritzen et al. 1990).
     """
     d = len(dag)
     result = np.zeros((d, d), np.bool_)
     before = np.zeros(d, np.bool_)
     ancestor = np.zeros(d, np.bool_)
-    waiting = np.empty(d, np.int64)
+    stack = np.empty(d, np.int64)
     for v in order:
-        _add_ancestors(dag, v, ancestor, waiting)
-        seen = np.zeros(d, np.bool_)
-        seen[v], waiting[0], n = True, v, 1
+        _add_ancestors(dag, v, ancestor, stack)
+        visited = np.zeros(d, np.bool_)
+        visited[v], stack[0], n = True, v, 1
         while n > 0:
             n -= 1
-            u = waiting[n]
+            u = stack[n]
             for w in range(d):
-                if ancestor[w] and not seen[w] and _married(dag, ancestor, u, w):
-                    seen[w] = True
+                if ancestor[w] and not visited[w] and _married(dag, ancestor, u, w):
+                    visited[w] = True
                     if before[w]:
                         result[w, v] = True
                     else:
-                        waiting[n] = w
+                        stack[n] = w
                         n += 1
         before[v] = True
     return result
 
 
 @njit(cache=True)
-def _add_ancestors(dag, v, ancestor, waiting):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _add_ancestors(dag, v, ancestor, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if ancestor[v]:
         return
-    ancestor[v], waiting[0], n = True, v, 1
+    ancestor[v], stack[0], n = True, v, 1
     while n > 0:
         n -= 1
-        u = waiting[n]
+        u = stack[n]
         for w in range(len(dag)):
             if dag[w, u] and not ancestor[w]:
                 ancestor[w] = True
-                waiting[n] = w
+                stack[n] = w
                 n += 1
 
 

@@ -1,23 +1,21 @@
-"""Gaussian BIC of a linear regression of each variable on its parents, from second moments alone.
+"""Scores of continuous and mixed families from summed moments: Gaussian BIC, conditional and degenerate Gaussian.
 
+Gaussian BIC of a linear regression on the parents (`score_moments`, `score_covariance`):
 −n/2 (ln 2πσ² + 1) − ½ ln n (k + 2) with k parents, an intercept and the residual variance σ², the Schur complement of
-the parents in the covariance about the mean. Moments of several silos add up, so the pooled score takes one exchange.
+the parents in the covariance about the mean. Moments add up over silos, so the pooled score takes one exchange.
 
-The conditional Gaussian score of mixed data, from moments by configuration (Andrews, Ramsey, Cooper 2018).
-
-score(X | Pa) = L(X ∪ Pa) − L(Pa), where a set with the discrete members D and the continuous members C has
+Conditional Gaussian score of mixed data, from moments by configuration (`score_configurations`; Andrews, Ramsey, Cooper
+2018): score(X | Pa) = L(X ∪ Pa) − L(Pa), where a set with the discrete members D and the continuous members C has
 
 L = Σ_k [n_k ln(n_k/n) − n_k/2·(ln|2πΣ_k| + |C|)] − ½ ln n·(q − 1 + q·|C|(|C| + 3)/2):
 
-the likelihood of a Gaussian of C for each of the q configurations k of D, less the BIC's price (Eq. 3 to 6 there). A
-configuration of few rows has no covariance of its own; it takes that of all rows about the configurations' means, as
-Tetrad does.
+the likelihood of a Gaussian of C for each of the q configurations k of D, minus the penalty of BIC (Eq. 3 to 6 there).
+A configuration with few rows uses the covariance of all rows about the configurations' means, as in Tetrad.
 
-The degenerate Gaussian score of mixed data, from second moments of the coded table (Andrews, Ramsey, Cooper 2019).
-
-score(X | Pa) = −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − c/2·ln n·|X|·Σ|Pa|, R the correlations of the coded columns and |·| a
-number of columns (Eq. 7 there, without what is the same for all parents). With c = 2 it takes twice the BIC's price: an
-indicator is no normal variable, and its likelihood exaggerates.
+Degenerate Gaussian score of mixed data, from second moments of the coded table (`score_blocks`; Andrews, Ramsey, Cooper
+2019): score(X | Pa) = −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − c/2·ln n·|X|·Σ|Pa|, R the correlations of the coded columns
+and |·| a number of columns (Eq. 7 there, without terms that do not depend on the parents). c = 2 is twice the penalty
+of BIC, because the Gaussian likelihood of an indicator is too optimistic.
 """
 
 import math
@@ -27,19 +25,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..statistics.coding import Blocks, log_left
+from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD
 from ..statistics.moments import covariance
 from ..statistics.rows import configuration_offsets
 from .discrete import sets_of
 from .families import Batch
 
-_FLAT = 1e-12
-"""a residual variance below this share of the variance is rounding: the parents determine the variable"""
+_MIN_RESIDUAL_SHARE = 1e-12
+"""a smaller residual share of variance is a rounding error: the parents determine the variable"""
 
 
 def score_moments(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
-    """The score of every family of `batch` on the rows that the (summed) `moments` are of."""
+    """The score of every family of `batch` on the rows of the (summed) `moments`."""
     n, S = covariance(moments, d)
     return score_covariance(n, S, batch)
 
@@ -61,7 +59,7 @@ def _gaussian_score(n, S, first, members):  # type: ignore[no-untyped-def]  # no
 
 @njit(cache=True)
 def _residual_variance(S, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variance of `child` given `parents`, by a Cholesky factor of their covariance, row by row.
+    """The variance of `child` given `parents`, row by row from a Cholesky factor of their covariance.
 
     A parent that the others determine adds nothing.
     """
@@ -74,19 +72,19 @@ def _residual_variance(S, child, parents):  # type: ignore[no-untyped-def]  # no
             for t in range(j):
                 dot -= L[i, t] * L[j, t]
             L[i, j] = dot / L[j, j] if L[j, j] > 0 else 0.0
-        left = S[v, v]
+        residual = S[v, v]
         for t in range(i):
-            left -= L[i, t] * L[i, t]
+            residual -= L[i, t] * L[i, t]
         if i == k:
-            return max(left, _FLAT * S[v, v], 1e-300)
-        L[i, i] = math.sqrt(left) if left > _FLAT * S[v, v] else 0.0
+            return max(residual, _MIN_RESIDUAL_SHARE * S[v, v], 1e-300)
+        L[i, i] = math.sqrt(residual) if residual > _MIN_RESIDUAL_SHARE * S[v, v] else 0.0
     return 0.0
 
 
-SPARE = 10
-"""rows that a configuration must have beyond its continuous members for a covariance of its own"""
-_MIN_VARIANCE, _LEAST = 1e-10, 1e-300
-"""the share of a variance, and what more, that no covariance is without: what is less is rounding"""
+MIN_SPARE_ROWS = 10
+"""rows beyond the number of continuous members that a configuration needs for its own covariance"""
+_MIN_VARIANCE, _MIN_ABSOLUTE_VARIANCE = 1e-10, 1e-300
+"""relative and absolute ridge on the variances of every covariance, above rounding errors"""
 
 
 def score_configurations(
@@ -97,7 +95,7 @@ def score_configurations(
     rows: int,
     most_cells: float,
 ) -> FloatArray:
-    """The scores of `batch` from summed `numbers`, the moments by configuration of its sets one after another.
+    """The scores of `batch` from summed `numbers`, the concatenated moments by configuration of its sets.
 
     A family of more than `most_cells` configurations is excluded: its score is −∞.
     """
@@ -137,58 +135,58 @@ def _likelihood(table, members, inside, model):  # type: ignore[no-untyped-def] 
         if moments[k, 0] > 0:
             scatters[k] = _scatter(moments[k], c, n)
             common += scatters[k] / n
-    least = _MIN_VARIANCE * np.diag(common) + _LEAST
-    found = 0.0
+    floor = _MIN_VARIANCE * np.diag(common) + _MIN_ABSOLUTE_VARIANCE
+    likelihood = 0.0
     for k in range(q):
         n_k = moments[k, 0]
         if n_k <= 0:
             continue
-        found += n_k * math.log(n_k / n)
+        likelihood += n_k * math.log(n_k / n)
         if c:
-            S = (scatters[k] / n_k if n_k > c + SPARE else common) + np.diag(least)
-            found -= 0.5 * (n_k * (np.linalg.slogdet(S)[1] + c * math.log(2 * math.pi)))
-            found -= 0.5 * np.trace(np.linalg.solve(S, scatters[k]))
-    return found - 0.5 * math.log(n) * (q - 1 + q * c * (c + 3) / 2)
+            S = (scatters[k] / n_k if n_k > c + MIN_SPARE_ROWS else common) + np.diag(floor)
+            likelihood -= 0.5 * (n_k * (np.linalg.slogdet(S)[1] + c * math.log(2 * math.pi)))
+            likelihood -= 0.5 * np.trace(np.linalg.solve(S, scatters[k]))
+    return likelihood - 0.5 * math.log(n) * (q - 1 + q * c * (c + 3) / 2)
 
 
 @njit(cache=True)
 def _margin(table, members, inside, model):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The moments of the members that are `inside` by their configurations, and how many are continuous."""
+    """The moments of the members that are `inside`, by configuration, and the number of continuous ones."""
     levels, discrete, _ = model
-    q, among, c, places_of = 1, 0, 0, np.empty(len(members), np.int64)
+    q, n_continuous, c, places_of = 1, 0, 0, np.empty(len(members), np.int64)
     for v in members:
         if v != PAD and not discrete[v]:
             if inside[v]:
-                places_of[c] = among
+                places_of[c] = n_continuous
                 c += 1
-            among += 1
+            n_continuous += 1
         elif v != PAD and inside[v]:
             q *= levels[v]
-    size = 1 + among + among * (among + 1) // 2
+    size = 1 + n_continuous + n_continuous * (n_continuous + 1) // 2
     moments = np.zeros((q, 1 + c + c * (c + 1) // 2))
     for k in range(len(table) // size):
-        to, step, left = 0, 1, k
+        target, step, configuration = 0, 1, k
         for v in members[::-1]:
             if v != PAD and discrete[v]:
                 if inside[v]:
-                    to += step * (left % levels[v])
+                    target += step * (configuration % levels[v])
                     step *= levels[v]
-                left //= levels[v]
+                configuration //= levels[v]
         block, entry = table[k * size : (k + 1) * size], 1 + c
-        moments[to, 0] += block[0]
+        moments[target, 0] += block[0]
         for a in range(c):
             i = places_of[a]
-            moments[to, 1 + a] += block[1 + i]
+            moments[target, 1 + a] += block[1 + i]
             for b in range(a, c):
-                at = 1 + among + i * among - i * (i - 1) // 2 + places_of[b] - i
-                moments[to, entry] += block[at]
+                at = 1 + n_continuous + i * n_continuous - i * (i - 1) // 2 + places_of[b] - i
+                moments[target, entry] += block[at]
                 entry += 1
     return moments, c
 
 
 @njit(cache=True)
 def _scatter(moments, c, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The sums of products about the means `[c, c]` of a configuration, whose sums are parts of means of n."""
+    """The sums of products about the means `[c, c]` of a configuration, from moments divided by n."""
     scatter, entry = np.empty((c, c)), 1 + c
     for a in range(c):
         for b in range(a, c):
@@ -198,13 +196,13 @@ def _scatter(moments, c, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     return scatter
 
 
-PRICE = 2.0
-"""c, how many times the BIC's price a parent costs"""
+PRICE_FACTOR = 2.0
+"""c, the penalty of a parent in multiples of that of BIC"""
 
 
 def price_of(rows: int) -> float:
-    """Return what a pair of columns of child and parent costs in twice the log-likelihood: c·ln n."""
-    return PRICE * math.log(rows)
+    """The penalty on twice the log-likelihood for a pair of columns of child and parent: c·ln n."""
+    return PRICE_FACTOR * math.log(rows)
 
 
 def score_blocks(blocks: Blocks, batch: Batch) -> FloatArray:
@@ -224,5 +222,5 @@ def _degenerate_gaussian_score(n, R, columns, first, members, price):  # type: i
         pairs = 0
         for p in parents:
             pairs += (columns[p + 1] - columns[p]) * (columns[child + 1] - columns[child])
-        scores[m] = -0.5 * n * log_left(R, columns, child, parents) - 0.5 * price * pairs
+        scores[m] = -0.5 * n * log_residual_det(R, columns, child, parents) - 0.5 * price * pairs
     return scores

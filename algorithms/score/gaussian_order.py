@@ -1,12 +1,12 @@
-"""Best order score search for Gaussian data, on a covariance alone: what `boss.py` does, without a table of families.
+"""Best order score search for Gaussian data from a covariance: the search of `boss.py` without a table of families.
 
-Given an order, the parents of a variable are grown and shrunk among those before it, by the Gaussian BIC with `price`
-for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). A covariance answers every such question, so
-none is put down: a selection of p parents among k candidates keeps each candidate's variance and covariance given the
-parents chosen so far, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable
-to its best place, O(d²) selections.
+Given an order, the parents of a variable are grown and shrunk among the earlier variables, by the Gaussian BIC with
+`price` for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). Scores follow from the covariance,
+so none is stored: a selection of p parents among k candidates updates each candidate's variance and covariance given
+the chosen parents, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable to
+its best position, O(d²) selections.
 
-How often it starts, and from where it goes on, is in `order_starts.py`.
+Starts and restarts are in `order_starts.py`.
 """
 
 import math
@@ -17,34 +17,38 @@ from numba import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from .families import OrderSettings
-from .order_starts import EQUAL, MISPLACED, Found, Moves, best_of_starts
+from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
 
-# A candidate of whose variance the chosen parents leave less than this share adds nothing of its own.
-COLLINEAR = 1e-9
+# A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
+COLLINEARITY_TOLERANCE = 1e-9
 
 
-def gaussian_boss(S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None) -> Found:
+def gaussian_boss(
+    S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None
+) -> BestOrder:
     """The DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
 
-    `price` is what a parent costs in twice the log-likelihood: ln n for the BIC. The score is that of the likelihood,
-    less half the prices, up to a constant of S.
+    `price` is the penalty on twice the log-likelihood for a parent: ln n for the BIC. The score is the log-likelihood
+    minus half the penalties, up to a constant of S.
     """
     d = len(S)
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
-    R, known = S / np.outer(scale, scale), prior or no_prior(d)
+    R, knowledge = S / np.outer(scale, scale), prior or no_prior(d)
     np.fill_diagonal(R, 1.0)
-    possible, required, each = known.possible, known.required, price / rows
+    possible, required, each = knowledge.possible, knowledge.required, price / rows
     moves = Moves(
-        swept=lambda order: np.asarray(_swept(R, order, each, possible, required, settings.sweeps)),
+        sweep=lambda order: np.asarray(_sweep(R, order, each, possible, required, settings.sweeps)),
         graph=lambda order: _graph(R, order, each, possible, required),
     )
     found = best_of_starts(d, moves, settings)
-    return Found(found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale).sum())), found.starts, found.agreeing)
+    return BestOrder(
+        found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale).sum())), found.starts, found.agreeing
+    )
 
 
 @njit(cache=True)
-def _swept(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable to its best place, until none moves or `sweeps` are over."""
+def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
     d = len(R)
     Q = np.empty((d, d))
     for _ in range(sweeps):
@@ -62,9 +66,9 @@ def _swept(R, order, price, possible, required, sweeps):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The place of x in the order at which the total is least: its own unless another one is better.
+    """The position of x in the order with the least total; its current position unless another one is better.
 
-    The total with x at place i is that of the variables before it without x, of x, and of those after it with x.
+    The total with x at position i is that of the variables before it without x, of x, and of those after it with x.
     """
     d = len(order)
     rest = order[order != x]
@@ -74,22 +78,22 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
     for i in range(d - 1):
         y = rest[i]
         before[x] = True
-        given, _, grown = _select(R, y, before, price, possible, required, Q, x)
+        with_x, _, grown = _select(R, y, before, price, possible, required, Q, x)
         before[x] = False
-        without = _select(R, y, before, price, possible, required, Q, x)[0] if grown or required[x, y] else given
+        without = _select(R, y, before, price, possible, required, Q, x)[0] if grown or required[x, y] else with_x
         before[y] = True
         after = _select(R, x, before, price, possible, required, Q, x)[0]
-        change[i + 1] = change[i] + without - given + after - own
+        change[i + 1] = change[i] + without - with_x + after - own
         own = after
     place = int(np.argmax(order == x))
-    if change[place] <= change.min() + EQUAL:
+    if change[place] <= change.min() + SCORE_TOLERANCE:
         return place
-    return int(np.argmax(change <= change.min() + EQUAL))  # of equals the first, whatever rounding makes of them
+    return int(np.argmax(change <= change.min() + SCORE_TOLERANCE))  # the first of those equal up to rounding
 
 
 @njit(cache=True)
 def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The DAG of `order`, and its total: −2 times its score, per row."""
+    """The DAG of `order`, and its total: −2 times its score per row."""
     d = len(R)
     Q, dag, before, total = np.empty((d, d)), np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
     for j in order:
@@ -103,9 +107,9 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what j costs with the parents grown and shrunk among `before`, these parents, and whether x was grown.
+    """The cost of j with the parents grown and shrunk among `before`, these parents, and whether x was grown.
 
-    Without x before j, one that was not grown leaves everything as it is.
+    If x was not grown, the result is the same without x before j.
     """
     candidates = np.flatnonzero(before & possible[:, j])
     forced, late = 0, 0
@@ -117,34 +121,38 @@ def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-u
                 forced += 1
             else:
                 late += 1
-    left, chosen = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
+    residual, chosen = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
     grown = bool((candidates[chosen] == x).any())
     if len(chosen) > max(forced, 1):
-        left, chosen = _shrink(R, j, candidates, chosen, forced, left, math.exp(price) - 1.0, Q)
-    return math.log(left) + price * len(chosen) + MISPLACED * late, candidates[chosen], grown
+        residual, chosen = _shrink(R, j, candidates, chosen, forced, residual, math.exp(price) - 1.0, Q)
+    return math.log(residual) + price * len(chosen) + MISPLACED_PARENT_COST * late, candidates[chosen], grown
 
 
 @njit(cache=True)
 def _grow(R, j, candidates, forced, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what is left of j's variance, and the numbers of the parents: the first `forced`, then each the best.
+    """The residual variance of j, and the numbers of its parents: the first `forced` ones, then repeatedly the best.
 
-    A parent takes at least the share `least` of what was left. Row m of Q is the m-th parent's covariance with all
-    candidates given the parents before it, over its deviation.
+    A parent explains at least the share `least` of the residual variance. Row m of Q is the covariance of the m-th
+    parent with all candidates given the parents before it, divided by its standard deviation.
     """
     k = len(candidates)
     variance, covariance, free = np.ones(k), R[candidates, j], np.ones(k, np.bool_)
-    chosen, m, left = np.empty(k, np.int64), 0, R[j, j]
+    chosen, m, residual = np.empty(k, np.int64), 0, R[j, j]
     while m < k:
-        gain, best = least * left, -1
+        gain, best = least * residual, -1
         if m < forced:
             best = m
         else:
             for c in range(k):
-                if free[c] and variance[c] > COLLINEAR and covariance[c] * covariance[c] > gain * variance[c]:
+                if (
+                    free[c]
+                    and variance[c] > COLLINEARITY_TOLERANCE
+                    and covariance[c] * covariance[c] > gain * variance[c]
+                ):
                     gain, best = covariance[c] * covariance[c] / variance[c], c
         if best < 0:
             break
-        root = math.sqrt(max(variance[best], COLLINEAR))
+        root = math.sqrt(max(variance[best], COLLINEARITY_TOLERANCE))
         of_best = covariance[best] / root
         for c in range(k):
             given = R[candidates[c], candidates[best]]
@@ -153,16 +161,16 @@ def _grow(R, j, candidates, forced, least, Q):  # type: ignore[no-untyped-def]  
             Q[m, c] = given / root
             covariance[c] -= Q[m, c] * of_best
             variance[c] -= Q[m, c] * Q[m, c]
-        left = max(left - of_best * of_best, COLLINEAR * R[j, j])
+        residual = max(residual - of_best * of_best, COLLINEARITY_TOLERANCE * R[j, j])
         free[best] = False
         chosen[m] = best
         m += 1
-    return left, chosen[:m]
+    return residual, chosen[:m]
 
 
 @njit(cache=True)
-def _shrink(R, j, candidates, chosen, forced, left, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what is left of j's variance, and the parents that stay: the others explain too little beyond them."""
+def _shrink(R, j, candidates, chosen, forced, residual, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The residual variance of j, and the parents after removing those that explain too little beyond the others."""
     m = len(chosen)
     P = _inverse_moments(Q, chosen)
     b = np.zeros(m)
@@ -175,10 +183,10 @@ def _shrink(R, j, candidates, chosen, forced, left, least, Q):  # type: ignore[n
         for a in range(forced, m):
             if stays[a] and b[a] * b[a] < explains * P[a, a]:
                 weakest, explains = a, b[a] * b[a] / P[a, a]
-        if weakest < 0 or explains >= least * left:
+        if weakest < 0 or explains >= least * residual:
             break
         stays[weakest] = False
-        left += explains
+        residual += explains
         for a in range(m):
             share = P[a, weakest] / P[weakest, weakest]
             if stays[a]:
@@ -186,7 +194,7 @@ def _shrink(R, j, candidates, chosen, forced, left, least, Q):  # type: ignore[n
                 for c in range(m):
                     if stays[c]:
                         P[a, c] -= share * P[weakest, c]
-    return left, chosen[stays]
+    return residual, chosen[stays]
 
 
 @njit(cache=True)

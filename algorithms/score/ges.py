@@ -1,15 +1,16 @@
 """Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
 
-A search works through its plan, a list of kinds of operators: in the forward phase the best valid INSERT is applied
-until none gains anything, at most `limit` times; then the best DELETE; then, if the plan has it, the best TURN, and the
-plan starts again while anything changes. The best gain of every pair of variables is kept, and only the gains that the
-last move can have changed are recomputed; the condition on paths is checked for the best candidates only.
+The plan of a search is a list of kinds of operators: the forward phase applies the best valid INSERT until none
+improves the score, at most `limit` times; the next phase applies the best DELETE; then, if the plan has it, the best
+TURN, and the plan starts again while anything changes. The best gain of every pair of variables is stored, and only the
+gains that the last move can have changed are recomputed; the condition on paths is checked for the best candidates
+only.
 
-A search scores nothing itself. `advance` continues until it needs unknown scores of families, records all of them as
-wanted, and returns; the scores may then come from rows at hand or from an exchange with the silos.
+A search computes no scores. `advance` continues until it needs unknown scores of families, adds all of them to the
+pending ones, and returns; the scores then come from local rows or from an exchange with the silos.
 
-With background knowledge, an operator on (x, y) is valid only if x → y is possible and some member of the class that it
-leads to agrees with all that is known.
+With background knowledge, an operator on (x, y) is valid only if x → y is possible and some member of the resulting
+class agrees with the knowledge.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from .cliques import NONE
-from .discrete import agreeing_member
+from .cliques import NO_GAIN
+from .discrete import consistent_member
 from .equivalence import class_of
 from .families import Batch, Families
-from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, best_operator, moved, refresh
+from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, apply_operator, best_operator, refresh
 
 CHICKERING = (INSERT, DELETE)
 WITH_TURNS = (INSERT, DELETE, TURN)
 WARY = (WARY_INSERT, DELETE)
 BACKWARD = (DELETE,)
-LEAST = 1e-9
-"""a gain not above it is rounding"""
+MIN_GAIN = 1e-9
+"""gains up to this value are rounding errors"""
 
 Move = tuple[int, int, float, NDArray[np.int64]]
 """(x, y, gain, clique)"""
@@ -52,12 +53,12 @@ class EquivalenceSearch:
     plan: tuple[int, ...]
     phase: int
     limit: int
-    """insertions still allowed; below 0: any number"""
+    """number of insertions still allowed; negative: unlimited"""
     moves: int
     moves_before: int
-    """how many of them before the plan was last begun"""
+    """number of moves at the last start of the plan"""
     prior: Prior
-    """what is known of the graph beforehand"""
+    """background knowledge of the graph"""
 
     @property
     def done(self) -> bool:
@@ -70,11 +71,11 @@ def search_from(
 ) -> EquivalenceSearch:
     """The start of a search from the class of `dag` that may insert `limit` edges (-1: any number).
 
-    `dag` must agree with what `prior` says is known.
+    `dag` must agree with the background knowledge `prior`.
     """
     d = len(dag)
-    none, every = np.full((d, d), NONE), np.ones((d, d), np.bool_)
-    return EquivalenceSearch(class_of(dag), none, every, plan, 0, limit, 0, 0, prior or no_prior(d))
+    no_gain, all_stale = np.full((d, d), NO_GAIN), np.ones((d, d), np.bool_)
+    return EquivalenceSearch(class_of(dag), no_gain, all_stale, plan, 0, limit, 0, 0, prior or no_prior(d))
 
 
 def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
@@ -89,53 +90,53 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
         if _refresh(search, kind, stale, gain, families):
             _look_ahead(search, families, ahead)
             return search
-        move = _best_agreeing(search, kind, gain, families)
-        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
+        move = _best_consistent(search, kind, gain, families)
+        if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             stale[:] = True
             search = _next_phase(search)
         else:
-            search = _applied(search, kind, move)
+            search = _apply(search, kind, move)
     return search
 
 
 def _refresh(
     search: EquivalenceSearch, kind: int, stale: NDArray[np.bool_], gain: FloatArray, families: Families
 ) -> int:
-    """Bring `gain` up to date as `refresh` does; pairs whose operators knowledge rules out gain nothing, unasked."""
-    if search.prior.anything:
-        never = ~search.prior.possible.T
+    """Update `gain` as `refresh` does; pairs that knowledge excludes have no gain, without requests for scores."""
+    if search.prior.is_informative:
+        impossible = ~search.prior.possible.T
         if kind == DELETE:
-            never = never | search.prior.joined
-        gain[never], stale[never] = NONE, False
+            impossible = impossible | search.prior.required_pairs
+        gain[impossible], stale[impossible] = NO_GAIN, False
     return int(refresh(kind, search.graph, stale, gain, families.tables))
 
 
-def _best_agreeing(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
-    """The best move to a class of which some member agrees with what is known.
+def _best_consistent(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
+    """The best move to a class with a member that agrees with the background knowledge.
 
-    Writes to `gain`: a pair whose best operator leads elsewhere gains nothing until it is stale.
+    Writes to `gain`: a pair whose best operator leads to another class has no gain until it is stale.
     """
     while True:
         move: Move = best_move(kind, search.graph, gain, families.tables)
         x, y, most, clique = move
-        if most <= LEAST or not search.prior.anything:
+        if most <= MIN_GAIN or not search.prior.is_informative:
             return move
-        if agreeing_member(np.asarray(moved(kind, search.graph, x, y, clique)), search.prior) is not None:
+        if consistent_member(np.asarray(apply_operator(kind, search.graph, x, y, clique)), search.prior) is not None:
             return move
-        gain[y, x] = NONE
+        gain[y, x] = NO_GAIN
 
 
-def _applied(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
-    """The search after `move` (x, y, gain, clique); marks in `search.stale` what it changes."""
+def _apply(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
+    """The search after `move` (x, y, gain, clique); marks the pairs that it changes in `search.stale`."""
     x, y, _, clique = move
-    graph = moved(kind, search.graph, x, y, clique)
+    graph = apply_operator(kind, search.graph, x, y, clique)
     make_stale(kind, search.graph, graph, search.stale)
     limit = search.limit - 1 if kind in NEW_EDGE else search.limit
     return replace(search, graph=graph, limit=limit, moves=search.moves + 1)
 
 
 def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
-    """The search at the start of its next phase; a plan with turns begins again if anything has moved."""
+    """The search at the start of its next phase; a plan with turns restarts after any move."""
     phase = search.phase + 1
     if phase == len(search.plan) and TURN in search.plan and search.moves > search.moves_before:
         return replace(search, phase=0, moves_before=search.moves)
@@ -143,15 +144,15 @@ def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
 
 
 def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> None:
-    """Record as wanted the scores that the search needs if its next moves are the best of those already scored."""
+    """Request the scores that the search needs if its next moves are the best among the scored ones."""
     search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
     kind = search.plan[search.phase]
     for _ in range(moves):
-        known = np.where(search.stale, NONE, search.gain)
+        known = np.where(search.stale, NO_GAIN, search.gain)
         move = best_move(kind, search.graph, known, families.tables)
-        if move[2] <= LEAST or (kind in NEW_EDGE and search.limit == 0):
+        if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             break
-        search = _applied(search, kind, move)
+        search = _apply(search, kind, move)
         _refresh(search, kind, search.stale, search.gain, families)
     after = _next_phase(search)
     if moves and not after.done:
@@ -159,37 +160,37 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> No
 
 
 def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
-    """The CPDAG the search ends in, with `scores` to score families, and all families known by then."""
+    """The CPDAG at the end of the search, with `scores` to score families, and all families scored until then."""
     while True:
         search = advance(search, families)
         if search.done:
             return search.graph, families
-        families = answered(families, scores)
+        families = score_pending(families, scores)
 
 
-def answered(families: Families, scores: Scores) -> Families:
-    """`families` with all that is wanted scored, and room for more where there was none."""
-    families = families.with_scores(scores(families.wanted))
+def score_pending(families: Families, scores: Scores) -> Families:
+    """`families` with all pending families scored, and doubled if it was full."""
+    families = families.with_scores(scores(families.pending))
     return families.grown() if families.full else families
 
 
 @njit(cache=True)
 def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """X, y, gain and clique of the best valid operator; its gain is NONE if there is none.
+    """X, y, gain and clique of the best valid operator; the gain is NO_GAIN if there is none.
 
     `gain` ignores the condition on paths, so it is an upper bound: the pair with the greatest bound is checked, and its
     bound replaced, until the greatest bound belongs to a pair that has been checked.
     """
     bound = gain.copy()
-    looked = np.zeros(gain.shape, np.bool_)
+    checked = np.zeros(gain.shape, np.bool_)
     while True:
         x, y = _greatest(bound)
-        if bound[y, x] <= 0 or looked[y, x]:
+        if bound[y, x] <= 0 or checked[y, x]:
             break
-        looked[y, x] = True
+        checked[y, x] = True
         bound[y, x], _ = best_operator(kind, graph, x, y, tables)
     if bound[y, x] <= 0:
-        return x, y, NONE, np.empty(0, np.int64)
+        return x, y, NO_GAIN, np.empty(0, np.int64)
     most, clique = best_operator(kind, graph, x, y, tables)
     return x, y, most, clique
 

@@ -1,9 +1,9 @@
-"""Grow-shrink trees: the parents of a variable among those before it in an order (Andrews et al. 2023, Algorithm 2).
+"""Grow-shrink trees: the parents of a variable among the earlier ones in an order (Andrews et al. 2023, Algorithm 2).
 
 Growing adds the best allowed parent while that improves the score; shrinking then removes parents while that improves
-it. A node of the tree is a set of parents; once grown, it has a branch for each parent that improves its score, the
-best first, whether or not that parent is allowed. So the trees of a variable for all orders share their nodes. Here a
-node is a family, identified by its number in `Families`: sets reached along different paths are one node, scored once.
+it. A node of the tree is a set of parents; a grown node has a branch for each parent that improves its score, allowed
+or not, the best first. So the trees of a variable for all orders share their nodes. Here a node is a family, identified
+by its number in `Families`: sets reached along different paths are one node, scored once.
 """
 
 from dataclasses import dataclass, replace
@@ -17,25 +17,25 @@ from .families import UNKNOWN, Families, find
 Tree = tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32], NDArray[np.int64]
 ]
-"""begins, size, shrunk, added, leads_to, used: what compiled code walks"""
+"""begins, size, shrunk, added, leads_to, used: the arrays for compiled code"""
 
 FULL = -2
-"""what a walk ends in when there is no room for a node's branches"""
+"""the result of a walk without room for a node's branches"""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes grown so far. Node e has branches `begins[e]`, ..., `begins[e] + size[e] − 1`; size −1: not grown."""
+    """The grown nodes. Node e has branches `begins[e]`, ..., `begins[e] + size[e] − 1`; size −1: not grown."""
 
     begins: NDArray[np.int64]
     size: NDArray[np.int32]
     shrunk: NDArray[np.int32]
-    """the family a node shrinks to, −1 if that is not known"""
+    """the family a node shrinks to, −1 if unknown"""
     added: NDArray[np.uint16]
     """the parent that a branch adds"""
     leads_to: NDArray[np.int32]
     used: NDArray[np.int64]
-    """how many branches there are"""
+    """number of used branches"""
 
     @property
     def arrays(self) -> Tree:
@@ -43,11 +43,11 @@ class Trees:
         return self.begins, self.size, self.shrunk, self.added, self.leads_to, self.used
 
     def has_room(self, d: int) -> bool:
-        """Whether another node of `d` variables can be grown."""
+        """Whether there is room for the branches of another node of `d` variables."""
         return bool(self.used[0] + d <= len(self.added))
 
     def copy(self) -> "Trees":
-        """The same trees in arrays of their own."""
+        """A copy with its own arrays."""
         return Trees(
             self.begins.copy(),
             self.size.copy(),
@@ -58,7 +58,7 @@ class Trees:
         )
 
     def roomy(self, families: Families, d: int) -> "Trees":
-        """The same trees with room for all of `families`, and for the branches of a good many more nodes."""
+        """The same trees with room for all of `families`, and for the branches of at least 64 more nodes."""
         more = len(families.score) - len(self.size)
         branches = int(self.used[0]) + 64 * d - len(self.added)
         trees = self
@@ -87,9 +87,9 @@ def no_trees() -> Trees:
 
 @njit(cache=True)
 def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of y's family with the parents that grow-shrink chooses among `allowed`, or what prevents it.
+    """The number of y's family with the parents that grow-shrink selects among `allowed`, or UNKNOWN or FULL.
 
-    UNKNOWN: scores are missing, and wanted now; FULL: no room. `family` `[d + 1]` is scratch.
+    UNKNOWN: scores are missing and now pending; FULL: no room. `family` `[d + 1]` is scratch.
     """
     begins, size, shrunk, added, leads_to, _ = tree
     family[0] = y
@@ -110,7 +110,7 @@ def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # n
 
 @njit(cache=True)
 def _grow(node, d, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Give `node` its branches; return 0, or UNKNOWN or FULL if that is not possible."""
+    """Grow the branches of `node`; return 0, or UNKNOWN or FULL if that is not possible."""
     begins, size, _, added, leads_to, used = tree
     if used[0] + d > len(added):
         return FULL
@@ -151,10 +151,10 @@ def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # no
     if shrunk[node] >= 0:
         return shrunk[node]
     first, members, score = tables[1], tables[2], tables[3]
-    best, now = node, -1
-    while best != now:
-        now, unknown = best, False
-        begin, end = first[now], first[now + 1]
+    best, previous = node, -1
+    while best != previous:
+        previous, unknown = best, False
+        begin, end = first[previous], first[previous + 1]
         for left_out in range(begin + 1, end):
             size = np.int64(0)
             for at in range(begin, end):
@@ -174,7 +174,7 @@ def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # no
 
 @njit(cache=True)
 def _with(y, parents, v, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write y and its `parents` with v among them, ascending, into `family`; return how many that are."""
+    """Write y, then `parents` and v in ascending order, into `family`; return their number."""
     family[0] = y
     size, placed = 1, False
     for p in parents:

@@ -1,40 +1,37 @@
-"""The operators on equivalence classes: which are valid, and what they gain.
+"""The operators on equivalence classes: their validity and their gains.
 
 For a pair (x, y) in a CPDAG, Ne(y) are the neighbours (undirected), Pa(y) the parents, NA the neighbours of y that are
 adjacent to x. Every operator is identified by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
 
 - INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
-  semi-directed path from y to x goes through C. Gains s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
-- WARY_INSERT: INSERT, but only of pairs for which T = ∅ already gains. The published FedGES program builds T up from
-  there, and a pair without an initial gain is never joined (Torrijos et al. 2024, §4.1); with few rows this keeps much
-  noise out.
-- DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. Gains s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪ {x}).
-- TURN y → x or y — x into x → y.
+  semi-directed path from y to x goes through C. The gain is s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
+- WARY_INSERT: INSERT, but only of pairs with a gain for T = ∅. The published FedGES program extends T from there, and
+  never joins a pair without an initial gain (Torrijos et al. 2024, §4.1); with few rows this excludes many spurious
+  edges.
+- DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. The gain is s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪
+  {x}).
+- TURN y → x or y — x into x → y (Hauser & Bühlmann 2012, Propositions 31-34): take a member of the class in which C are
+  the neighbours of y that point at y, and reverse the edge in it. With N the neighbours of y that are adjacent to x:
+
+  - y → x: C is a clique with N ⊂ C, and every path from y to x but the edge itself goes through C or a neighbour of x.
+    In the member no neighbour of x points at x.
+  - y — x: C is a clique, not within N, and C ∩ N separates C \\ N from N \\ C among the neighbours of y. In the member
+    C ∩ N are the neighbours of x, besides y, that point at x.
 
 Checking the condition on paths involves the whole graph; a search does it only for operators it is about to apply.
-
-Turning an edge: y → x or y — x becomes x → y (Hauser & Bühlmann 2012, Propositions 31-34).
-
-The operator takes a member of the class in which C are the neighbours of y that point at y, and reverses the edge
-there. N are the neighbours of y that are adjacent to x.
-
-- y → x: C is a clique with N ⊂ C, and every path from y to x but the edge itself goes through C or a neighbour of x. In
-  the member no neighbour of x points at x.
-- y — x: C is a clique, not within N, and C ∩ N separates C \\ N from N \\ C among the neighbours of y. In the member
-  C ∩ N are the neighbours of x, besides y, that point at x.
 """
 
 import numpy as np
 from numba import njit
 
 from .cliques import (
-    MOST_CLIQUES,
+    MAX_CLIQUES,
     NO,
-    NOBODY,
-    NONE,
+    NO_GAIN,
+    NO_VARIABLE,
     YES,
-    among,
-    keep,
+    contains,
+    copy_into,
     neighbours_and_parents,
     next_clique,
     open_path,
@@ -47,9 +44,9 @@ from .equivalence import cpdag_of, extension
 
 @njit(cache=True)
 def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The most that turning the edge into x → y gains, NaN if a score is unknown, and the size of C.
+    """The greatest gain of turning the edge into x → y, NaN if a score is unknown, and the size of C.
 
-    C is left in `space.best`. Without `check`, the condition on paths is left aside.
+    C is written to `space.best`. Without `check`, the condition on paths is ignored.
     """
     d = len(graph)
     n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
@@ -58,19 +55,19 @@ def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def
     n_near_x, n_parents_x = neighbours_and_parents(graph, x, near_x, parents_x)
     near_x, parents_x = near_x[:n_near_x], parents_x[:n_parents_x]
     directed = not graph[x, y]
-    best, best_size, unknown = NONE, 0, False
+    best, best_size, unknown = NO_GAIN, 0, False
     size, n = start_clique(graph, x, near, directed, YES, space.clique, space.candidates)
     base, tried = size, 0
-    while size >= 0 and tried < MOST_CLIQUES:
+    while size >= 0 and tried < MAX_CLIQUES:
         clique = space.clique[:size]
         tried += 1
-        if directed or _turns(graph, x, near, clique):
+        if directed or _can_turn(graph, x, near, clique):
             gain = _turn_gain(graph, x, y, parents, parents_x, clique, directed, space.family, tables)
             if np.isnan(gain):
                 unknown = True
             elif gain > best and not (check and directed and open_path(graph, y, x, clique, near_x, NO)):
                 best, best_size = gain, size
-                keep(clique, space.best)
+                copy_into(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
     return (np.nan if unknown else best), best_size
 
@@ -78,10 +75,10 @@ def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def
 @njit(cache=True)
 def _turn_gain(graph, x, y, parents, parents_x, clique, directed, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     shared = clique[:0].copy() if directed else _adjacent_to(graph, x, clique)
-    before_y = score_with(y, parents, NOBODY, clique, NOBODY, family, tables)
-    after_y = score_with(y, parents, NOBODY, clique, x, family, tables)
+    before_y = score_with(y, parents, NO_VARIABLE, clique, NO_VARIABLE, family, tables)
+    after_y = score_with(y, parents, NO_VARIABLE, clique, x, family, tables)
     before_x = score_with(x, parents_x, y, shared, y, family, tables)
-    after_x = score_with(x, parents_x, y, shared, NOBODY, family, tables)
+    after_x = score_with(x, parents_x, y, shared, NO_VARIABLE, family, tables)
     return after_y - before_y + after_x - before_x
 
 
@@ -97,39 +94,39 @@ def _adjacent_to(graph, x, variables):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @njit(cache=True)
-def _turns(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _can_turn(graph, x, near, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether C has a member outside N, and C ∩ N separates C ∖ N from N ∖ C within `near`, Ne(y)."""
     d = len(graph)
-    seen = np.zeros(d, np.bool_)
-    waiting = np.empty(d, np.int64)
+    visited = np.zeros(d, np.bool_)
+    stack = np.empty(d, np.int64)
     n = 0
     for v in clique:
-        seen[v] = True
+        visited[v] = True
         if not (graph[v, x] or graph[x, v]):
-            waiting[n] = v
+            stack[n] = v
             n += 1
     if n == 0:
         return False
     while n > 0:
         n -= 1
-        u = waiting[n]
+        u = stack[n]
         for v in near:
-            if v != x and not seen[v] and (graph[u, v] or graph[v, u]):
+            if v != x and not visited[v] and (graph[u, v] or graph[v, u]):
                 if graph[v, x] or graph[x, v]:
                     return False
-                seen[v] = True
-                waiting[n] = v
+                visited[v] = True
+                stack[n] = v
                 n += 1
     return True
 
 
 @njit(cache=True)
-def turned(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The DAG that the valid turn of the edge into x → y with clique C leads to."""
+def apply_turn(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The DAG after the valid turn of the edge into x → y with clique C."""
     pdag = graph.copy()
     directed = not graph[x, y]
     for v in range(len(graph)):
-        in_clique = among(v, clique)
+        in_clique = contains(v, clique)
         if v != x and graph[v, y] and graph[y, v]:
             if in_clique:
                 pdag[y, v] = False
@@ -152,28 +149,28 @@ NEW_EDGE = (INSERT, WARY_INSERT)
 
 @njit(cache=True)
 def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Bring `gain[y, x]` up to date wherever `stale[y, x]` and the scores are known; return how many stay stale.
+    """Update `gain[y, x]` where `stale[y, x]` and the scores are known; return the number of pairs that stay stale.
 
-    `gain[y, x]` is then the most that an operator of `kind` on (x, y) gains, ignoring the condition on paths. Unknown
-    scores are recorded as wanted.
+    `gain[y, x]` is then the greatest gain of an operator of `kind` on (x, y), ignoring the condition on paths. Unknown
+    scores become pending.
     """
     space = workspace(len(graph))
-    left = 0
+    n_stale = 0
     for y in range(len(graph)):
         for x in range(len(graph)):
             if stale[y, x]:
                 best, _ = best_of_pair(kind, graph, x, y, space, NO, tables)
                 if np.isnan(best):
-                    left += 1
+                    n_stale += 1
                 else:
                     gain[y, x] = best
                     stale[y, x] = False
-    return left
+    return n_stale
 
 
 @njit(cache=True)
 def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return what the best valid operator of `kind` on (x, y) gains, and its clique C; all scores must be known."""
+    """The gain and the clique C of the best valid operator of `kind` on (x, y); all scores must be known."""
     space = workspace(len(graph))
     gain, size = best_of_pair(kind, graph, x, y, space, YES, tables)
     return gain, space.best[:size].copy()
@@ -181,49 +178,49 @@ def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The best gain of the pair, NaN if a score is unknown, and the size of its clique, left in `space.best`.
+    """The best gain of the pair, NaN if a score is unknown, and the size of its clique, written to `space.best`.
 
     With `check`, only operators that pass the condition on paths count.
     """
     inserts = kind in NEW_EDGE
     if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
-        return NONE, 0
+        return NO_GAIN, 0
     if kind == TURN:
-        return best_turn(graph, x, y, space, check, tables) if graph[y, x] else (NONE, 0)
+        return best_turn(graph, x, y, space, check, tables) if graph[y, x] else (NO_GAIN, 0)
     n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
     near, parents = space.near[:n_near], space.parents[:n_parents]
     size, n = start_clique(graph, x, near, inserts, inserts, space.clique, space.candidates)
     if size < 0:
-        return NONE, 0
-    best, best_size = NONE, 0
+        return NO_GAIN, 0
+    best, best_size = NO_GAIN, 0
     base, tried, unknown = size, 0, False
-    while size >= 0 and tried < MOST_CLIQUES:
+    while size >= 0 and tried < MAX_CLIQUES:
         clique = space.clique[:size]
         gain = _gain(inserts, x, y, parents, clique, space, tables)
         if kind == WARY_INSERT and tried == 0 and gain <= 0:
-            return NONE, 0
+            return NO_GAIN, 0
         tried += 1
         if np.isnan(gain):
             unknown = True
         elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], YES)):
             best, best_size = gain, size
-            keep(clique, space.best)
+            copy_into(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
     return (np.nan if unknown else best), best_size
 
 
 @njit(cache=True)
 def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    without = score_with(y, parents, x, clique, NOBODY, space.family, tables)
+    without = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
     with_x = score_with(y, parents, x, clique, x, space.family, tables)
     return with_x - without if inserts else without - with_x
 
 
 @njit(cache=True)
-def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def apply_operator(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
     if kind == TURN:
-        return cpdag_of(turned(graph, x, y, clique))
+        return cpdag_of(apply_turn(graph, x, y, clique))
     pdag = graph.copy()
     inserts = kind != DELETE
     pdag[x, y], pdag[y, x] = inserts, False
@@ -231,7 +228,7 @@ def moved(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: A
         if v == x or not (graph[v, y] and graph[y, v]):
             continue
         adjacent = graph[v, x] or graph[x, v]
-        in_clique = among(v, clique)
+        in_clique = contains(v, clique)
         if inserts and in_clique and not adjacent:
             pdag[y, v] = False
         elif not inserts and adjacent and not in_clique:

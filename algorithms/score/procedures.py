@@ -1,6 +1,7 @@
-"""GES and BOSS behind one interface: a search over families that continues as scores come in, and has a graph.
+"""GES and BOSS behind one interface: resumable searches over families; and scores of families on local rows.
 
-Families scored on the rows at hand: level codes by their counts, numbers by their moments.
+A search continues whenever scores arrive and ends with a graph (`ScoreSearch`). `scores_of` scores families on local
+rows: level codes by their counts, numbers by their moments.
 """
 
 import math
@@ -20,13 +21,13 @@ from ..statistics.count_tables import CodePasses
 from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
-from .boss import Starts, advance_starts, best_graph, copied, starts_from
-from .discrete import considered, priced, score_rows, sets_of
+from .boss import Starts, advance_starts, best_graph, copy_starts, starts_from
+from .discrete import apply_knowledge, drop_impossible, score_rows, sets_of
 from .equivalence import class_of
 from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
 from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
-from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, answered, search_from
+from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, score_pending, search_from
 
 State = TypeVar("State", EquivalenceSearch, Starts)
 
@@ -36,37 +37,37 @@ class ScoreSearch(Generic[State]):
     """A search from the empty graph."""
 
     begin: Callable[[Prior, SearchSettings], State]
-    """(what is known of the graph beforehand, settings) -> the state at the start"""
+    """(background knowledge, settings) -> the initial state"""
     advance: Callable[[State, Families, int], State]
-    """(state, known scores, how far to look ahead) -> the state as far as the scores allow"""
+    """(state, known scores, number of moves to look ahead) -> the state as far as the scores allow"""
     graph: Callable[[State, Families], NDArray[np.bool_]]
     """the CPDAG found; the search must be done"""
-    copied: Callable[[State], State]
-    """(state) -> the same state in arrays of its own: `advance` writes to those of a state, as it does to `Families`"""
-    of_covariance: Callable[[int, FloatArray, SearchSettings, Prior], NDArray[np.bool_]] | None = None
-    """(rows, covariance `[d, d]`, settings, what is known) -> the CPDAG, where Gaussian data have their own search"""
-    of_blocks: Callable[[Blocks, SearchSettings, Prior], NDArray[np.bool_]] | None = None
-    """(correlations of the coded columns, settings, what is known) -> the CPDAG, where mixed data have their own"""
+    copy: Callable[[State], State]
+    """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
+    from_covariance: Callable[[int, FloatArray, SearchSettings, Prior], NDArray[np.bool_]] | None = None
+    """(rows, covariance `[d, d]`, settings, knowledge) -> the CPDAG, if Gaussian data have their own search"""
+    from_blocks: Callable[[Blocks, SearchSettings, Prior], NDArray[np.bool_]] | None = None
+    """(correlations of the coded columns, settings, knowledge) -> the CPDAG, if mixed data have their own search"""
     orders: bool = False
-    """whether it searches orders, in which families stand for arcs and knowledge is in their scores (`priced`)"""
+    """whether it searches orders: families are those of one DAG, and scores include knowledge (`apply_knowledge`)"""
 
 
-def boss_of_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
-    """The CPDAG of the best order by BIC, with 2 ln d more a parent: there are d to choose from (EBIC)."""
-    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), starting(settings), prior).dag)
+def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
+    """The CPDAG of the best order by BIC plus 2 ln d per parent, for the d candidates (EBIC)."""
+    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), order_settings(settings), prior).dag)
 
 
-def boss_of_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
+def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
     """The CPDAG of the best order by the degenerate Gaussian score.
 
-    All starts are made, whether they agree or not: they share what they have computed, and cost little.
+    All starts are run, even if they agree: they share their cache and cost little.
     """
-    how = starting(settings)
-    return class_of(block_boss(blocks, price_of(blocks.rows), replace(how, agreeing=how.starts), prior).dag)
+    starts = order_settings(settings)
+    return class_of(block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing=starts.starts), prior).dag)
 
 
-def starting(settings: SearchSettings) -> OrderSettings:
-    """How often a search over orders of numbers starts."""
+def order_settings(settings: SearchSettings) -> OrderSettings:
+    """The settings of a search over orders of numbers."""
     starts = OrderSettings.starts if settings.starts == "auto" else settings.starts
     return OrderSettings(starts=starts, seed=settings.seed)
 
@@ -77,7 +78,7 @@ GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
     ),
     advance=advance,
     graph=lambda search, families: search.graph,
-    copied=lambda search: search,
+    copy=lambda search: search,
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
     begin=lambda prior, settings: starts_from(
@@ -88,24 +89,24 @@ BOSS: ScoreSearch[Starts] = ScoreSearch(
     ),
     advance=advance_starts,
     graph=best_graph,
-    copied=copied,
-    of_covariance=boss_of_covariance,
-    of_blocks=boss_of_blocks,
+    copy=copy_starts,
+    from_covariance=boss_from_covariance,
+    from_blocks=boss_from_blocks,
     orders=True,
 )
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Another order of the variables, which a search works in: between equals it then prefers by seed, not by column.
+    """A random order of the variables for a search, so that ties depend on the seed, not on the order of the columns.
 
-    Place k of the search's own order is variable `variables[k]`.
+    Position k of the search's own order is variable `variables[k]`.
     """
 
     variables: NDArray[np.int64]
 
     def families(self, batch: Batch) -> Batch:
-        """The families that the search asks for, in the numbers of the variables; parents in any order."""
+        """The requested families in the numbers of the variables; parents in any order."""
         return Batch(batch.first, self.variables[batch.members].astype(np.uint16))
 
     def graph(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -116,7 +117,7 @@ class Shuffled:
 
 
 def shuffled(d: int, settings: SearchSettings) -> Shuffled:
-    """The order of `d` variables that the seed of `settings` draws; not that of any start of BOSS."""
+    """The order of `d` variables for the seed of `settings`; it differs from the starts of BOSS."""
     return Shuffled(np.random.default_rng((settings.seed, 1)).permutation(d))
 
 
@@ -125,94 +126,102 @@ def search(
 ) -> NDArray[np.bool_]:
     """The graph that `procedure` finds, with `scores` to score families.
 
-    It is a CPDAG, with the directions that follow from what `prior` says is known.
+    It is a CPDAG, with the directions that follow from the background knowledge `prior`.
     """
-    known, families, within = prior or no_prior(d), no_families(), shuffled(d, settings)
-    state = procedure.begin(known.reordered(within.variables), settings)
+    knowledge, families, shuffle = prior or no_prior(d), no_families(), shuffled(d, settings)
+    state = procedure.begin(knowledge.reordered(shuffle.variables), settings)
 
     def score(batch: Batch) -> FloatArray:
-        wanted = within.families(batch)
-        return priced(scores(considered(wanted, known)), wanted, known) if procedure.orders else scores(wanted)
+        batch_families = shuffle.families(batch)
+        return (
+            apply_knowledge(scores(drop_impossible(batch_families, knowledge)), batch_families, knowledge)
+            if procedure.orders
+            else scores(batch_families)
+        )
 
     while True:
         state = procedure.advance(state, families, 0)
         if state.done:
-            found = within.graph(procedure.graph(state, families))
-            return pdag_with_knowledge(found, known.required, known.possible)
-        families = answered(families, score)
+            found = shuffle.graph(procedure.graph(state, families))
+            return pdag_with_knowledge(found, knowledge.required, knowledge.possible)
+        families = score_pending(families, score)
 
 
 def search_moments(
     procedure: ScoreSearch[Any], moments: FloatArray, d: int, settings: SearchSettings, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """The graph that `procedure` finds for the rows of continuous columns that (summed) `moments` are of."""
+    """The graph that `procedure` finds for continuous data with these (summed) `moments`."""
     rows, S = covariance(moments, d)
-    if procedure.of_covariance is not None:
-        known = prior or no_prior(d)
-        found = procedure.of_covariance(rows, S, settings, known)
-        return pdag_with_knowledge(found, known.required, known.possible)
+    if procedure.from_covariance is not None:
+        knowledge = prior or no_prior(d)
+        found = procedure.from_covariance(rows, S, settings, knowledge)
+        return pdag_with_knowledge(found, knowledge.required, knowledge.possible)
     return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior)
 
 
 def search_blocks(
     procedure: ScoreSearch[Any], blocks: Blocks, settings: SearchSettings, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """The graph that `procedure` finds for the rows of mixed columns whose coded correlations are `blocks`."""
+    """The graph that `procedure` finds for mixed data with the coded correlations `blocks`."""
     d = len(blocks.first) - 1
-    if procedure.of_blocks is not None:
-        known = prior or no_prior(d)
-        return pdag_with_knowledge(procedure.of_blocks(blocks, settings, known), known.required, known.possible)
+    if procedure.from_blocks is not None:
+        knowledge = prior or no_prior(d)
+        return pdag_with_knowledge(
+            procedure.from_blocks(blocks, settings, knowledge), knowledge.required, knowledge.possible
+        )
     return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior)
 
 
-DEGENERATE = "-p mixed_score=degenerate-gaussian"
+DEGENERATE_OPTION = "-p mixed_score=degenerate-gaussian"
 
 
 def refuse_wide(schema: Schema, most_cells: int) -> None:
-    """Raise `BadInput` for a variable with more than `most_cells` levels: no family of it could be scored."""
+    """Raise `BadInput` for a variable with more than `most_cells` levels: none of its families could be scored."""
     for variable, levels in schema.levels.items():
         if len(levels) > most_cells:
             raise BadInput(f"most_cells is {most_cells}: {variable} alone has {len(levels)} levels")
 
 
-def opened(table: Table, schema: Schema, silo: str, settings: SearchSettings, rng: np.random.Generator) -> Rows:
-    """The rows as a search with these `settings` needs them.
+def open_search_rows(
+    table: Table, schema: Schema, silo: str, settings: SearchSettings, rng: np.random.Generator
+) -> Rows:
+    """The rows for a search with these `settings`.
 
     Raises `BadInput` for a code outside the levels of its variable, for time series, and as `refuse_gaps` does.
     """
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         refuse_gaps(schema, settings)
         if not isinstance(table, np.ndarray):
-            raise BadInput(f"silo {silo}: it has too many rows to be counted by configuration: take {DEGENERATE}")
+            raise BadInput(f"silo {silo}: it has too many rows to be counted by configuration: use {DEGENERATE_OPTION}")
         return open_mixed_rows(table, schema, silo, rng)
     return open_rows(table, schema, silo, rng)
 
 
 def refuse_gaps(schema: Schema, settings: SearchSettings) -> None:
-    """Raise `BadInput` for mixed data with empty cells that are to be counted by configuration."""
+    """Raise `BadInput` for mixed data with empty cells if scores are by configuration."""
     if schema.gaps and schema.kind == "mixed" and settings.in_tables(schema.kind):
         raise BadInput(
-            f"the conditional Gaussian score needs complete tables, and cells are empty: take {DEGENERATE}, or leave "
-            "out their rows by --missing complete-rows"
+            f"the conditional Gaussian score needs complete tables, and cells are empty: use {DEGENERATE_OPTION}, or "
+            "omit incomplete rows by --missing complete-rows"
         )
 
 
 def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf) -> Scores:
-    """Return what scores families on `rows`; discrete families of more than `most_cells` cells are excluded."""
+    """The function that scores families on `rows`; discrete families of more than `most_cells` cells are excluded."""
     if rows.kind == "continuous":
         d = len(rows.cardinalities)
         return lambda batch: score_moments(rows.moments, d, batch)
 
     def score(batch: Batch) -> FloatArray:
         if isinstance(rows.columns, CodePasses):
-            raise TypeError("families are scored on rows in memory alone")
+            raise TypeError("families can be scored only on rows in memory")
         return score_rows(rows.columns, rows.cardinalities, batch, settings, most_cells)
 
     return score
 
 
 def configuration_scores(rows: MixedRows, most_cells: float) -> Scores:
-    """Return what scores families of mixed `rows` by their moments by configuration."""
+    """The function that scores families of mixed `rows` by their moments by configuration."""
 
     def score(batch: Batch) -> FloatArray:
         numbers = configuration_moments(rows, sets_of(batch, rows.cardinalities, most_cells).sets)

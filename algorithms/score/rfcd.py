@@ -1,13 +1,14 @@
-"""RFCD: one graph for all silos that the worst-off silo regrets least.
+"""RFCD: the graph with the least worst-case regret over the silos.
 
 Source: Mian, Kaltenpoth, Kamp 2022; Wang, Ma & Wang 2023, §5.
 
-A silo's regret of a graph is how much better the graph that GES finds in its own rows scores there. Starting from the
-empty graph, the server proposes all graphs that differ by one inserted, deleted or reversed edge; each silo says how
-much each change gains on its rows, and the proposal with the smallest maximal regret is taken, until none reduces it.
+A silo's regret of a graph is the difference between the scores, on its rows, of the graph that GES finds in these rows
+and of the given graph. Starting from the empty graph, the server proposes all graphs that differ by one inserted,
+deleted or reversed edge; each silo sends the gain of each change on its rows, and the server accepts the proposal with
+the smallest maximal regret, until none reduces it.
 
 What leaves a silo: its regret of the current graph and the gain of each change, in one exchange per edge. What the
-server needs: every silo's answer, because it takes a maximum; a sum is not enough.
+server needs: the reply of each silo, because it computes a maximum; a sum is not enough.
 """
 
 from dataclasses import dataclass, replace
@@ -27,16 +28,16 @@ from .equivalence import class_of, member_of
 from .families import Batch, SearchSettings
 from .procedures import GES, scores_of, search
 
-LEAST = 1e-9
-"""a reduction of the regret by no more than this is rounding"""
+MIN_REDUCTION = 1e-9
+"""smaller reductions of the regret are rounding errors"""
 
 
 @dataclass(frozen=True)
 class Rfcd(SearchSettings):
-    """Settings of `rfcd`; `turning` is about the silos' own search."""
+    """Settings of `rfcd`; `turning` applies to the silos' own search."""
 
     rounds: int = 1000
-    """exchanges, at most"""
+    """largest number of exchanges"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -46,7 +47,7 @@ class Rfcd(SearchSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, and the score in them of the graph it would choose by itself."""
+    """A silo's rows, and the score of its own GES graph on them."""
 
     rows: Rows
     best: float
@@ -54,19 +55,19 @@ class Silo:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The graph whose neighbours the silos are to judge, a DAG `[d, d]`."""
+    """The current graph, a DAG `[d, d]`; the silos evaluate its neighbours."""
 
     dag: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A silo's answer."""
+    """A silo's reply."""
 
     regret: float
-    """of the graph proposed"""
+    """regret of the current graph"""
     gains: FloatArray
-    """`[d, d]`: the gain of inserting i → j or, where it is present, of deleting it"""
+    """`[d, d]`: the gain of inserting i → j, or of deleting it if it is present"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Server:
     """the greatest regret of the graph before the last change"""
     done: bool = False
     knowledge: Knowledge = NO_KNOWLEDGE
-    """what is known of the graph beforehand"""
+    """background knowledge of the graph"""
 
 
 def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgement]:
@@ -89,15 +90,15 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
         own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells), prior))
-        return Silo(rows, float(_toggled(rows, own, settings)[1].sum()))
+        return Silo(rows, float(_toggle_scores(rows, own, settings)[1].sum()))
 
     def open_server(schema: Schema) -> Server:
         cardinalities_of(schema)  # raises BadInput for time series
-        known = schema.knowledge
-        return Server(schema.variables, known.needed(schema.variables), np.inf, knowledge=known)
+        knowledge = schema.knowledge
+        return Server(schema.variables, knowledge.required_matrix(schema.variables), np.inf, knowledge=knowledge)
 
     def local_solve(silo: Silo, proposal: Proposal) -> tuple[Silo, Judgement]:
-        scores, now = _toggled(silo.rows, proposal.dag, settings)
+        scores, now = _toggle_scores(silo.rows, proposal.dag, settings)
         return silo, Judgement(silo.best - float(now.sum()), scores - now)
 
     return FederatedAlgorithm(
@@ -120,7 +121,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
 def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
     """The state after the change with the smallest maximal regret, or done if none reduces it."""
-    changes, graphs = within(server.knowledge.prior(server.variables), *neighbours(server.dag))
+    changes, graphs = consistent_changes(server.knowledge.prior(server.variables), *neighbours(server.dag))
     regrets = np.array([one.regret for one in replies.each])
     server = replace(server, worst=float(regrets.max()))
     if not len(changes):
@@ -128,15 +129,15 @@ def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
     gains = np.array([changes @ one.gains.ravel() for one in replies.each])
     worst = (regrets[:, None] - gains).max(axis=0)
     chosen = int(np.argmin(worst))
-    if worst[chosen] >= server.worst - LEAST:
+    if worst[chosen] >= server.worst - MIN_REDUCTION:
         return replace(server, done=True)
     return replace(server, dag=graphs[chosen])
 
 
 def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The acyclic graphs one edge away from `dag`, and which entries of it each changes, `[n, d * d]`.
+    """The entries that change in each acyclic graph one edge away from `dag`, `[n, d * d]`, and these graphs.
 
-    One entry changes where an edge is put in or taken out, two where it is turned.
+    One entry changes for an inserted or deleted edge, two for a reversed one.
     """
     d = len(dag)
     reaches = np.array([reachable(dag, (v,)) for v in range(d)]).reshape(d, d)
@@ -155,16 +156,16 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
     return stacked.reshape(-1, d * d), stacked ^ dag
 
 
-def within(
+def consistent_changes(
     prior: Prior, changes: NDArray[np.bool_], graphs: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Those of the `graphs` `[n, d, d]` that agree with what is known, and their `changes`."""
+    """The `changes` and `graphs` `[n, d, d]` that agree with the background knowledge."""
     agree = ~((graphs & ~prior.possible) | (prior.required & ~graphs)).any(axis=(1, 2))
     return changes[agree], graphs[agree]
 
 
-def _toggled(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
-    """The score of each j with i among its parents if it is not, else without, `[d, d]`, and as it is, `[d]`."""
+def _toggle_scores(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
+    """The scores of each j with i toggled as its parent, `[d, d]`, and with its current parents, `[d]`."""
     d = len(dag)
     toggled = np.repeat(dag[:, :, None], d, axis=2)  # [parent, child, which parent is toggled]
     v = np.arange(d)
@@ -174,8 +175,8 @@ def _toggled(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatA
     sizes = np.array([1 + len(parents) for _, parents in families])
     members = np.concatenate([np.r_[child, parents] for child, parents in families]).astype(np.uint16)
     scores = scores_of(rows, settings, settings.most_cells)(Batch(np.r_[0, np.cumsum(sizes)], members))
-    found = np.zeros((d, d))
-    found[~np.eye(d, dtype=np.bool_)] = scores[d:]
+    scores_by_edge = np.zeros((d, d))
+    scores_by_edge[~np.eye(d, dtype=np.bool_)] = scores[d:]
     now = scores[:d]
-    np.fill_diagonal(found, now)
-    return found, now
+    np.fill_diagonal(scores_by_edge, now)
+    return scores_by_edge, now

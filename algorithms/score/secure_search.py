@@ -1,15 +1,15 @@
-"""GES and BOSS on the rows of all silos, none of which moves: scores come from summed counts (ours).
+"""GES and BOSS on the rows of all silos, scored from summed counts while the rows stay at the silos (ours).
 
-The search runs at the server. Whenever it needs scores, the wanted families go out in one exchange as sets of
+The search runs at the server. Whenever it needs scores, it requests the pending families in one exchange as sets of
 variables; a set covers all families within it. Each silo counts the joint states of every set in mixed radix, so the
-numbers of all silos stand in the same public places, and only their sum is needed. Equal counts give equal scores, bit
-for bit: the search takes exactly the steps that it takes on pooled rows.
+counts of all silos have the same public positions, and only their sum is needed. Equal counts give bit-identical
+scores, so the search takes exactly the same steps as on pooled rows.
 
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
-means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); masked wherever there are
-two silos or more. A round costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves
-may need are requested together with those needed now: fewer exchanges, more bytes. The exact search that ends a BOSS
-over few variables asks for all sets of up to `exact_parents` + 1 variables, the largest first.
+means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); masked with two silos or
+more. A round costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are
+requested together with those needed now: fewer exchanges, more bytes. The exact search at the end of BOSS over few
+variables requests all sets of up to `exact_parents` + 1 variables, the largest first.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from ..errors import require
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding, blocks_of, coding_of
-from ..statistics.moments import of_all_rows
+from ..statistics.moments import undo_per_row
 from ..statistics.rows import (
     MixedRows,
     Numbers,
@@ -43,7 +43,16 @@ from ..statistics.rows import (
     summand,
 )
 from .boss import Starts
-from .discrete import TOO_WIDE, affordable, considered, criterion, priced, score_tables, sets_of, too_wide
+from .discrete import (
+    EXCLUDED_SCORE,
+    all_too_wide,
+    apply_knowledge,
+    create_criterion,
+    drop_impossible,
+    families_within_budget,
+    score_tables,
+    sets_of,
+)
 from .families import Batch, Families, SearchSettings, no_families
 from .gaussian import score_configurations
 from .ges import EquivalenceSearch
@@ -52,7 +61,7 @@ from .procedures import (
     GES,
     ScoreSearch,
     State,
-    opened,
+    open_search_rows,
     refuse_gaps,
     refuse_wide,
     search_blocks,
@@ -66,11 +75,11 @@ class SecureSearch(SearchSettings):
     """Settings of `secure-ges` and `secure-boss`."""
 
     ahead: int = 8
-    """how many moves to look ahead (BOSS: any number above 0 means the whole sweep)"""
+    """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
     cells: int = 4_000_000
-    """most table cells to ask for in one exchange, approximately"""
+    """approximate largest number of table cells to request in one exchange"""
     rounds: int = 10_000
-    """exchanges, at most"""
+    """largest number of exchanges"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -82,7 +91,7 @@ class SecureSearch(SearchSettings):
 
 @dataclass(frozen=True)
 class Server(Generic[State]):
-    """The server's state: that of the search, and the scores it knows."""
+    """The server's state: the state of the search, and the known scores."""
 
     variables: tuple[str, ...]
     kind: str
@@ -90,11 +99,11 @@ class Server(Generic[State]):
     coding: Coding
     rows: int
     worth: int
-    """to how many complete rows they amount, if cells are empty; else 0"""
+    """effective number of complete rows if cells are empty; else 0"""
     filled: bool
-    """whether the silos have filled their empty cells"""
+    """whether the silos have imputed their empty cells"""
     prior: Prior
-    """what is known of the graph beforehand"""
+    """background knowledge of the graph"""
     families: Families
     state: State
     found: NDArray[np.bool_]
@@ -131,11 +140,11 @@ def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: opened(table, schema, silo, settings, rng),
-        open_server=lambda schema: _begun(schema, settings, procedure, server_type),
+        open_silo=lambda table, schema, silo, rng: open_search_rows(table, schema, silo, settings, rng),
+        open_server=lambda schema: _initial_server(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
-        aggregate=lambda server, replies: _learned(server, replies, procedure, settings),
+        aggregate=lambda server, replies: _with_sum(server, replies, procedure, settings),
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
         server_type=server_type,  # type: ignore[arg-type]
@@ -151,10 +160,10 @@ def _secure(
     )
 
 
-def _begun(
+def _initial_server(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
-    """The state in which the search waits for its first scores. Raises BadInput for what cannot be scored."""
+    """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
     cardinalities = cardinalities_of(schema)
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         cardinalities = configurations_of(schema)
@@ -176,55 +185,55 @@ def _begun(
         done=False,
         exchanges=0,
     )
-    return _advanced(server, procedure, settings)
+    return _advance(server, procedure, settings)
 
 
-def _learned(
+def _with_sum(
     server: Server[Any], replies: Replies[Numbers], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """The state with the scores that the summed answers give, and the search advanced as far as they allow."""
+    """The state with the scores from the summed replies, and the search advanced as far as they allow."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
-        return _from_moments(server, of_all_rows(replies.total, server.rows), procedure, settings)
-    batch = asked(server, settings, procedure)
-    put = considered(batch, server.prior) if procedure.orders else batch
-    scores = scored(server, replies.total, put, settings)
-    scores = priced(scores, batch, server.prior) if procedure.orders else scores
-    families, state = server.families.copy().with_scores(scores), procedure.copied(server.state)
-    return _advanced(replace(server, families=families, state=state), procedure, settings)
+        return _from_moments(server, undo_per_row(replies.total, server.rows), procedure, settings)
+    batch = requested_families(server, settings, procedure)
+    possible = drop_impossible(batch, server.prior) if procedure.orders else batch
+    scores = score_batch(server, replies.total, possible, settings)
+    scores = apply_knowledge(scores, batch, server.prior) if procedure.orders else scores
+    families, state = server.families.copy().with_scores(scores), procedure.copy(server.state)
+    return _advance(replace(server, families=families, state=state), procedure, settings)
 
 
 def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
-    """Return what all silos are asked: the moments, or the counts over the sets that hold the families wanted now."""
+    """The query to all silos: for moments, or for counts over the sets of the requested families."""
     if not settings.in_tables(server.kind):
         return Query("moments", exchange=server.exchanges)
-    batch = asked(server, settings, procedure)
-    batch = considered(batch, server.prior) if procedure.orders else batch
+    batch = requested_families(server, settings, procedure)
+    batch = drop_impossible(batch, server.prior) if procedure.orders else batch
     sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
     return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
 
 
-def asked(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
-    """The families that this exchange is to score."""
-    wanted = shuffled(len(server.variables), settings).families(server.families.wanted)
-    put = considered(wanted, server.prior) if procedure.orders else wanted
-    first = len(affordable(put, server.cardinalities, settings.most_cells, settings.cells))
-    return Batch(wanted.first[: first + 1], wanted.members[: wanted.first[first]])
+def requested_families(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
+    """The families to score in this exchange."""
+    pending = shuffled(len(server.variables), settings).families(server.families.pending)
+    possible = drop_impossible(pending, server.prior) if procedure.orders else pending
+    n_families = len(families_within_budget(possible, server.cardinalities, settings.most_cells, settings.cells))
+    return Batch(pending.first[: n_families + 1], pending.members[: pending.first[n_families]])
 
 
 def units_of(schema: Schema, query: Query) -> FloatArray:
-    """About how large the numbers are that a `query` asks for."""
+    """The approximate magnitudes of the numbers in the reply to `query`."""
     if query.what == "configurations":
         return configuration_units(schema, query.sets)
     return entry_units(schema, query)
 
 
-def scored(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
-    """The scores of `batch` that the summed tables give."""
+def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
+    """The scores of `batch` from the summed tables."""
     if server.kind == "discrete":
-        by = criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
-        return score_tables(total, batch, server.cardinalities, by, settings)
+        criterion = create_criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
+        return score_tables(total, batch, server.cardinalities, criterion, settings)
     discrete = np.array(server.coding.discrete)
     return score_configurations(total, batch, server.cardinalities, discrete, server.rows, settings.most_cells)
 
@@ -237,27 +246,29 @@ def answer(rows: Rows, query: Query) -> Numbers:
 
 
 def measures(server: Server[Any]) -> dict[str, float]:
-    """How many families are scored and how many edges the graph has."""
+    """The numbers of scored families and of edges of the graph."""
     edges = server.state.graph if isinstance(server.state, EquivalenceSearch) else server.found
     return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 
-def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
+def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
     """The state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
-    within = shuffled(len(server.variables), settings)
+    shuffle = shuffled(len(server.variables), settings)
     while not state.done:
-        if len(families.wanted):
-            wanted = within.families(families.wanted)
-            if not settings.in_tables(server.kind) or not too_wide(wanted, server.cardinalities, settings.most_cells):
+        if len(families.pending):
+            pending = shuffle.families(families.pending)
+            if not settings.in_tables(server.kind) or not all_too_wide(
+                pending, server.cardinalities, settings.most_cells
+            ):
                 break
-            families = families.with_scores(np.full(len(families.wanted), TOO_WIDE))
+            families = families.with_scores(np.full(len(families.pending), EXCLUDED_SCORE))
         state = procedure.advance(state, families, settings.ahead)
         if families.full:
             families = families.grown()
     found = server.found
     if state.done:
-        found = within.graph(procedure.graph(state, families))
+        found = shuffle.graph(procedure.graph(state, families))
         found = pdag_with_knowledge(found, server.prior.required, server.prior.possible)
     return replace(server, state=state, families=families, found=found, done=state.done)
 
@@ -265,7 +276,7 @@ def _advanced(server: Server[Any], procedure: ScoreSearch[Any], settings: Secure
 def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """The final state: the moments give every score."""
+    """The final state, found from the moments, which determine all scores."""
     if server.kind == "mixed":
         found = search_blocks(procedure, blocks_of(moments, server.coding), settings, server.prior)
     else:

@@ -1,31 +1,32 @@
 """Secure aggregation: the coordinator learns the sum of the silos' vectors and nothing else about them.
 
-Bonawitz et al. 2017, "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS), the protocol for an
-honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of its four phases the coordinator sends
-every silo one message and gets one answer:
+The protocol is Bonawitz et al. 2017, "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS), in
+the version for an honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of its four phases the
+coordinator sends every silo one message and receives one answer:
 
 1. `advertise`: every silo sends two public X25519 keys, one for sealing and one for masks (`participant`).
 2. `share`: it splits its private mask key and the seed of its self-mask among all silos (`participant`), each share
-   sealed for its receiver (`masks`); the coordinator only passes them on.
-3. `mask`: it sends its vector plus its self-mask, plus or minus one mask for every pair it is in (`masks`);
-   summed over the silos the pairwise masks cancel.
-4. `unmask`: the silos reveal their shares of the self-masks of those that answered phase 3, and of the mask keys of
-   those that did not; the coordinator subtracts the remaining masks (`exchange`).
+   sealed for its receiver (`masks`); the coordinator only forwards them.
+3. `mask`: it sends its vector plus its self-mask, plus or minus one mask for each of its pairs (`masks`);
+   the pairwise masks cancel in the sum over the silos.
+4. `unmask`: the silos reveal their shares of the self-mask seeds of the silos that answered phase 3, and of the mask
+   keys of the silos that did not; the coordinator subtracts the remaining masks (`participant.recover`).
 
-Silos may stop answering in any phase. As long as `threshold` of them remain, the coordinator gets the exact sum of
-those that answered phase 3; with fewer, the protocol aborts. `exchange.secure_sum` runs the phases over any transport,
-`exchange.answer` is a silo's side. Two things are not in the paper: the commitment to the self-mask's seed
-(`messages`), which exposes wrong shares, and the session that everything is bound to.
+Silos may drop out in any phase. If at least `threshold` of them remain, the coordinator obtains the exact sum over the
+silos that answered phase 3; otherwise the protocol aborts. `exchange.secure_sum` runs the phases over any transport,
+`exchange.answer` is a silo's side. Two parts are not in the paper: the commitment to the self-mask's seed (`messages`),
+which exposes wrong shares, and the session to which all keys and messages are bound.
 
-What it protects: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the
-other silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message
-from silo to silo is sealed, and bound to run, round, attempt, sender and receiver; keys are fresh in every session.
+Guarantees: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the other
+silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message from silo to silo is
+sealed, and bound to run, round, attempt, sender and receiver; keys are fresh in every session.
 
-What it does not protect: the coordinator must follow the protocol. One that lies (invents silos, gives out its own keys
-as a silo's: keys are not signed; tells the silos different stories) can learn more; since a silo answers one set of
-survivors only, and the threshold is above half of the silos, such a coordinator gains less, but still something. The
-sum itself is revealed: all silos but one together can compute the vector of the last, and sums over different sets of
-survivors can be subtracted. Differential privacy protects against that. It is not robust to poisoning: a silo can put
-in any vector it likes. Masked vectors and answers of phase 4 travel to the coordinator unencrypted: confidentiality
-and integrity on the wire are the transport's job. Arithmetic on secrets is not constant in time.
+Limits: the coordinator must follow the protocol. A dishonest coordinator (which invents silos, substitutes its own keys
+for those of a silo, as keys are not signed, or sends the silos inconsistent messages) can learn more. A silo answers
+only one set of survivors, and the threshold is above half of the silos, which reduces but does not remove the gain of
+such a coordinator. The sum itself is revealed: all silos but one together can compute the vector of the last, and sums
+over different sets of survivors can be subtracted. Differential privacy protects against both. The protocol is not
+robust to poisoning: a silo can contribute any vector. Masked vectors and answers of phase 4 are sent to the coordinator
+unencrypted: confidentiality and integrity on the wire are the task of the transport. Arithmetic on secrets is not
+constant-time.
 """

@@ -1,6 +1,6 @@
-"""The four phases over a transport, and a silo's answer to each of their questions, as bytes.
+"""The four phases of a secure sum over a transport, and a silo's answer to the request of each phase, as bytes.
 
-The coordinator calls `secure_sum`; a silo gives every question it gets to `answer` and keeps the state it returns.
+The coordinator calls `secure_sum`; a silo passes every request to `answer` and stores the returned state.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,23 +10,23 @@ from typing import Protocol
 from ..core import wire
 from . import participant
 from .masks import Aborted, Phase, Refused, Ring, SecureSession
-from .messages import read, read_by_silo, read_names
+from .messages import KEYS_BYTES, read, read_by_silo, read_names
 from .participant import Participant, recover, route
 
 COORDINATOR = "the coordinator"
 
 
 class Transport(Protocol):
-    """How the coordinator reaches the silos."""
+    """The coordinator's connection to the silos."""
 
     def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Put a question to each silo in `messages`; return the answers of those that gave one in time."""
+        """Send each silo in `messages` its request; returns the answers of the silos that respond in time."""
         ...
 
 
 @dataclass(frozen=True)
 class UnmaskedSum:
-    """The sum, modulo 2⁶⁴, of the vectors of `survivors`, and the bytes that all messages together took."""
+    """The sum, modulo 2⁶⁴, of the vectors of `survivors`, and the total bytes of all messages."""
 
     total: Ring
     survivors: tuple[str, ...]
@@ -37,18 +37,19 @@ class UnmaskedSum:
 def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
     """The exact sum of the vectors of the silos that answered phase 3.
 
-    Raises `Aborted`, with one line that says why, if in any phase fewer than the threshold answer, and if an answer
-    is not what it should be; nothing of the vectors is known then. Silos that refuse may raise `Refused` through the
-    transport.
+    Raises `Aborted`, with the reason in one line, if fewer silos than the threshold answer in a phase, and for an
+    invalid answer; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through
+    the transport.
     """
-    line = _Line(session, transport)
-    keys = line.ask("advertise", dict.fromkeys(session.silos, wire.encode(session)))
-    shared = line.ask("share", dict.fromkeys(keys, wire.encode(keys)))
-    masked = line.ask("mask", route(shared))
+    counting = _CountingTransport(session, transport)
+    keys = counting.ask("advertise", dict.fromkeys(session.silos, wire.encode(session)))
+    shared = counting.ask("share", dict.fromkeys(keys, wire.encode(keys)))
+    masked = counting.ask("mask", route(shared))
     survivors = tuple(masked)
-    revealed = line.ask("unmask", dict.fromkeys(survivors, wire.encode(survivors)))
-    total = recover(session, keys, tuple(shared), masked, revealed)
-    return UnmaskedSum(total, survivors, line.up, line.down)
+    revealed = counting.ask("unmask", dict.fromkeys(survivors, wire.encode(survivors)))
+    unsigned = {silo: packed[:KEYS_BYTES] for silo, packed in keys.items()}
+    total = recover(session, unsigned, tuple(shared), masked, revealed)
+    return UnmaskedSum(total, survivors, counting.up, counting.down)
 
 
 def answer(
@@ -62,11 +63,11 @@ def answer(
 ) -> tuple[Participant, bytes]:
     """The silo's next state and its answer to `message`.
 
-    `entropy`, 32 bytes fresh from the operating system, is needed in phase `advertise`, which begins a session whatever
-    the state was; `vector`, what the silo puts into the sum, in phase `mask`. The caller decides whether to take part
-    in the session (`state.session`), and must store state and answer together if it stores them. A repeated question is
-    refused, except in phase `unmask`: it is for a journal to answer it, so that `vector` is not called twice. Raises
-    `Refused` if it would not be safe to answer.
+    Phase `advertise` needs `entropy`, 32 fresh bytes from the operating system, and starts a session from any state;
+    phase `mask` needs `vector`, which returns the silo's summand. The caller decides whether to take part in the
+    session (`state.session`), and must store state and answer together if it stores them. Raises `Refused` if an answer
+    would not be safe, and for a repeated request, except in phase `unmask`: a caller that must repeat an answer has to
+    store it, so that `vector` is not called twice.
     """
     if phase == "advertise":
         session = read(SecureSession, message, COORDINATOR)
@@ -76,19 +77,19 @@ def answer(
     if state is None:
         raise Refused(f"{silo} refuses to {phase}: it has advertised no keys")
     if phase == "share":
-        state, dealt = participant.share(state, read_by_silo(message, COORDINATOR))
-        return state, wire.encode(dealt)
+        state, shares = participant.share(state, read_by_silo(message, COORDINATOR))
+        return state, wire.encode(shares)
     if phase == "mask":
         if vector is None:
-            raise ValueError("phase mask takes the vector to put into the sum")
+            raise ValueError("phase mask needs the vector to sum")
         sealed = read_by_silo(message, COORDINATOR)
-        participant.expect(state, "mask")  # first: making the vector may draw noise and spend a privacy budget
+        participant.require_phase(state, "mask")  # first, as computing the vector may draw noise and spend a budget
         state, masked = participant.mask(state, sealed, vector())
         return state, wire.encode(masked)
     return participant.unmask(state, read_names(message, COORDINATOR))
 
 
-class _Line:
+class _CountingTransport:
     """A transport that counts bytes and aborts when fewer silos than the threshold answer."""
 
     def __init__(self, session: SecureSession, transport: Transport) -> None:
@@ -96,8 +97,8 @@ class _Line:
         self.up = self.down = 0
 
     def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> dict[str, bytes]:
-        given = self._transport.ask(phase, messages)
-        answers = {silo: given[silo] for silo in sorted(messages) if silo in given}
+        received = self._transport.ask(phase, messages)
+        answers = {silo: received[silo] for silo in sorted(messages) if silo in received}
         self.down += sum(map(len, messages.values()))
         self.up += sum(map(len, answers.values()))
         if len(answers) < self._session.threshold:

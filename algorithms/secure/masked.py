@@ -1,4 +1,4 @@
-"""A round of an algorithm with secure aggregation: what a silo adds to the sum, how the coordinator reads it."""
+"""A round of an algorithm with secure aggregation: the encoding of a silo's summand, and the decoding of the sum."""
 
 import secrets
 from typing import Any
@@ -16,30 +16,29 @@ from .masks import Ring, SecureSession, default_threshold
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
-# Fixed-point numbers have 32 bits before and after the point; mean squares must keep their leading digits in them.
-LEAST_MEAN_SQUARE = 2.0**-16
-GREATEST_MEAN_SQUARE = 2.0**24
+# Fixed-point numbers have 32 bits before and after the point; the range keeps the leading digits of mean squares.
+MIN_MEAN_SQUARE = 2.0**-16
+MAX_MEAN_SQUARE = 2.0**24
 
 
-def is_masked(algorithm: Algorithm, schema: Schema, *, asked: bool) -> bool:
-    """Whether replies to `algorithm` travel masked: where `asked`, or where the algorithm needs it.
+def is_masked(algorithm: Algorithm, schema: Schema, *, requested: bool) -> bool:
+    """Whether replies of `algorithm` are masked: if `requested`, or if the algorithm needs it.
 
-    Raises `BadInput` if they must but cannot: with one silo, or for an algorithm that needs each single reply.
+    Raises `BadInput` if masks are requested but impossible: with one silo, or if the algorithm needs every reply.
     """
-    if asked and algorithm.summand is None:
+    if requested and algorithm.summand is None:
         raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
-    if asked and len(schema.rows) < 2:
+    if requested and len(schema.rows) < 2:
         raise BadInput("--secure: there is one silo, so its reply would be the sum")
-    return asked or (algorithm.needs_secure_sum and len(schema.rows) > 1)
+    return requested or (algorithm.needs_secure_sum and len(schema.rows) > 1)
 
 
 def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
     """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
-    The message reaches the coordinator, from whom the figure itself is to be hidden: it names the column alone.
-    Codes always fit, and so do the indicators of mixed data. Where its summands travel in units, columns are measured
-    in them, about their means. The silo service skips this check in private runs: the outcome would disclose something
-    about the rows that no ε covers, and their replies are made of clipped values.
+    The message reaches the coordinator, so it names the column but not the value. Codes always fit, as do the
+    indicators of mixed data. If summands are sent in units, the check uses centred columns in these units. The silo
+    service skips this check in private runs: ε does not account for its outcome, and replies use clipped values.
     """
     if schema.kind == "discrete":
         return
@@ -49,41 +48,41 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
         _check_means(columns.means, schema, silo)
         squares = columns.variances / np.array(schema.units) ** 2
         squares = np.where(squares == 0, 1.0, squares)
-    outside = (squares < LEAST_MEAN_SQUARE) | (squares > GREATEST_MEAN_SQUARE)
+    outside = (squares < MIN_MEAN_SQUARE) | (squares > MAX_MEAN_SQUARE)
     for j in np.flatnonzero(outside & ~schema.discrete):
         raise BadInput(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
-            f"of a secure sum ({LEAST_MEAN_SQUARE:.3g} to {GREATEST_MEAN_SQUARE:.3g}): use another unit"
+            f"of a secure sum ({MIN_MEAN_SQUARE:.3g} to {MAX_MEAN_SQUARE:.3g}): use another unit"
         )
 
 
 def _check_means(means: FloatArray, schema: Schema, silo: str) -> None:
-    far = np.abs(means / np.array(schema.units))
-    greatest = 2.0**30 / len(schema.rows)
-    for j in np.flatnonzero(far >= greatest):
+    scaled_means = np.abs(means / np.array(schema.units))
+    limit = 2.0**30 / len(schema.rows)
+    for j in np.flatnonzero(scaled_means >= limit):
         raise BadInput(
-            f"silo {silo}, column '{schema.variables[j]}': its mean is so large beside what it varies by that it "
-            "does not fit the fixed-point numbers of a secure sum: take a constant away"
+            f"silo {silo}, column '{schema.variables[j]}': its mean is so large compared with its standard deviation "
+            "that it does not fit the fixed-point numbers of a secure sum: subtract a constant"
         )
 
 
 def new_attempt() -> int:
-    """A number for an attempt at a sum that no coordinator has used before: 62 bits, all of the same length."""
+    """A fresh random number for an attempt at a sum: 62 bits, always of the same length."""
     return secrets.randbits(61) | 1 << 61
 
 
 def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSession:
-    """The terms of the secure sum of round `number`; each attempt at it has keys of its own."""
+    """The terms of the secure sum of round `number`; each attempt has its own keys."""
     return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
 
 
 def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
-    """Whether the summands of `algorithm` travel in units of the columns."""
+    """Whether the summands of `algorithm` are sent in units of the columns."""
     return bool(schema.units) and algorithm.entry_units is not None
 
 
 def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
-    """The public units in which the entries of this round's summands travel; None where they have none."""
+    """The public units in which the entries of this round's summands are sent; None without units."""
     if not travels_in_units(algorithm, schema):
         return None
     assert algorithm.entry_units is not None
@@ -93,7 +92,7 @@ def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray
 def to_ring(
     algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int, units: FloatArray | None = None
 ) -> Ring:
-    """A silo's reply as the ring vector it adds to the sum: all of its summand, or the public positions."""
+    """A silo's reply as a ring vector for the sum: its full summand, or the entries at the public positions."""
     assert algorithm.summand is not None
     vector = algorithm.summand(reply)
     if units is not None:
@@ -108,7 +107,7 @@ def to_ring(
 def from_ring(
     algorithm: Algorithm, total: Ring, sparse: Sparse | None, units: FloatArray | None = None
 ) -> NDArray[Any]:
-    """The sum of the summands, in its full length."""
+    """The sum of the summands, at full length."""
     values: NDArray[Any] = masks.decode_integers(total) if algorithm.whole_numbers else masks.decode_fixed(total)
     full = values if sparse is None else masks.scatter(values, sparse.positions, sparse.length)
     return full if units is None else full * units
@@ -123,16 +122,16 @@ def masked_round(
     sparse: Sparse | None,
     units: FloatArray | None = None,
 ) -> tuple[Replies[Any], Traffic]:
-    """The sum that the silos behind `transport` gave, in `units` on its way, and what all messages took.
+    """The sum over the silos of `transport`, sent in `units`, and the traffic of all messages.
 
-    `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answered.
+    `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answer.
     """
-    found = secure_sum(session, transport)
-    total = from_ring(algorithm, found.total, sparse, units)
+    unmasked = secure_sum(session, transport)
+    total = from_ring(algorithm, unmasked.total, sparse, units)
     silos = len(session.silos)
     traffic = Traffic(
-        up=found.bytes_up,
-        down=found.bytes_down + silos * broadcast_bytes,
-        formula=silos * algorithm.cost(broadcast) + len(found.survivors) * 8 * len(found.total),
+        up=unmasked.bytes_up,
+        down=unmasked.bytes_down + silos * broadcast_bytes,
+        formula=silos * algorithm.cost(broadcast) + len(unmasked.survivors) * 8 * len(unmasked.total),
     )
-    return Replies(found.survivors, total=total), traffic
+    return Replies(unmasked.survivors, total=total), traffic

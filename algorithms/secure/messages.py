@@ -1,4 +1,4 @@
-"""The messages of the four phases, and parsing them with errors that name the sender."""
+"""The messages of the four phases, and their parsers, whose errors name the sender."""
 
 from dataclasses import dataclass
 from typing import TypeGuard, TypeVar
@@ -9,13 +9,15 @@ from ..core import wire
 from .masks import Aborted, Ring
 
 T = TypeVar("T")
+KEYS_BYTES = 96
+"""the length of an advertisement without a signature"""
 
 
 @dataclass(frozen=True)
 class PublicKeys:
-    """What a silo advertises: 32 bytes each.
+    """The advertisement of a silo: 32 bytes each.
 
-    `commitment` is a hash of its self-mask's seed, which exposes a seed combined from wrong shares, as `mask` exposes a
+    `commitment` is a hash of its self-mask's seed; it exposes a seed combined from wrong shares, as `mask` exposes a
     wrong mask key.
     """
 
@@ -24,62 +26,62 @@ class PublicKeys:
     commitment: bytes
 
     def pack(self) -> bytes:
-        """The 96 bytes that travel."""
+        """The encoded advertisement, 96 bytes."""
         return self.cipher + self.mask + self.commitment
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """A silo's answer in phase 4: a share of every other's self-mask seed or of its mask key, and never of both."""
+    """A silo's answer in phase 4: for every silo a share of its self-mask seed or of its mask key, never of both."""
 
     self_masks: dict[str, bytes]
     mask_keys: dict[str, bytes]
 
 
 def public_keys(packed: bytes, silo: str) -> PublicKeys:
-    """Return what `silo` advertised; raises `Aborted` if it has another length."""
-    if len(packed) != 96:
-        raise Aborted(f"{silo} advertised {len(packed)} bytes of keys: they are 96")
+    """The advertisement of `silo`; raises `Aborted` if it does not have 96 bytes."""
+    if len(packed) != KEYS_BYTES:
+        raise Aborted(f"{silo} advertised {len(packed)} bytes of keys: they must be {KEYS_BYTES}")
     return PublicKeys(packed[:32], packed[32:64], packed[64:])
 
 
 def read(kind: type[T], packed: bytes, sender: str) -> T:
-    """The message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it holds none."""
+    """The message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it is not one."""
     try:
         value = wire.decode(kind, packed)
     except (ValueError, TypeError, KeyError) as error:
-        raise Aborted(f"{sender} sent something unreadable: {error}") from None
+        raise Aborted(f"{sender} sent an unreadable message: {error}") from None
     if not isinstance(value, kind):
-        raise Aborted(f"{sender} sent no {kind.__name__}")
+        raise Aborted(f"{sender} sent a message that is not a {kind.__name__}")
     return value
 
 
 def read_by_silo(packed: bytes, sender: str) -> dict[str, bytes]:
-    """The bytes by silo in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The bytes by silo in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     table: object = read(dict, packed, sender)
     if not _is_by_silo(table):
-        raise Aborted(f"{sender} sent no bytes by silo")
+        raise Aborted(f"{sender} sent a message that is not bytes by silo")
     return table
 
 
 def read_revealed(packed: bytes, sender: str) -> Revealed:
-    """The shares revealed in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The shares revealed in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     revealed = read(Revealed, packed, sender)
     if not _is_by_silo(revealed.self_masks) or not _is_by_silo(revealed.mask_keys):
-        raise Aborted(f"{sender} sent no shares by silo")
+        raise Aborted(f"{sender} sent a message that is not shares by silo")
     return revealed
 
 
 def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
-    """The silos named in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The names of silos in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     names: tuple[object, ...] = read(tuple, packed, sender)
     if not all(isinstance(silo, str) for silo in names):
-        raise Aborted(f"{sender} sent no names of silos")
+        raise Aborted(f"{sender} sent a message that is not names of silos")
     return names  # type: ignore[return-value]
 
 
 def read_vector(packed: bytes, sender: str) -> Ring:
-    """The masked vector in `packed`; raises `Aborted`, naming `sender`, if it holds something else."""
+    """The masked vector in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     vector = read(np.ndarray, packed, sender)
     if vector.dtype != np.uint64 or vector.ndim != 1:
         raise Aborted(f"{sender} sent an array of {vector.dtype} {vector.shape}: it must be a vector of uint64")

@@ -1,15 +1,15 @@
-"""A silo's side of a secure sum: an immutable state that each phase replaces (Bonawitz et al. 2017, Fig. 4).
+"""The phases of a secure sum: secret sharing, a silo's side, and the coordinator's side (Bonawitz et al. 2017, Fig. 4).
 
-All randomness of a silo in a session comes from the 32 bytes it is given at the start, so the functions are
-deterministic: a journaled state gives the same answers again. They must be fresh from the operating system for every
-session. A state keeps only what later phases need: after `mask` the private keys are gone, after `unmask` all shares
-but those revealed; so a silo can neither mask a second vector nor answer for a second set of survivors.
-
-Shamir 1979: a 32-byte secret as n points of a random polynomial, any t of which give it back.
-
+**Secret sharing** (Shamir 1979): a 32-byte secret becomes n points of a random polynomial, any t of which determine it.
 The field is the integers modulo the smallest prime above 2²⁵⁶. Fewer than t shares are independent of the secret.
 
-The coordinator's side: forwarding sealed shares, removing the masks from a sum (Bonawitz et al. 2017, Fig. 4).
+**A silo's side** is an immutable state that each phase replaces. All randomness of a silo in a session is derived from
+the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session; so the
+functions are deterministic, and a stored state gives the same answers again. A state contains only what later phases
+need: `mask` erases the private keys, `unmask` all shares except those revealed; so a silo can neither mask a second
+vector nor answer for a second set of survivors.
+
+**The coordinator's side** forwards sealed shares (`route`) and removes the masks from a sum (`recover`).
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ PRIME = 2**256 + 297
 SECRET_BYTES = 32
 SHARE_BYTES = 33
 COEFFICIENT_BYTES = 64
-"""random bytes for a coefficient: twice the prime's, so that reduction leaves a bias of 2⁻²⁵⁵"""
+"""random bytes per coefficient: twice the length of the prime, so that the bias of the reduction is 2⁻²⁵⁵"""
 
 
 def random_bytes(threshold: int) -> int:
-    """How many random bytes `split` takes."""
+    """The number of random bytes that `split` needs."""
     return COEFFICIENT_BYTES * (threshold - 1)
 
 
@@ -46,21 +46,21 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
     another length.
     """
     if len(secret) != SECRET_BYTES or len(random) != random_bytes(threshold):
-        raise ValueError(f"sharing takes 32 secret and {random_bytes(threshold)} random bytes")
+        raise ValueError(f"sharing needs 32 secret and {random_bytes(threshold)} random bytes")
     chunks = (random[i : i + COEFFICIENT_BYTES] for i in range(0, len(random), COEFFICIENT_BYTES))
-    falling = [int.from_bytes(chunk) % PRIME for chunk in chunks]
-    falling.append(int.from_bytes(secret))
-    return tuple(_value(falling, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
+    coefficients = [int.from_bytes(chunk) % PRIME for chunk in chunks]
+    coefficients.append(int.from_bytes(secret))
+    return tuple(_value(coefficients, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
-    """The secret whose shares are given by their points, exactly as many as the threshold.
+    """The secret of the `shares`, by point; their number must equal the threshold.
 
-    Raises `ValueError` if they are no shares of one 32-byte secret; most wrong shares only give a wrong secret.
+    Raises `ValueError` if they are not shares of one 32-byte secret; most wrong shares only give a wrong secret.
     """
     points = tuple(sorted(shares))
     if any(len(share) != SHARE_BYTES for share in shares.values()):
-        raise ValueError("a share of another length")
+        raise ValueError(f"a share does not have {SHARE_BYTES} bytes")
     values = (int.from_bytes(shares[point]) for point in points)
     secret = sum(weight * value for weight, value in zip(_weights(points), values, strict=True)) % PRIME
     if secret >= 2**256:
@@ -68,10 +68,10 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     return secret.to_bytes(SECRET_BYTES)
 
 
-def _value(falling: list[int], point: int) -> int:
-    # Horner; points are at most 256, so reducing once at the end is cheaper than at each of up to 256 steps.
+def _value(coefficients: list[int], point: int) -> int:
+    # Horner's scheme; points are at most 256, so one reduction at the end is cheaper than one in each of 256 steps.
     value = 0
-    for coefficient in falling:
+    for coefficient in coefficients:
         value = value * point + coefficient
     return value % PRIME
 
@@ -81,12 +81,12 @@ def _weights(points: tuple[int, ...]) -> tuple[int, ...]:
     """The weights of Lagrange interpolation at 0."""
     weights = []
     for point in points:
-        above, below = 1, 1
+        numerator, denominator = 1, 1
         for other in points:
             if other != point:
-                above *= other
-                below *= other - point
-        weights.append(above * pow(below, -1, PRIME) % PRIME)
+                numerator *= other
+                denominator *= other - point
+        weights.append(numerator * pow(denominator, -1, PRIME) % PRIME)
     return tuple(weights)
 
 
@@ -98,11 +98,11 @@ class Participant:
     silo: str
     done: Phase
     entropy: bytes = field(repr=False)
-    """until `mask`"""
+    """erased by `mask`"""
     keys: dict[str, bytes] = field(default_factory=dict)
-    """what the silos advertised, this one too; until `mask`"""
+    """the advertisements of all silos, including this one; erased by `mask`"""
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """by silo, its share of that silo's seed and of its mask key, one after the other; until `unmask`"""
+    """by silo, this silo's shares of its seed and of its mask key, concatenated; erased by `unmask`"""
     survivors: tuple[str, ...] = ()
     revealed: bytes = field(default=b"", repr=False)
     """the answer of `unmask` for `survivors`"""
@@ -119,32 +119,33 @@ class _Secrets:
         return PublicKeys(cipher, mask, masks.commitment(self.seed, session, silo))
 
 
-def expect(state: Participant, phase: Phase) -> None:
-    """Raise `Refused` unless `phase` is the next one for `state`: each is answered once, in order."""
+def require_phase(state: Participant, phase: Phase) -> None:
+    """Raise `Refused` unless `phase` is the next one for `state`: each phase is answered once, in order."""
     phases = get_args(Phase)
     due = phases.index(phase) == phases.index(state.done) + 1
     _require(state, phase, due, f"it has answered {state.done}")
 
 
 def advertise(session: SecureSession, silo: str, entropy: bytes) -> tuple[Participant, bytes]:
-    """Begin phase 1: return the state of `silo` and its public keys. `entropy` are 32 fresh, secret bytes.
+    """Phase 1: the state of `silo` and its public keys. `entropy` must be 32 fresh, secret bytes.
 
-    Raises `BadInput` if the silo is not one of the session's, `ValueError` for another number of bytes.
+    Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
     """
     if silo not in session.silos:
-        raise BadInput(f"silo {silo} is none of this secure sum's: they are {', '.join(session.silos)}")
+        raise BadInput(f"silo {silo} is not in this secure sum; its silos: {', '.join(session.silos)}")
     if len(entropy) != 32:
-        raise ValueError(f"a secure sum takes 32 bytes of entropy: there are {len(entropy)}")
+        raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
     state = Participant(session, silo, "advertise", entropy)
     return state, _secrets(state).public(session, silo).pack()
 
 
 def share(state: Participant, keys: Mapping[str, bytes]) -> tuple[Participant, dict[str, bytes]]:
-    """Phase 2: return the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
+    """Phase 2: the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
 
-    Raises `Refused` if those are fewer than the threshold, lack or change this silo's own, or are not usable keys.
+    Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or changed, or if a
+    key is not usable.
     """
-    expect(state, "share")
+    require_phase(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)
     _require_silos(state, "share", keys)
     own = secrets.public(session, silo).pack()
@@ -163,17 +164,17 @@ def share(state: Participant, keys: Mapping[str, bytes]) -> tuple[Participant, d
 
 
 def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple[Participant, Ring]:
-    """Phase 3: return `vector` masked, given the sealed shares of every peer that answered phase 2.
+    """Phase 3: the masked `vector`, given the sealed shares of every peer that answered phase 2.
 
-    Masks are added for these peers and no others. Raises `Refused`, naming the silo, if they are fewer than the
-    threshold or a share was not sealed by it, for this silo, in this session; `ValueError` if `vector` is not a vector
-    of uint64.
+    Masks are added only for these peers. Raises `Refused`, naming the peer, if there are fewer peers than the threshold
+    or shares were not sealed by the peer for this silo in this session; `ValueError` if `vector` is not a vector of
+    uint64.
     """
-    expect(state, "mask")
+    require_phase(state, "mask")
     _require_silos(state, "mask", {state.silo, *sealed})
-    _require(state, "mask", state.silo not in sealed, "it got its own shares")
+    _require(state, "mask", state.silo not in sealed, "it received its own shares")
     if vector.dtype != np.uint64 or vector.ndim != 1:
-        raise ValueError(f"a secure sum takes a vector of uint64: it is {vector.dtype} {vector.shape}")
+        raise ValueError(f"a secure sum needs a vector of uint64, not {vector.dtype} {vector.shape}")
     session, silo, secrets = state.session, state.silo, _secrets(state)
     shares, masked = dict(state.shares), vector.copy()
     masks.add(masked, masks.self_key(secrets.seed, session, silo))
@@ -190,16 +191,16 @@ def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple
 
 
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
-    """Phase 4: return, for each silo that this one masked towards, its share of the one secret that must be undone.
+    """Phase 4: for each silo of phase 2, this silo's share of the one secret needed to remove its masks.
 
-    That is the self-mask's seed of the `survivors` (who answered phase 3, this one among them), and the mask key of the
-    others; an encoded `Revealed`. The same question again gets the same answer. Raises `Refused` for other survivors,
-    fewer than the threshold, or ones that this silo has no shares of.
+    That is the self-mask's seed for the `survivors` (the silos that answered phase 3, including this one), and the mask
+    key for the others; an encoded `Revealed`. A repeated request gets the same answer. Raises `Refused` for other
+    survivors than before, for fewer than the threshold, and for survivors of which this silo has no shares.
     """
     if state.done == "unmask":
         _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")
         return state, state.revealed
-    expect(state, "unmask")
+    require_phase(state, "unmask")
     _require_silos(state, "unmask", survivors)
     unknown = ", ".join(sorted(set(survivors) - set(state.shares)))
     _require(state, "unmask", not unknown, f"it has no shares of {unknown}")
@@ -208,7 +209,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
 
 def reveal(shares: Mapping[str, bytes], survivors: tuple[str, ...]) -> Revealed:
-    """The seeds' shares of the survivors and the mask keys' shares of the others, out of both of all."""
+    """The shares of the survivors' seeds and of the other silos' mask keys, selected from the shares of all silos."""
     size = SHARE_BYTES
     return Revealed(
         self_masks={peer: shares[peer][:size] for peer in sorted(shares) if peer in survivors},
@@ -226,7 +227,7 @@ def _secrets(state: Participant) -> _Secrets:
 
 
 def _split(state: Participant, secrets: _Secrets) -> dict[str, bytes]:
-    """Return, by silo, the shares of this silo's seed and mask key that it is to hold."""
+    """By receiving silo, the shares of this silo's seed and mask key."""
     session = state.session
     halves = []
     for name, secret in (("seed", secrets.seed), ("mask key", secrets.mask.private_bytes_raw())):
@@ -236,30 +237,30 @@ def _split(state: Participant, secrets: _Secrets) -> dict[str, bytes]:
     return {silo: seed + key for silo, seed, key in zip(session.silos, *halves, strict=True)}
 
 
-def _require(state: Participant, phase: Phase, holds: bool, reason: str) -> None:
-    if not holds:
+def _require(state: Participant, phase: Phase, condition: bool, reason: str) -> None:
+    if not condition:
         raise Refused(f"{state.silo} refuses to {phase}: {reason}")
 
 
 def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] | set[str] | tuple[str, ...]) -> None:
-    """Refuse silos that are not of the session, not enough, or without this one."""
-    strangers = ", ".join(sorted(set(silos) - set(state.session.silos)))
+    """Refuse silos that are not in the session, fewer than the threshold, or without this one."""
+    unknown = ", ".join(sorted(set(silos) - set(state.session.silos)))
     threshold = state.session.threshold
-    _require(state, phase, not strangers, f"{strangers} is not in this session")
-    left = len(set(silos))
-    _require(state, phase, left >= threshold, f"{pluralize(left, 'silo')} left, the threshold is {threshold}")
-    _require(state, phase, state.silo in silos, "it is not among the silos that are left")
+    _require(state, phase, not unknown, f"{unknown} is not in this session")
+    remaining = len(set(silos))
+    _require(state, phase, remaining >= threshold, f"{pluralize(remaining, 'silo')} left, the threshold is {threshold}")
+    _require(state, phase, state.silo in silos, "it is not among the remaining silos")
 
 
 def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Turn the answers of phase 2 (by sender, for each receiver) into the questions of phase 3 (the other way round).
+    """The requests of phase 3 by receiver (the shares of each sender), from the answers of phase 2 by sender.
 
-    Silos that did not answer take no further part. Raises `Aborted` if a silo sent no share for another.
+    Silos that did not answer are dropped. Raises `Aborted` if a silo sent no shares for another.
     """
     sealed = {sender: read_by_silo(answer, sender) for sender, answer in shared.items()}
     for sender, parts in sealed.items():
-        for left_out in sorted(set(sealed) - set(parts) - {sender}):
-            raise Aborted(f"{sender} sent no shares for {left_out}")
+        for missing in sorted(set(sealed) - set(parts) - {sender}):
+            raise Aborted(f"{sender} sent no shares for {missing}")
     return {
         receiver: wire.encode({sender: sealed[sender][receiver] for sender in sorted(sealed) if sender != receiver})
         for receiver in sorted(sealed)
@@ -276,8 +277,9 @@ def recover(
     """The exact sum, modulo 2⁶⁴, of the vectors of the silos in `masked`.
 
     `keys` are the answers of phase 1, `shared` the silos that answered phase 2, `masked` and `revealed` the answers of
-    phases 3 and 4. Raises `Aborted` if fewer than the threshold revealed, naming a silo whose vector has another
-    length, that revealed both or neither share of another, or whose secret is not the one it advertised.
+    phases 3 and 4. Raises `Aborted` if fewer silos than the threshold revealed shares, and, naming the silo, if its
+    vector has another length, if it revealed both or neither share of another silo, or if its secret does not match its
+    advertisement.
     """
     total = _add_up(masked)
     dropped = tuple(sorted(set(shared) - set(masked)))
@@ -286,13 +288,13 @@ def recover(
         shares = {session.point(holder): answer.self_masks[silo] for holder, answer in answers.items()}
         seed = _combine(shares, silo)
         if masks.commitment(seed, session, silo) != public_keys(keys[silo], silo).commitment:
-            raise Aborted(f"the shares of {silo} do not give the self-mask it advertised")
+            raise Aborted(f"the shares of {silo} do not match its advertised self-mask")
         masks.subtract(total, masks.self_key(seed, session, silo))
     for silo in dropped:
         shares = {session.point(holder): answer.mask_keys[silo] for holder, answer in answers.items()}
         private = X25519PrivateKey.from_private_bytes(_combine(shares, silo))
         if private.public_key().public_bytes_raw() != public_keys(keys[silo], silo).mask:
-            raise Aborted(f"the shares of {silo} do not give the mask key it advertised")
+            raise Aborted(f"the shares of {silo} do not match its advertised mask key")
         for peer in masked:
             key = masks.pairwise_key(private, public_keys(keys[peer], peer).mask, session, silo, peer)
             (masks.subtract if masks.adds_mask(peer, silo) else masks.add)(total, key)
@@ -305,7 +307,7 @@ def _add_up(masked: Mapping[str, bytes]) -> Ring:
     for silo in silos[1:]:
         vector = read_vector(masked[silo], silo)
         if len(vector) != len(total):
-            raise Aborted(f"{silo} sent {len(vector)} entries: {silos[0]} sent {len(total)}")
+            raise Aborted(f"{silo} sent {len(vector)} entries, but {silos[0]} sent {len(total)}")
         np.add(total, vector, out=total)
     return total
 
@@ -313,13 +315,13 @@ def _add_up(masked: Mapping[str, bytes]) -> Ring:
 def _answers(
     session: SecureSession, survivors: tuple[str, ...], dropped: tuple[str, ...], revealed: Mapping[str, bytes]
 ) -> dict[str, Revealed]:
-    """As many answers of phase 4 as the threshold asks for, each checked for whose shares it holds."""
+    """As many answers of phase 4 as the threshold requires; each is checked for the silos of its shares."""
     if len(revealed) < session.threshold:
         raise Aborted(f"{pluralize(len(revealed), 'silo')} revealed shares: the threshold is {session.threshold}")
     answers = {silo: read_revealed(packed, silo) for silo, packed in sorted(revealed.items())}
     for silo, answer in answers.items():
         if tuple(sorted(answer.self_masks)) != survivors or tuple(sorted(answer.mask_keys)) != dropped:
-            raise Aborted(f"{silo} revealed other shares than it was asked for")
+            raise Aborted(f"{silo} revealed other shares than requested")
     return dict(list(answers.items())[: session.threshold])
 
 

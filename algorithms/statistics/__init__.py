@@ -1,4 +1,4 @@
-"""Sufficient statistics: what silos compute from their rows and add up, and how sums are packed into vectors."""
+"""Sufficient statistics that silos compute from their rows and add up, and the packing of sums into vectors."""
 
 from ..core.spec import SERIES, Entry, lazy_factory
 
@@ -23,4 +23,4 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
 }
-"""exchanges that belong to a run without being an algorithm one would choose"""
+"""exchanges that are part of a run but no algorithm to choose"""

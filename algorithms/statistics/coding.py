@@ -1,15 +1,13 @@
-"""Mixed tables as numbers: every discrete column as indicators of its levels but the first (Andrews et al. 2019).
+"""Coding of mixed tables as numbers, and the correlations of coded tables for the degenerate Gaussian model.
+
+`Coding`: a discrete column becomes indicators of its levels but the first. `Blocks`: the correlations of a coded table,
+in which each variable is a block of columns. Scores and likelihood ratios of the degenerate Gaussian model are
+differences of ln|R_XX·Z|, the log determinant of a variable's residual correlations given a set of variables
+(`log_residual_det`). Rare levels are merged into another level first, since the indicator of a few rows is far from
+Gaussian. The sums suffice for that, too: n times the variance of an indicator is about the number of rows with its
+level.
 
 Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
-
-The correlations of a coded table, each variable a block of columns: what the degenerate Gaussian model rests on.
-
-Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
-
-Everything it asks is ln|R_XX·Z|, the log determinant of what a set of variables leaves of another one's correlations:
-scores and likelihood ratios are differences of such. Levels that hardly any row has are merged into another one first,
-as an indicator of so few rows is anything but Gaussian. That, too, is read off the sum: n times the variance of an
-indicator is about how many rows have its level.
 """
 
 import math
@@ -27,11 +25,11 @@ from .moments import ROUNDING, Chunked, Table, column_units, pooled_packing
 
 @dataclass(frozen=True)
 class Coding:
-    """How d variables become D coded columns: a continuous one by itself, a discrete one of k levels as k − 1."""
+    """The map of d variables to D coded columns: 1 for a continuous variable, k − 1 for a discrete one of k levels."""
 
     variables: tuple[str, ...]
     widths: tuple[int, ...]
-    """coded columns of each variable: 1, or one less than it has levels"""
+    """number of coded columns of each variable: 1, or the number of levels less one"""
     discrete: tuple[bool, ...]
 
     @property
@@ -41,7 +39,7 @@ class Coding:
 
     @cached_property
     def owners(self) -> NDArray[np.int64]:
-        """Which variable each coded column belongs to, `[D]`."""
+        """The variable of each coded column, `[D]`."""
         return np.repeat(np.arange(len(self.widths)), self.widths)
 
     @cached_property
@@ -50,17 +48,17 @@ class Coding:
         ends = np.cumsum(self.widths)
         return tuple(np.arange(end - width, end) for end, width in zip(ends, self.widths, strict=True))
 
-    def of(self, variables: Sequence[int]) -> "Coding":
-        """How these `variables` alone, by their numbers, are coded."""
+    def subset(self, variables: Sequence[int]) -> "Coding":
+        """The coding of these `variables`, given by number."""
         chosen = [(self.variables[v], self.widths[v], self.discrete[v]) for v in variables]
         return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
-    def coded(self, table: Table) -> Table:
-        """The coded `table` `[n_rows, D]`: read in passes, if `table` `[n_rows, d]` is."""
+    def encode(self, table: Table) -> Table:
+        """The coded `table` `[n_rows, D]`, read in passes if `table` `[n_rows, d]` is."""
         return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
 
     def rows(self, rows: NDArray[np.float64]) -> FloatArray:
-        """The coded `rows` `[n, D]` of `[n, d]`: an empty cell (NaN, or the code −1) leaves its block empty."""
+        """The coded `rows` `[n, D]` of `[n, d]`: the block of an empty cell (NaN, or the code −1) is empty."""
         if not any(self.discrete):
             return rows
         out = np.empty((len(rows), self.size))
@@ -75,7 +73,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class CodedPasses:
-    """A table that is read in passes, coded part by part."""
+    """A table that is read in passes, coded chunk by chunk."""
 
     table: Chunked
     coding: Coding
@@ -86,19 +84,19 @@ class CodedPasses:
         return self.table.shape[0], self.coding.size
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Read and code the rows once more."""
+        """Read and code the rows again."""
         return map(self.coding.rows, self.table)
 
 
 def coding_of(schema: Schema) -> Coding:
-    """How the variables of `schema` are coded; of continuous data each is a column by itself."""
+    """The coding of the variables of `schema`; every continuous variable is one column."""
     discrete = tuple(name in schema.levels for name in schema.variables)
     widths = tuple(len(schema.levels[name]) - 1 if name in schema.levels else 1 for name in schema.variables)
     return Coding(schema.variables, widths, discrete)
 
 
 def coded_names(schema: Schema) -> tuple[str, ...]:
-    """A name for each coded column, `[D]`: that of a continuous variable, or with the level it indicates."""
+    """A name for each coded column, `[D]`: the variable, with `=level` for an indicator."""
     return tuple(
         f"{name}={level}" if level else name
         for name in schema.variables
@@ -107,22 +105,22 @@ def coded_names(schema: Schema) -> tuple[str, ...]:
 
 
 def coded_units(schema: Schema) -> FloatArray:
-    """The units of the coded columns, `[D]`: indicators are 0 and 1, whatever the unit of a column of codes."""
+    """The units of the coded columns, `[D]`: 1 for indicators."""
     coding, units = coding_of(schema), column_units(schema)
     return np.where(np.array(coding.discrete), 1.0, units)[coding.owners] if len(units) else units
 
 
-FEW = 10
-"""a level that so many rows have, or fewer, is merged into another one"""
-COLLINEAR = 1e-10
-"""what others leave of a column's variance is not taken for less than this share: so little is rounding"""
+RARE_LEVEL_ROWS = 10
+"""a level of at most this number of rows is merged into another one"""
+COLLINEARITY_TOLERANCE = 1e-10
+"""lower bound on a column's residual share of variance: smaller values are rounding errors"""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Correlations `R` `[K, K]` of coded columns; those of variable j are `first[j]` to `first[j + 1]`, `[d + 1]`.
+    """Correlations `R` `[K, K]` of coded columns; variable j has columns `first[j]` to `first[j + 1]`, `[d + 1]`.
 
-    A variable that is constant, or has but one level that is not rare, has no column.
+    A variable that is constant, or has only one level that is not rare, has no column.
     """
 
     rows: int
@@ -131,7 +129,7 @@ class Blocks:
 
 
 def blocks_of(moments: FloatArray, coding: Coding) -> Blocks:
-    """The correlations that the (summed) pooled `moments` of the coded columns give, without rare levels."""
+    """The correlations from (summed) pooled `moments` of the coded columns, without rare levels."""
     one = pooled_packing(coding.size).unpack(moments)
     rows = int(one["rows"])
     mean_square = np.diag(one["products"]) / rows
@@ -140,44 +138,48 @@ def blocks_of(moments: FloatArray, coding: Coding) -> Blocks:
 
 
 def blocks_of_covariance(
-    S: FloatArray, rows: int, coding: Coding, varies: NDArray[np.bool_] | None = None, few: float = FEW
+    S: FloatArray,
+    rows: int,
+    coding: Coding,
+    varies: NDArray[np.bool_] | None = None,
+    rare_rows: float = RARE_LEVEL_ROWS,
 ) -> Blocks:
-    """The correlations of the coded columns of covariance `S` `[D, D]` that vary, without rare levels."""
-    keep = np.diag(S) > 0 if varies is None else varies & (np.diag(S) > 0)
+    """The correlations of the non-constant coded columns, without rare levels, from their covariance `S` `[D, D]`."""
+    selected = np.diag(S) > 0 if varies is None else varies & (np.diag(S) > 0)
     for j, block in enumerate(coding.blocks):
         if coding.discrete[j]:
-            keep[block] &= _kept(S[np.ix_(block, block)] * rows, few)
-    scale = np.sqrt(np.diag(S)[keep])
-    R = S[np.ix_(keep, keep)] / np.outer(scale, scale)
+            selected[block] &= _frequent_levels(S[np.ix_(block, block)] * rows, rare_rows)
+    scale = np.sqrt(np.diag(S)[selected])
+    R = S[np.ix_(selected, selected)] / np.outer(scale, scale)
     np.fill_diagonal(R, 1.0)
-    widths = [int(keep[block].sum()) for block in coding.blocks]
+    widths = [int(selected[block].sum()) for block in coding.blocks]
     return Blocks(rows, np.ascontiguousarray(R), np.concatenate([[0], np.cumsum(widths)]).astype(np.int64))
 
 
-def _kept(scatter: FloatArray, few: float) -> NDArray[np.bool_]:
-    """Which indicators of one variable stay, `[width]`, by the sum of their products about the means.
+def _frequent_levels(scatter: FloatArray, rare_rows: float) -> NDArray[np.bool_]:
+    """Which indicators of one variable to keep, `[width]`, from the sums of their products about the means.
 
-    Without the indicator of a rare level, the level belongs to the first one, which has none. If the first is rare
-    itself, it joins the commonest level, which is of all levels the one whose indicator varies most.
+    Dropping the indicator of a rare level merges the level into the first one, which has no indicator. If the first
+    level is rare itself, it is merged with the most frequent level, whose indicator has the greatest variance.
     """
     counts = np.diag(scatter)
-    keep = counts > few
-    if keep.any() and scatter.sum() <= few:
-        keep[int(np.argmax(counts))] = False
-    return np.asarray(keep)
+    frequent = counts > rare_rows
+    if frequent.any() and scatter.sum() <= rare_rows:
+        frequent[int(np.argmax(counts))] = False
+    return np.asarray(frequent)
 
 
 @njit(cache=True)
-def log_left(R, first, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def log_residual_det(R, first, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Ln|R_XX·Z|: X the columns of variable `child`, Z those of all `parents`; 0 if X has no column.
 
-    By a Cholesky factor of the parents' correlations with the child's below, row by row. A parent's column that the
-    others determine adds nothing.
+    It is computed row by row from a Cholesky factor of the correlations of the parents, then the child. A column of a
+    parent that the others determine adds nothing.
     """
     k = 0
     for p in parents:
         k += first[p + 1] - first[p]
-    given = k
+    n_given = k
     columns = np.empty(k + first[child + 1] - first[child], np.int64)
     k = 0
     for m in range(len(parents) + 1):
@@ -192,11 +194,11 @@ def log_left(R, first, child, parents):  # type: ignore[no-untyped-def]  # noqa:
             for t in range(j):
                 dot -= L[i, t] * L[j, t]
             L[i, j] = dot / L[j, j] if L[j, j] > 0 else 0.0
-        left = 1.0
+        residual = 1.0
         for t in range(i):
-            left -= L[i, t] * L[i, t]
-        if i >= given:
-            left = max(left, COLLINEAR)
-            total += math.log(left)
-        L[i, i] = math.sqrt(left) if left > COLLINEAR else 0.0
+            residual -= L[i, t] * L[i, t]
+        if i >= n_given:
+            residual = max(residual, COLLINEARITY_TOLERANCE)
+            total += math.log(residual)
+        L[i, i] = math.sqrt(residual) if residual > COLLINEARITY_TOLERANCE else 0.0
     return total

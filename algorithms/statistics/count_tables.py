@@ -1,18 +1,17 @@
-"""Count tables: how often each combination of levels of a set of variables occurs, as a silo counts and sends it.
+"""Count tables of sets of variables, counts of joint states, pairs of redundant columns, and the top-down order.
 
-A table over a set of variables serves every test on it, (x, y | z) with {x, y} ∪ z that set, so a level's tests need
-each set once. Tables are dense, in mixed radix over the cardinalities (which are public), the last variable running
-fastest: every silo's numbers stand in the same places, and their sum is the table of all rows.
-
-How often each joint state of a few variables occurs, without ever laying out all the states that do not.
-
-The state of variables V = (v_1, ..., v_m) is a mixed-radix number, its last digit that of v_m. Small tables are counted
-cell by cell; of wide ones only the states that occur are kept, in ascending order: both list the same counts in the
-same order, so a score comes out the same, bit for bit, however its family was counted.
-
-Pairs of columns that determine each other: nothing in the data tells A → B from B → A, nor which acts on C.
-
-The order of variables by least variance given all that came before: Algorithm 1 of Chen, Drton & Wang 2019.
+- `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
+  over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so the tests of one level need each set
+  once. Tables are dense, in mixed radix over the public cardinalities, the last variable running fastest: the counts of
+  all silos have the same positions, and their sum is the table of all rows.
+- `count_cells`, `count_occurring`: the counts of the joint states of a family. The state of variables V = (v_1, ...,
+  v_m) is a mixed-radix number whose last digit is that of v_m. Small tables are counted cell by cell; for wide ones
+  only the occurring states are listed, in ascending order. Both list the same counts in the same order, so a score is
+  bit-identical for both.
+- `one_to_one`, `proportional`: pairs of columns that determine each other. The data cannot distinguish A → B from
+  B → A, nor which of the two acts on C.
+- `top_down_order`: the order of variables by least variance given all earlier ones, Algorithm 1 of Chen, Drton & Wang
+  2019.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from ..core.schema import FloatArray
 from .moments import Chunked
 
 PAD = -1
-"""fills up a set of variables to the size of the largest"""
+"""padding of a set of variables to the size of the largest"""
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,10 @@ Codes = NDArray[np.int16] | CodePasses
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables answer a list of tests."""
+    """The tables for a list of tests."""
 
     sets: NDArray[np.int16]
-    """of variables, `[n_sets, size]`, each sorted and filled up with -1"""
+    """sets of variables, `[n_sets, size]`, each sorted and padded with -1"""
     table_of: NDArray[np.int64]
     """the number of each test's table, `[n_tests]`"""
 
@@ -54,7 +53,7 @@ class Tables:
 def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
     """The tables over the variables of each of `tests` `[n_tests, size]` on `d` variables.
 
-    They stand in lexicographic order, each set once.
+    They are in lexicographic order, without duplicates.
     """
     if not len(tests):
         return Tables(tests, np.empty(0, np.int64))
@@ -69,27 +68,27 @@ def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
 
 
 def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each table begins, and at the end how many cells there are in all, `[n_sets + 1]`."""
+    """The offset of each table, then the total number of cells, `[n_sets + 1]`."""
     sizes = np.where(sets == PAD, 1, cardinalities[sets]).prod(axis=1)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int16]) -> NDArray[np.unsignedinteger]:
-    """The tables over `sets`, one after another, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
+    """The concatenated tables over `sets`, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
-    A row is left out of the tables of those sets of which a cell is empty, -1.
-    The numbers are of the smallest type that holds the number of rows, which is public.
+    A table omits rows with an empty cell, -1, in its set. The counts have the smallest type that can represent the
+    public number of rows.
     """
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
-    rows, wanted = 0, np.ascontiguousarray(sets)
-    for part in _parts(columns):
-        _count(part, cardinalities, wanted, begins, counts)
+    rows, contiguous_sets = 0, np.ascontiguousarray(sets)
+    for part in _code_chunks(columns):
+        _count(part, cardinalities, contiguous_sets, begins, counts)
         rows += part.shape[1]
     return counts.astype(np.min_scalar_type(max(rows, 256)))
 
 
-def _parts(columns: Codes) -> Iterator[NDArray[np.int16]]:
+def _code_chunks(columns: Codes) -> Iterator[NDArray[np.int16]]:
     """Yield the codes `[n_variables, n]`, all at once if they are in memory."""
     if isinstance(columns, CodePasses):
         for rows in columns.table:
@@ -98,16 +97,16 @@ def _parts(columns: Codes) -> Iterator[NDArray[np.int16]]:
         yield np.ascontiguousarray(columns)
 
 
-class ReadTables:
-    """Count tables, read by the number of the test they were asked for."""
+class TableReader:
+    """Count tables by the number of the test that requested them."""
 
     def __init__(self, tables: Tables, cardinalities: NDArray[np.int64], counts: NDArray[Any]) -> None:
-        """Find where each table begins."""
+        """Compute the offset of each table."""
         self.tables, self.cardinalities, self.counts = tables, cardinalities, counts
         self.begins = offsets(tables.sets, cardinalities)
 
     def strata(self, number: int, ends: tuple[int, ...]) -> FloatArray:
-        """The table that test `number` asked for, `[n_strata, levels of each of the ends]`."""
+        """The table of test `number`, `[n_strata, levels of each of the ends]`."""
         s = self.tables.table_of[number]
         variables = [v for v in self.tables.sets[s].tolist() if v != PAD]
         table = self.counts[self.begins[s] : self.begins[s + 1]].reshape(self.cardinalities[variables])
@@ -117,21 +116,21 @@ class ReadTables:
 
 @njit(cache=True)
 def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sets come in lexicographic order, so all but the last variable of a set often are those of the set before."""
+    """Count all sets; in lexicographic order, consecutive sets often share all variables but the last."""
     n, width = columns.shape[1], sets.shape[1]
     prefix = np.zeros(n, np.int32)
-    counted = np.zeros(width, np.int64)  # the variables in `prefix`, each plus 1
+    prefix_variables = np.zeros(width, np.int64)  # the variables in `prefix`, each plus 1
     for s in range(len(sets)):
-        size, same = 0, True
+        size, same_prefix = 0, True
         for t in range(width):
             size += sets[s, t] >= 0
         for t in range(width):
-            same = same and counted[t] == (sets[s, t] + 1 if t < size - 1 else 0)
-        if not same:
+            same_prefix = same_prefix and prefix_variables[t] == (sets[s, t] + 1 if t < size - 1 else 0)
+        if not same_prefix:
             for r in range(n):
                 prefix[r] = 0
             for t in range(width):
-                counted[t] = sets[s, t] + 1 if t < size - 1 else 0
+                prefix_variables[t] = sets[s, t] + 1 if t < size - 1 else 0
                 if t < size - 1:
                     _append(prefix, columns, sets[s, t], cardinalities)
         last, begin = sets[s, size - 1], begins[s]
@@ -143,23 +142,23 @@ def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _append(prefix, columns, v, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make variable v the last digit of each row's number in `prefix`, which is -1 once a cell is empty."""
+    """Append variable v as the last digit of each row's number in `prefix`; the number is -1 after an empty cell."""
     radix = np.int32(cardinalities[v])
     for r in range(len(prefix)):
-        there = prefix[r] >= 0 and columns[v, r] >= 0
-        prefix[r] = prefix[r] * radix + columns[v, r] if there else -1
+        complete = prefix[r] >= 0 and columns[v, r] >= 0
+        prefix[r] = prefix[r] * radix + columns[v, r] if complete else -1
 
 
-DENSE = 1 << 15
-"""cells up to which a table is counted cell by cell"""
-_WIDE = 1 << 40
+MAX_DENSE_CELLS = 1 << 15
+"""largest number of cells for which a table is counted cell by cell"""
+_MAX_STATES = 1 << 40
 
 Ints = NDArray[np.int64]
 
 
 @njit(cache=True)
 def count_cells(columns, arities, parents, child, cells, codes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Count the joint states of `parents` and then `child` into `cells`, one for each; `codes` `[n_rows]`: scratch."""
+    """Count the joint states of `parents`, then `child`, into `cells`; `codes` `[n_rows]` is scratch."""
     cells[:] = 0
     codes[:] = 0
     for p in parents:
@@ -174,14 +173,14 @@ def count_cells(columns, arities, parents, child, cells, codes):  # type: ignore
 def count_occurring(
     columns: NDArray[np.int16], arities: Ints, parents: NDArray[np.uint16], child: int
 ) -> tuple[Ints, Ints]:
-    """The number (a rank) of the parents' state and the count of each joint state that occurs, ascending.
+    """The rank of the parents' state and the count of each occurring joint state, in ascending order.
 
-    Codes that might overflow are replaced by their ranks, which keeps the order.
+    Codes that might overflow are replaced by their ranks, which preserves the order.
     """
     codes = np.zeros(columns.shape[1], np.int64)
     states = 1
     for p in parents:
-        if states > _WIDE // arities[p]:
+        if states > _MAX_STATES // arities[p]:
             codes = np.unique(codes, return_inverse=True)[1]
             states = len(codes)
         codes = codes * arities[p] + columns[p]
@@ -197,8 +196,8 @@ Pair = tuple[int, int]
 def one_to_one(table: NDArray[np.integer]) -> bool:
     """Whether two discrete columns determine each other, from their counts `[levels of A, levels of B]`.
 
-    Each level that occurs must occur with one level of the other column. A column with a single level is left out: it
-    is constant, and determined by anything.
+    Each level that occurs must occur with exactly one level of the other column. False for a constant column, which
+    every column determines.
     """
     occurs = np.asarray(table) > 0
     by_row, by_column = occurs.sum(axis=1), occurs.sum(axis=0)
@@ -206,24 +205,25 @@ def one_to_one(table: NDArray[np.integer]) -> bool:
 
 
 def proportional(correlations: FloatArray, tolerance: float = 1e-6) -> tuple[Pair, ...]:
-    """The pairs i < j of continuous columns with |correlation| above 1 − `tolerance`; of NaN none."""
-    near = np.triu(np.abs(correlations) > 1 - tolerance, 1)
-    return tuple((int(i), int(j)) for i, j in np.argwhere(near))
+    """The pairs i < j of continuous columns with |correlation| above 1 − `tolerance`; NaN is never a pair."""
+    collinear = np.triu(np.abs(correlations) > 1 - tolerance, 1)
+    return tuple((int(i), int(j)) for i, j in np.argwhere(collinear))
 
 
-def top_down(covariance: FloatArray, precedes: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], FloatArray]:
-    """Each variable's place, `[d]`, and its variance given all before it, `[d]`, least variance first.
+def top_down_order(
+    covariance: FloatArray, precedes: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Each variable's position, `[d]`, and its variance given all earlier ones, `[d]`; least variance first.
 
-    None comes before one that `precedes` it, `[d, d]`. The variances are Schur complements, which one elimination keeps
-    up to date: O(d³) in all.
+    The order respects `precedes` `[d, d]`. The variances are Schur complements, updated by one elimination: O(d³).
     """
     d = len(covariance)
-    before = np.zeros((d, d), bool) if precedes is None else precedes
-    left, place, variances = covariance.copy(), np.full(d, -1, dtype=np.int64), np.empty(d)
-    for at in range(d):
-        may_be_next = (place < 0) & ~before[place < 0].any(axis=0)
-        given = np.where(may_be_next, np.diag(left), np.inf)
-        j = int(np.argmin(given))
-        place[j], variances[j] = at, given[j]
-        left -= np.outer(left[:, j], left[j]) / left[j, j]
-    return place, variances
+    predecessors = np.zeros((d, d), bool) if precedes is None else precedes
+    residual, position, variances = covariance.copy(), np.full(d, -1, dtype=np.int64), np.empty(d)
+    for step in range(d):
+        may_be_next = (position < 0) & ~predecessors[position < 0].any(axis=0)
+        candidates = np.where(may_be_next, np.diag(residual), np.inf)
+        j = int(np.argmin(candidates))
+        position[j], variances[j] = step, candidates[j]
+        residual -= np.outer(residual[:, j], residual[j]) / residual[j, j]
+    return position, variances

@@ -1,33 +1,34 @@
-"""Empty cells: the covariance of numbers by EM over the silos, and draws for labels by a Gibbs sampler.
+"""Empty cells: the covariance of numbers by EM over the silos, and imputation of labels by a Gibbs sampler.
 
-EM over the silos (ours), before a run on numbers with empty cells. If values are missing at random, leaving out rows
-wastes most of them, and pairwise covariances need not be positive definite; maximum likelihood has neither problem.
-Exchange 1 adds up the products of the pairs of cells that are both known, and their numbers; every further one the
-second moments that each silo expects under the covariance so far. Only sums of D(D + 1)/2 numbers are needed; they are
-masked if the run is. EM ends when no direction's variance changes by more than `tolerance`: if columns nearly determine
-each other, edges rest on directions of little variance. For the price of an edge, the number of rows is the mean over
-all pairs of the rows in which both cells are known.
+EM over the silos (ours) runs before a run on numbers with empty cells. If values are missing at random, deleting
+incomplete rows wastes most of the data, and pairwise covariances need not be positive definite; maximum likelihood
+avoids both. Exchange 1 adds up the products of pairs of observed cells, and their numbers; every further exchange adds
+up the second moments that each silo expects under the current covariance. Only sums of D(D + 1)/2 numbers are needed;
+they are masked if the run is. EM ends when no direction's variance changes by more than `tolerance`: if columns are
+nearly collinear, edges depend on directions of little variance. For the price of an edge, the number of rows is the
+mean, over all pairs, of the number of rows with both cells observed.
 
 The E-step for a Gaussian with empty cells (Dempster, Laird, Rubin 1977; Little, Rubin 2002, "Statistical Analysis with
-Missing Data", §11.2): of a row x with known columns o, with precision K = S_oo⁻¹ of these (zero elsewhere), the
-deviations from the mean μ have expectation S K (x − μ) and covariance S − S K S. So all rows together give
+Missing Data", §11.2): for a row x with observed columns o and their precision K = S_oo⁻¹ (zero elsewhere), the
+deviations from the mean μ have expectation S K (x − μ) and covariance S − S K S. The sum over all rows is
 
     n S + S (Z − Σ K) S,   Z = Σ K (x − μ)(x − μ)ᵀ K,
 
-and μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. It never leaves the silo, so a
-reply depends on S and the silo's rows alone. Rows with the same empty cells share K and are taken together: O(D³) for
-each such pattern and O(D²) for each row.
+where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. It never leaves the silo, so
+a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed together: O(D³)
+for each such pattern and O(D²) for each row.
 
-Steps are accelerated, without which EM takes two to ten times as many: Anderson acceleration of a fixed-point iteration
-over covariances (Walker, Ni 2011). The next point is the mixture of the last images whose residuals cancel best, if it
-is a covariance near the last one. Residuals are measured in the units of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with
-F(S) = L Lᵀ, so the scale of a column and nearly equal columns make no difference. Mixtures mislead far from the fixed
-point: plain steps lead there, until a step changes no direction's variance by more than `RESTART_CHANGE`.
+The steps use Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011); plain EM needs two to
+ten times as many. The next point is the mixture of the last images whose residuals cancel best, if it is a covariance
+near the last one. Residuals are measured in the units of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so
+scales of columns and nearly equal columns have no influence. Mixtures are unreliable far from the fixed point, so plain
+steps are used until a step changes no direction's variance by more than `RESTART_CHANGE`.
 
 Empty cells of labels are drawn from a Bayesian network that all silos have estimated together (Geman, Geman 1984 for
 the sampler; Celeux, Diebolt 1985 for its use in a stochastic EM). Every empty cell is first drawn given its parents,
 and then `SWEEPS` times given all other cells of its row: P(x_v | the rest) is proportional to the probability of v
-times those of its children. Draws come from the silo's own generator and stay there: a resumed run draws the same.
+times those of its children. Draws use the silo's own generator and stay at the silo; a resumed run draws the same
+values.
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,23 +41,23 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, ImputationModel, Schema
 from ..errors import BadInput, require
 from ..graphs.dag import topological_order
-from ..graphs.structure import Structure, no_edges
+from ..graphs.structure import Structure, empty_structure
 from .coding import Coding, coded_units, coding_of
 from .moments import Table, about_means, centred_moments, chunks, column_summaries, pooled_packing, product_units
 from .packing import from_triangle, triangle
 
-MEMORY = 4
-"""number of points that are mixed"""
+MIXTURE_SIZE = 4
+"""number of points in a mixture"""
 RESTART_CHANGE = 0.3
-"""largest relative change of a variance, in any direction, below which mixtures begin"""
-TRUSTED = 10.0
-"""largest factor between a mixture and the last image, in any direction"""
+"""largest relative change of a variance, in any direction, at which mixtures are used"""
+MAX_MIXTURE_FACTOR = 10.0
+"""largest ratio of variances between a mixture and the last image, in any direction"""
 RIDGE = 1e-10
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """The point to evaluate next `[D, D]`, the last points and their images, and how far the last step went."""
+    """The next point to evaluate `[D, D]`, the last points and their images, and the change of the last step."""
 
     point: FloatArray
     points: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
@@ -72,27 +73,27 @@ def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
     if change > RESTART_CHANGE:
         return Iteration(image, change=change)
     points, images = (
-        np.concatenate([old.reshape(-1, *image.shape), new[None]])[-MEMORY:]
+        np.concatenate([old.reshape(-1, *image.shape), new[None]])[-MIXTURE_SIZE:]
         for old, new in ((iteration.points, iteration.point), (iteration.images, image))
     )
-    return replace(iteration, point=_mixed(points, images), points=points, images=images, change=change)
+    return replace(iteration, point=_mixture(points, images), points=points, images=images, change=change)
 
 
-def _mixed(points: FloatArray, images: FloatArray) -> FloatArray:
-    """The mixture of `images` whose residuals cancel best, or the last image if that is too far from it."""
+def _mixture(points: FloatArray, images: FloatArray) -> FloatArray:
+    """The mixture of `images` whose residuals cancel best, or the last image if the mixture is too far from it."""
     last = images[-1]
     units = np.linalg.inv(np.linalg.cholesky(last))
     residuals = (units @ (images - points) @ units.T).reshape(len(points), -1)
     gram = residuals @ residuals.T
     gram += RIDGE * max(np.trace(gram), 1e-300) * np.eye(len(gram))
     shares = np.linalg.solve(gram, np.ones(len(gram)))
-    mixed = np.tensordot(shares / shares.sum(), images, axes=1)
-    within = np.linalg.eigvalsh(units @ mixed @ units.T)
-    return np.asarray(mixed if within[0] > 1 / TRUSTED and within[-1] < TRUSTED else last)
+    mixture = np.tensordot(shares / shares.sum(), images, axes=1)
+    ratios = np.linalg.eigvalsh(units @ mixture @ units.T)
+    return np.asarray(mixture if ratios[0] > 1 / MAX_MIXTURE_FACTOR and ratios[-1] < MAX_MIXTURE_FACTOR else last)
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedMoments:
     """Expected moments of a silo's rows: their mean `[D]`, and second moments about it `[D, D]`, summed."""
 
     mean: FloatArray
@@ -101,58 +102,58 @@ class Expected:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Coded rows `[n_rows, D]`, zero where a cell is empty, those with the same empty cells one after another."""
+    """Coded rows `[n_rows, D]`, zero in empty cells, grouped by their patterns of empty cells."""
 
     rows: FloatArray
     first: NDArray[np.int64]
-    """where each pattern begins, and the end, `[n_patterns + 1]`"""
-    known: NDArray[np.bool_]
-    """which cells are known in each pattern, `[n_patterns, D]`"""
+    """the offset of each pattern, then the number of rows, `[n_patterns + 1]`"""
+    observed: NDArray[np.bool_]
+    """the observed cells of each pattern, `[n_patterns, D]`"""
 
 
 def patterns(coded: FloatArray) -> Patterns:
     """The rows of `coded` `[n_rows, D]`, grouped by their empty cells."""
-    known = ~np.isnan(coded)
-    packed = np.packbits(known, axis=1)
+    observed = ~np.isnan(coded)
+    packed = np.packbits(observed, axis=1)
     order = np.lexsort(packed.T)
     packed = packed[order]
     begins = np.flatnonzero(np.concatenate([[True], (packed[1:] != packed[:-1]).any(axis=1)]))
-    rows = np.where(known, coded, 0.0)[order]
-    return Patterns(rows, np.append(begins, len(rows)), known[order[begins]])
+    rows = np.where(observed, coded, 0.0)[order]
+    return Patterns(rows, np.append(begins, len(rows)), observed[order[begins]])
 
 
-def about_own_means(table: Table, schema: Schema) -> Expected:
+def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
     """The means of the coded `table` `[n_rows, d]` and its second moments about them.
 
-    With empty cells these are expected ones, which need the `schema.imputation_model` of an EM run.
+    With empty cells these are expectations under the `schema.imputation_model` of an EM run.
     """
     coding = coding_of(schema)
     if schema.gaps:
-        return expected(table, coding, schema.imputation_model.covariance)
-    return Expected(*about_means(coding.coded(table)))
+        return expected_moments(table, coding, schema.imputation_model.covariance)
+    return ExpectedMoments(*about_means(coding.encode(table)))
 
 
 def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
-    """`centred_moments` of the coded `table` `[n_rows, d]`, or those expected where cells are empty.
+    """`centred_moments` of the coded `table` `[n_rows, d]`, or their expectation if cells are empty.
 
-    Rows then count as the effective rows of `schema.imputation_model`.
+    The number of rows is then the effective one of `schema.imputation_model`.
     """
     n, coding = table.shape[0], coding_of(schema)
     lengths = schema.stretches.get(silo, (n,))
     if not schema.gaps:
-        return centred_moments(coding.coded(table), lengths)
+        return centred_moments(coding.encode(table), lengths)
     total = np.zeros((coding.size, coding.size))
     for part in np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,):
-        total += expected(part, coding, schema.imputation_model.covariance).products
+        total += expected_moments(part, coding, schema.imputation_model.covariance).products
     share = schema.imputation_model.rows / sum(schema.rows.values())
     rows = share * (n - len(lengths))
     return pooled_packing(coding.size).pack(rows=rows, sums=np.zeros(coding.size), products=share * total)
 
 
-def expected(table: Table, coding: Coding, S: FloatArray) -> Expected:
+def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
     """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
-    Raises `ValueError` if S is unknown: a mistake of the program, not of the user.
+    Raises `ValueError` if S is not known yet (a programming error).
     """
     D = coding.size
     if len(S) != D:
@@ -162,53 +163,53 @@ def expected(table: Table, coding: Coding, S: FloatArray) -> Expected:
     precision, weighted, n = np.zeros((D, D)), np.zeros(D), 0
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
-        _weigh(part.rows, part.first, part.known, R, precision, weighted)
+        _add_precision(part.rows, part.first, part.observed, R, precision, weighted)
         n += len(rows)
     mean = np.linalg.lstsq(precision, weighted)[0]
     excess = np.zeros((D, D))
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
-        _exceed(part.rows, part.first, part.known, R, mean, excess)
-    return Expected(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
+        _add_excess(part.rows, part.first, part.observed, R, mean, excess)
+    return ExpectedMoments(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
 
 
 @njit(cache=True)
-def _precision(R, known):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The inverse of the rows and columns `known` of R."""
-    k = len(known)
+def _precision(R, observed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The inverse of the submatrix of R with the rows and columns `observed`."""
+    k = len(observed)
     own = np.empty((k, k))
     for a in range(k):
         for b in range(k):
-            own[a, b] = R[known[a], known[b]]
+            own[a, b] = R[observed[a], observed[b]]
     return np.linalg.inv(own)
 
 
 @njit(cache=True)
-def _weigh(rows, first, known, R, precision, weighted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _add_precision(rows, first, patterns, R, precision, weighted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add Σ K to `precision` and Σ K x to `weighted`."""
-    for p in range(len(known)):
-        there = np.flatnonzero(known[p])
+    for p in range(len(patterns)):
+        observed = np.flatnonzero(patterns[p])
         n = first[p + 1] - first[p]
-        K = _precision(R, there)
-        for a in range(len(there)):
+        K = _precision(R, observed)
+        for a in range(len(observed)):
             total = 0.0
             for r in range(first[p], first[p + 1]):
-                total += rows[r, there[a]]
-            for b in range(len(there)):
-                precision[there[b], there[a]] += n * K[b, a]
-                weighted[there[b]] += K[b, a] * total
+                total += rows[r, observed[a]]
+            for b in range(len(observed)):
+                precision[observed[b], observed[a]] += n * K[b, a]
+                weighted[observed[b]] += K[b, a] * total
 
 
 @njit(cache=True)
-def _exceed(rows, first, known, R, mean, excess):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add Z − Σ K to `excess`."""
-    for p in range(len(known)):
-        there = np.flatnonzero(known[p])
-        k = len(there)
-        K, T, y = _precision(R, there), np.zeros((k, k)), np.empty(k)
+    for p in range(len(patterns)):
+        observed = np.flatnonzero(patterns[p])
+        k = len(observed)
+        K, T, y = _precision(R, observed), np.zeros((k, k)), np.empty(k)
         for r in range(first[p], first[p + 1]):
             for a in range(k):
-                y[a] = rows[r, there[a]] - mean[there[a]]
+                y[a] = rows[r, observed[a]] - mean[observed[a]]
             for a in range(k):
                 for b in range(a + 1):
                     T[a, b] += y[a] * y[b]
@@ -216,18 +217,18 @@ def _exceed(rows, first, known, R, mean, excess):  # type: ignore[no-untyped-def
             for b in range(a):
                 T[b, a] = T[a, b]
         n = first[p + 1] - first[p]
-        found = K @ T @ K - n * K
+        contribution = K @ T @ K - n * K
         for a in range(k):
             for b in range(k):
-                excess[there[a], there[b]] += found[a, b]
+                excess[observed[a], observed[b]] += contribution[a, b]
 
 
-LEAST_EIGENVALUE = 1e-3
-"""of EM's first correlations: pairwise ones need not be positive definite"""
-SHRUNK = 0.1
-"""shrinkage of EM's first correlations: EM gains dependence faster than it loses it"""
+MIN_EIGENVALUE = 1e-3
+"""least eigenvalue of EM's initial correlations: pairwise ones need not be positive definite"""
+SHRINKAGE = 0.1
+"""shrinkage of EM's initial correlations: EM gains dependence faster than it loses it"""
 FLOOR = 1e-6
-"""share of their diagonal added to covariances, for columns that are sums of others"""
+"""share of the diagonal added to covariances, for columns that are sums of others"""
 
 
 @dataclass(frozen=True)
@@ -237,9 +238,9 @@ class ExpectationMaximisation:
     masked: bool = False
     """always mask the replies, even if the run does not"""
     tolerance: float = 0.01
-    """largest relative change of the variance in any direction at the end"""
+    """largest relative change of the variance in any direction at convergence"""
     rounds: int = 50
-    """exchanges, at most"""
+    """largest number of exchanges"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -249,7 +250,7 @@ class ExpectationMaximisation:
 
 @dataclass(frozen=True, eq=False)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their coding, and the number of rows of all silos."""
+    """A silo's rows `[n_rows, d]`, their coding, and the number of rows over all silos."""
 
     table: Table
     coding: Coding
@@ -258,7 +259,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The covariance so far `[D, D]`; empty at first."""
+    """The current covariance `[D, D]`; empty in the first exchange."""
 
     S: FloatArray
 
@@ -272,7 +273,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """The covariance so far, and its effective number of rows; 0 before the first sum."""
+    """The current covariance and its effective number of rows, 0 before the first sum."""
 
     schema: Schema
     iteration: Iteration
@@ -281,22 +282,22 @@ class Server:
 
     @property
     def covariance(self) -> FloatArray:
-        """That so far, `[D, D]`."""
+        """The current covariance, `[D, D]`."""
         return self.iteration.point
 
     @property
     def imputation_model(self) -> ImputationModel:
-        """The model of the empty cells that every silo receives."""
+        """The imputation model that every silo receives."""
         return ImputationModel(covariance=self.covariance, rows=self.rows)
 
 
 def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchanges."""
+    """The exchanges of EM."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: Silo(table, coding_of(schema), sum(schema.rows.values())),
         open_server=lambda schema: Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, settings.tolerance),
         broadcast=lambda server: Broadcast(server.covariance),
-        local_solve=lambda silo, asked: (silo, local_solve(silo, asked)),
+        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=aggregate,
         converged=lambda server: server.iteration.change <= server.tolerance,
         structure=_structure,
@@ -313,32 +314,32 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
     )
 
 
-def local_solve(silo: Silo, asked: Broadcast) -> Reply:
-    """The silo's part of the pairs and their products, or of its expected second moments."""
-    if len(asked.S):
-        return Reply(triangle(expected(silo.table, silo.coding, asked.S).products) / silo.all_rows)
+def local_solve(silo: Silo, request: Broadcast) -> Reply:
+    """The silo's part of the numbers of pairs and their products, or of the expected second moments."""
+    if len(request.S):
+        return Reply(triangle(expected_moments(silo.table, silo.coding, request.S).products) / silo.all_rows)
     products, pairs = pairwise_complete(silo.table, silo.coding)
     return Reply(np.concatenate([triangle(pairs), triangle(products)]) / silo.all_rows)
 
 
 def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
-    """The products and the number of the rows of `table` in which both cells of a pair are known, `[D, D]`.
+    """The products and the number of rows of `table` over rows with both cells of a pair observed, `[D, D]` each.
 
-    Products are about the means of the known cells.
+    Products are about the means of the observed cells.
     """
-    means = column_summaries(coding.coded(table)).means
+    means = column_summaries(coding.encode(table)).means
     products, pairs = np.zeros((coding.size, coding.size)), np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         coded = coding.rows(rows)
-        known = ~np.isnan(coded)
-        deviations = np.where(known, coded - means, 0.0)
+        observed = ~np.isnan(coded)
+        deviations = np.where(observed, coded - means, 0.0)
         products += deviations.T @ deviations
-        pairs += known.T.astype(np.float64) @ known
+        pairs += observed.T.astype(np.float64) @ observed
     return products, pairs
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state with the covariance that the sum gives. Raises `BadInput` for a column without variance."""
+    """The state with the covariance from the sum. Raises `BadInput` for a column without variance."""
     assert replies.total is not None
     rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
     total = replies.total * all_rows
@@ -351,17 +352,17 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     for j in np.flatnonzero(np.diag(S) <= 0)[:1]:
         name = server.schema.variables[coding.owners[j]]
         raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
-    # A lost silo counts as having the others' share of empty cells: learners rescale by all rows.
+    # A lost silo counts with the others' share of empty cells, since learners rescale by all rows.
     return replace(server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs * (all_rows / rows), coding))
 
 
 def _positive(S: FloatArray) -> FloatArray:
-    """A covariance with the variances of `S` and about its correlations, slightly shrunk."""
+    """A positive definite covariance with the variances of `S` and slightly shrunk correlations."""
     scale = np.sqrt(np.diag(S))
     values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
-    R = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    R = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
     R /= np.sqrt(np.outer(np.diag(R), np.diag(R)))
-    return np.asarray(((1 - SHRUNK) * R + SHRUNK * np.eye(len(R))) * np.outer(scale, scale))
+    return np.asarray(((1 - SHRINKAGE) * R + SHRINKAGE * np.eye(len(R))) * np.outer(scale, scale))
 
 
 def _with_floor(S: FloatArray) -> FloatArray:
@@ -369,75 +370,77 @@ def _with_floor(S: FloatArray) -> FloatArray:
 
 
 def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
-    """The mean number of rows over the pairs of variables, or, of one variable, its own."""
+    """The mean number of rows over the pairs of variables; with one variable, its own number."""
     first = np.array([block[0] for block in coding.blocks])
-    of_variables = pairs[np.ix_(first, first)]
-    apart = of_variables[np.triu_indices(len(first), 1)]
-    return round(float(apart.mean() if len(apart) else of_variables[0, 0]))
+    variable_pairs = pairs[np.ix_(first, first)]
+    between = variable_pairs[np.triu_indices(len(first), 1)]
+    return round(float(between.mean() if len(between) else variable_pairs[0, 0]))
 
 
-def _units(schema: Schema, asked: Broadcast) -> FloatArray:
+def _units(schema: Schema, request: Broadcast) -> FloatArray:
     products = product_units(coded_units(schema))
-    return products if len(asked.S) else np.concatenate([np.ones(len(products)), products])
+    return products if len(request.S) else np.concatenate([np.ones(len(products)), products])
 
 
 def _structure(server: Server) -> Structure:
-    return no_edges(server.schema.variables)
+    return empty_structure(server.schema.variables)
 
 
 SWEEPS = 5
 """Gibbs sweeps after the first draws, for dependent cells of one row"""
 
 
-def gibbs_imputed(
-    columns: NDArray[np.int16], cardinalities: NDArray[np.int64], filling: ImputationModel, rng: np.random.Generator
+def gibbs_impute(
+    columns: NDArray[np.int16], cardinalities: NDArray[np.int64], model: ImputationModel, rng: np.random.Generator
 ) -> NDArray[np.int16]:
-    """`columns` `[d, n_rows]` with drawn codes in place of the empty cells, -1."""
+    """`columns` `[d, n_rows]` with draws in place of the empty cells, -1."""
     empty = columns < 0
-    order = np.array(topological_order(filling.dag), np.int64)
+    order = np.array(topological_order(model.dag), np.int64)
     cells = np.argwhere(empty[order].T)  # by row, and within a row parents first
     cells[:, 1] = order[cells[:, 1]]
     out, uniforms = columns.copy(), rng.random((SWEEPS + 1, len(cells)))
-    first, parents = _lists(filling.dag)
-    begins, children = np.zeros(len(order) + 1, np.int64), _lists(filling.dag.T)
+    first, parents = _parent_lists(model.dag)
+    begins, children = np.zeros(len(order) + 1, np.int64), _parent_lists(model.dag.T)
     for v in range(len(order)):
         family = [v, *parents[first[v] : first[v + 1]]]
         begins[v + 1] = begins[v] + cardinalities[family].prod()
-    _draw(out, cells, uniforms, cardinalities, first, parents, *children, begins, filling.tables)
+    _gibbs_sweeps(out, cells, uniforms, cardinalities, first, parents, *children, begins, model.tables)
     return out
 
 
-def _lists(dag: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The parents of all variables one after another, ascending, and where those of each begin."""
+def _parent_lists(dag: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The offset of each variable's parents, and the concatenated parents in ascending order."""
     first = np.concatenate([[0], np.cumsum(dag.sum(axis=0))]).astype(np.int64)
     return first, np.argwhere(dag.T)[:, 1].astype(np.int64)
 
 
 @njit(cache=True)
-def _draw(out, cells, uniforms, sizes, first, parents, first_child, children, begins, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _gibbs_sweeps(out, cells, uniforms, sizes, first, parents, first_child, children, begins, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     weights = np.empty(sizes.max())
     for c in range(len(cells)):
         row, v = cells[c]
-        at = _place(out, row, v, 0, sizes, first, parents, begins)
+        index = _table_index(out, row, v, 0, sizes, first, parents, begins)
         for level in range(sizes[v]):
-            weights[level] = tables[at + level]
-        out[v, row] = _drawn(weights, sizes[v], uniforms[0, c])
+            weights[level] = tables[index + level]
+        out[v, row] = _draw_level(weights, sizes[v], uniforms[0, c])
     for sweep in range(1, len(uniforms)):
         for c in range(len(cells)):
             row, v = cells[c]
-            at = _place(out, row, v, 0, sizes, first, parents, begins)
+            index = _table_index(out, row, v, 0, sizes, first, parents, begins)
             for level in range(sizes[v]):
-                weights[level] = tables[at + level]
+                weights[level] = tables[index + level]
                 out[v, row] = level
                 for k in range(first_child[v], first_child[v + 1]):
                     child = children[k]
-                    weights[level] *= tables[_place(out, row, child, out[child, row], sizes, first, parents, begins)]
-            out[v, row] = _drawn(weights, sizes[v], uniforms[sweep, c])
+                    weights[level] *= tables[
+                        _table_index(out, row, child, out[child, row], sizes, first, parents, begins)
+                    ]
+            out[v, row] = _draw_level(weights, sizes[v], uniforms[sweep, c])
 
 
 @njit(cache=True)
-def _place(out, row, v, level, sizes, first, parents, begins):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Where the tables have P(v = level | its parents as they are in this row)."""
+def _table_index(out, row, v, level, sizes, first, parents, begins):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The index in the tables of P(v = level | the values of its parents in this row)."""
     state = 0
     for k in range(first[v], first[v + 1]):
         state = state * sizes[parents[k]] + out[parents[k], row]
@@ -445,8 +448,8 @@ def _place(out, row, v, level, sizes, first, parents, begins):  # type: ignore[n
 
 
 @njit(cache=True)
-def _drawn(weights, n, uniform):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The level at which the running sum of `weights` passes the share `uniform` of all."""
+def _draw_level(weights, n, uniform):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The level at which the cumulative sum of `weights` passes the share `uniform` of the total."""
     total = 0.0
     for level in range(n):
         total += weights[level]

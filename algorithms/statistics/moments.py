@@ -1,15 +1,14 @@
-"""Moments of columns: the sufficient statistics of everything linear or Gaussian, and units for masked sums of them.
+"""Moments of columns, the sufficient statistics of linear and Gaussian models, and units for masked sums of them.
 
-Sums of products and covariances (`products`, `pooled_moments`, `covariance`), a summary of each column
-(`column_summaries`), multiples of a power of two, whose sums are exact in any order, in the clear and masked
-(`to_multiples`), and the stability of linear models of time series (`spectral_radius`).
-
-`Units` is an exchange before masked runs (ours). Masked numbers have 32 bits before and after the point. Nanometres and
-euros fit them in no common unit, and users should not have to choose one. So each silo adds log2 of the standard
-deviation of each of its columns to a masked sum; the rounded mean is the exponent of the column's unit. All units are
-powers of two, so dividing by them and multiplying again changes no digit.
-
-Tables that are read in passes: a silo's rows may be more than its memory holds.
+- `Chunked`, `chunks`: tables that are read in passes, because a silo's rows may exceed its memory.
+- `products`, `pooled_moments`, `covariance`, `correlation`: sums of products and covariances.
+- `column_summaries`: a summary of each column.
+- `to_multiples`: multiples of a power of two, whose sums are exact in any order, plain or masked.
+- `spectral_radius`: the stability of linear models of time series.
+- `Units`: an exchange before masked runs (ours). Masked numbers have 32 bits before and after the point. No common unit
+  suits both nanometres and euros, and users should not have to choose one. So each silo adds log2 of the standard
+  deviation of each of its columns to a masked sum; the rounded mean is the exponent of the column's unit. All units are
+  powers of two, so dividing by them and multiplying again is exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,13 +22,13 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServer, sum_once
 from ..core.schema import FloatArray, Schema
-from ..graphs.structure import no_edges
+from ..graphs.structure import empty_structure
 from .packing import Block, Packing, triangle
 
 
 @runtime_checkable
 class Chunked(Protocol):
-    """Rows that are read anew each time they are iterated over, some at a time: arrays `[n, n_variables]`."""
+    """Rows that every iteration reads again in chunks, arrays `[n, n_variables]`."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -37,7 +36,7 @@ class Chunked(Protocol):
         ...
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """Read the rows once more, in the same order and in the same parts."""
+        """Read the rows again, in the same order and the same chunks."""
         ...
 
 
@@ -46,30 +45,31 @@ Table = NDArray[Any] | Chunked
 
 
 def chunks(table: Table) -> Iterator[NDArray[Any]]:
-    """Yield the rows of `table`: all at once if they are in memory."""
+    """Yield the rows of `table` in chunks; a table in memory is one chunk."""
     if isinstance(table, np.ndarray):
         yield table
     else:
         yield from table
 
 
-def sum_over_chunks(table: Table, of: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """The sum of what `of` makes of the rows of `table`, part after part."""
-    return reduce(add, map(of, chunks(table)))
+def sum_over_chunks(table: Table, statistic: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """The sum of `statistic` over the chunks of `table`."""
+    return reduce(add, map(statistic, chunks(table)))
 
 
-def thin_rows(table: Table, most: int) -> NDArray[Any]:
-    """Rows `[n, n_variables]` for what cannot be summed, such as medians: all of a table that is in memory.
+def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
+    """Rows `[n, n_variables]` for statistics that are not sums, such as medians.
 
-    Of one that is read in passes they are every k-th row, the least k with which there are no more than `most`.
+    They are all rows of a table in memory; of a table that is read in passes, every k-th row, with the smallest k for
+    at most `max_rows` rows.
     """
     if isinstance(table, np.ndarray):
         return table
-    step, begin, kept = -(-table.shape[0] // most), 0, []
+    step, begin, selected = -(-table.shape[0] // max_rows), 0, []
     for rows in chunks(table):
-        kept.append(rows[-begin % step :: step].copy())
+        selected.append(rows[-begin % step :: step].copy())
         begin += len(rows)
-    return np.concatenate(kept)
+    return np.concatenate(selected)
 
 
 ROUNDING = 1e-12
@@ -78,7 +78,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """Second moments S `[d, d]`, and the number of rows behind them."""
+    """Second moments S `[d, d]` and their number of rows."""
 
     S: FloatArray
     rows: int
@@ -92,9 +92,9 @@ def products(table: Table, *, center: bool = False) -> FloatArray:
 def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
     """The columns' means `[d]`, and the sums of products about them `[d, d]`, of `table` `[n_rows, d]`.
 
-    One pass: each part's products are about its own means, and parts are joined by Chan, Golub, LeVeque 1983
-    ("Algorithms for computing the sample variance", Eq. 2.1). Means are subtracted before squaring, so nothing
-    cancels, whatever the columns' offsets and the order of the rows.
+    One pass: the products of each chunk are about its own means, and chunks are merged by Chan, Golub, LeVeque 1983
+    ("Algorithms for computing the sample variance", Eq. 2.1). Means are subtracted before squaring, so there is no
+    cancellation for any offsets of the columns and any order of the rows.
     """
     rows, means, total = 0, np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
     for part in chunks(table):
@@ -103,16 +103,16 @@ def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
         if not rows:
             rows, means, total = len(part), own, np.asarray(X.T @ X)
             continue
-        apart, both = own - means, rows + len(part)
+        difference, all_rows = own - means, rows + len(part)
         total += X.T @ X
-        total += (rows * len(part) / both) * np.outer(apart, apart)
-        means = means + apart * (len(part) / both)
-        rows = both
+        total += (rows * len(part) / all_rows) * np.outer(difference, difference)
+        means = means + difference * (len(part) / all_rows)
+        rows = all_rows
     return means, total
 
 
 def pooled_packing(d: int) -> Packing:
-    """The packing of the moments of `d` columns: the number of rows, the sums, and the sums of products."""
+    """The packing of the moments of `d` columns: the number of rows, the sums and the sums of products."""
     return Packing((Block("rows", ()), Block("sums", (d,)), Block("products", (d, d), symmetric=True)))
 
 
@@ -125,10 +125,10 @@ def pooled_moments(table: FloatArray) -> FloatArray:
 def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
     """The pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
 
-    The rows of one silo are a stretch; so is a table that is read in passes. Site offsets carry no information about
-    structure, and no mean leaves the silo: the sums are zero. The means cost a degree of freedom a stretch, so rows
-    count as n_rows − stretches. As means are subtracted before squaring, rounding leaves a constant column no more than
-    `ROUNDING`² of the mean square.
+    The rows of one silo are one stretch, as is a table that is read in passes. Site offsets carry no information about
+    structure, and no mean leaves the silo: the sums are zero. The means cost one degree of freedom per stretch, so rows
+    count as n_rows − stretches. Means are subtracted before squaring, so the rounding error of a constant column is at
+    most `ROUNDING`² of the mean square.
     """
     n, d = table.shape
     total = np.zeros((d, d))
@@ -140,16 +140,16 @@ def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
 
 
 def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
-    """Pooled moments with all but the number of rows divided by `all_rows`.
+    """Pooled moments with all entries but the number of rows divided by `all_rows`.
 
-    The numbers sent then do not grow with the rows, and fit the fixed-point numbers of a secure sum.
+    The entries then do not grow with the number of rows and fit the fixed-point numbers of a secure sum.
     """
     return np.concatenate([moments[:1], moments[1:] / all_rows])
 
 
-def of_all_rows(sent: FloatArray, all_rows: int) -> FloatArray:
-    """The pooled moments from a sum of `per_row` moments."""
-    return np.concatenate([sent[:1], sent[1:] * all_rows])
+def undo_per_row(sums: FloatArray, all_rows: int) -> FloatArray:
+    """The pooled moments from a sum of `per_row` moments: the inverse of `per_row`."""
+    return np.concatenate([sums[:1], sums[1:] * all_rows])
 
 
 def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
@@ -174,28 +174,28 @@ def correlation(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
     return int(one["rows"]), correlations
 
 
-def in_own_units(S: FloatArray) -> FloatArray:
-    """Second moments `S` `[d, d]` in units of their root mean squares."""
+def unit_diagonal(S: FloatArray) -> FloatArray:
+    """Second moments `S` `[d, d]` scaled to a diagonal of ones, in units of the root mean squares."""
     scale = np.sqrt(np.diag(S))
     return np.asarray(S / np.outer(scale, scale))
 
 
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
-    """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`: above 0.
+    """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`; always positive.
 
-    `weights` are `[m, d]` and `S` `[m, m]`: d rows for the variables, then those of lagged ones.
+    `weights` are `[m, d]` and `S` `[m, m]`: d rows for the variables, then the rows of lagged ones.
     """
     d = weights.shape[1]
-    gap = np.eye(len(S), d) - weights
-    least = 1e-6 * np.diag(S)[:d]
-    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", gap, S, gap, optimize=True), least))
+    residual_map = np.eye(len(S), d) - weights
+    floor = 1e-6 * np.diag(S)[:d]
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True), floor))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table without their empty cells (NaN), `[n_variables]` each."""
+    """Summaries of the columns of a table without their empty cells (NaN), `[n_variables]` each."""
 
-    known: NDArray[np.int64]
+    cells: NDArray[np.int64]
     """number of cells that are not empty"""
     means: FloatArray
     squares: FloatArray
@@ -205,44 +205,44 @@ class Columns:
 
     @property
     def variances(self) -> FloatArray:
-        """The mean squared deviation of each column; 0 for one without any cell."""
-        return np.asarray(self.squares / np.maximum(self.known, 1))
+        """The mean squared deviation of each column; 0 for an empty column."""
+        return np.asarray(self.squares / np.maximum(self.cells, 1))
 
 
 def column_summaries(table: Table) -> Columns:
     """The summary of each column of `table` `[n_rows, n_variables]`.
 
-    One pass, whose parts are joined as in Chan, Golub, LeVeque 1983 ("Algorithms for computing the sample variance").
+    One pass; chunks are merged as in Chan, Golub, LeVeque 1983 ("Algorithms for computing the sample variance").
     """
-    found: Columns | None = None
+    summaries: Columns | None = None
     for rows in chunks(table):
-        part = _of(rows)
-        found = part if found is None else _joined(found, part)
-    if found is None:
-        raise ValueError("a table without rows has no columns to describe")
-    return found
+        part = _summarise(rows)
+        summaries = part if summaries is None else _merge(summaries, part)
+    if summaries is None:
+        raise ValueError("a table without rows has no column summaries")
+    return summaries
 
 
-def _of(rows: FloatArray) -> Columns:
-    means, known = rows.mean(axis=0), np.full(rows.shape[1], len(rows))
-    about = rows - means
+def _summarise(rows: FloatArray) -> Columns:
+    means, cells = rows.mean(axis=0), np.full(rows.shape[1], len(rows))
+    deviations = rows - means
     if np.isnan(means).any():
         empty = np.isnan(rows)
-        known = len(rows) - empty.sum(axis=0)
+        cells = len(rows) - empty.sum(axis=0)
         rows = np.where(empty, 0.0, rows)
-        means = rows.sum(axis=0) / np.maximum(known, 1)
-        about = np.where(empty, 0.0, rows - means)
-    squares = np.multiply(about, about, out=about).sum(axis=0)
-    return Columns(known, means, squares, np.maximum(rows.max(axis=0), -rows.min(axis=0)))
+        means = rows.sum(axis=0) / np.maximum(cells, 1)
+        deviations = np.where(empty, 0.0, rows - means)
+    squares = np.multiply(deviations, deviations, out=deviations).sum(axis=0)
+    return Columns(cells, means, squares, np.maximum(rows.max(axis=0), -rows.min(axis=0)))
 
 
-def _joined(one: Columns, other: Columns) -> Columns:
-    known, apart = one.known + other.known, other.means - one.means
-    share = other.known / np.maximum(known, 1)
+def _merge(one: Columns, other: Columns) -> Columns:
+    cells, difference = one.cells + other.cells, other.means - one.means
+    share = other.cells / np.maximum(cells, 1)
     return Columns(
-        known,
-        np.where(one.known > 0, one.means + apart * share, other.means),
-        one.squares + other.squares + apart**2 * one.known * share,
+        cells,
+        np.where(one.cells > 0, one.means + difference * share, other.means),
+        one.squares + other.squares + difference**2 * one.cells * share,
         np.maximum(one.greatest, other.greatest),
     )
 
@@ -253,10 +253,10 @@ def to_multiples(values: FloatArray, bits: int) -> FloatArray:
 
 
 def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
-    """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: below 1 it is stable, from 1 on it explodes.
+    """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: stable below 1, explosive from 1 on.
 
-    W is `weights` `[d, d]`, A `lagged` `[lags, d, d]`. It is that of the companion matrix of A_i (I − W)⁻¹ (Lütkepohl
-    2005, §2.1), infinite if I − W cannot be inverted, which a W without cycles always can.
+    W is `weights` `[d, d]`, A `lagged` `[lags, d, d]`. The radius is that of the companion matrix of A_i (I − W)⁻¹
+    (Lütkepohl 2005, §2.1). It is infinite if I − W is singular, which it never is for an acyclic W.
     """
     lags, d, _ = lagged.shape
     try:
@@ -268,33 +268,33 @@ def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
     return float(abs(np.linalg.eigvals(companion)).max())
 
 
-FINE = 1024
-"""parts of a unit in which logs are summed as whole numbers"""
+LOG2_PARTS = 1024
+"""resolution of the summed log2: whole numbers of 1/LOG2_PARTS"""
 
 
 @dataclass(frozen=True)
 class Units:
-    """Settings of the exchange: there are none."""
+    """Settings of the exchange (none)."""
 
 
 def build(settings: Units) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
-    """The one exchange; `units_of` reads the units off its last state."""
+    """The one exchange; `units_of` computes the units from its last state."""
     return sum_once(
-        log_sizes, lambda total, schema: no_edges(schema.variables), whole_numbers=True, needs_secure_sum=True
+        log_sizes, lambda total, schema: empty_structure(schema.variables), whole_numbers=True, needs_secure_sum=True
     )
 
 
 def log_sizes(table: Table, schema: Schema) -> NDArray[np.int64]:
-    """log2 of the standard deviation of each column of `table` `[n_rows, d]` in parts of 1/FINE, 0 for a constant."""
+    """log2 of each column's standard deviation in units of 1/LOG2_PARTS, 0 for a constant; `table` `[n_rows, d]`."""
     columns = column_summaries(table)
     spread = np.sqrt(columns.variances)
     varies = spread > 1e-12 * columns.greatest
-    return np.asarray(np.rint(FINE * np.log2(np.where(varies, spread, 1.0))), dtype=np.int64)
+    return np.asarray(np.rint(LOG2_PARTS * np.log2(np.where(varies, spread, 1.0))), dtype=np.int64)
 
 
 def units_of(server: SumServer) -> FloatArray:
-    """The unit of each column, `[d]`: two to the mean of the silos' logs, rounded."""
-    return np.asarray(np.exp2(np.rint(server.total / (FINE * len(server.schema.rows)))), dtype=np.float64)
+    """The unit of each column, `[d]`: two to the power of the rounded mean of the silos' log2."""
+    return np.asarray(np.exp2(np.rint(server.total / (LOG2_PARTS * len(server.schema.rows)))), dtype=np.float64)
 
 
 def column_units(schema: Schema, lags: int = 0) -> FloatArray:

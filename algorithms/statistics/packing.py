@@ -1,9 +1,7 @@
-"""Several arrays as one vector that silos add up: one description for the silo, the masks and the server.
+"""Packing of several arrays into one vector that silos add up; symmetric matrices are sent as their upper triangle.
 
-An algorithm says once, by name and shape, what its silos add up. The silo packs by it, a secure sum leaves out by it
-what is known to be zero, and the server unpacks the sum by it.
-
-Symmetric matrices as what travels of them: the upper triangle, row by row.
+An algorithm describes its summands once, by name and shape. With this description the silo packs its arrays, a secure
+sum omits entries that are known to be zero, and the server unpacks the sum.
 """
 
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ def from_triangle(entries: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Block:
-    """One array among the summands; of a symmetric one `[d, d]` only the upper triangle is sent."""
+    """One array among the summands; for a symmetric one `[d, d]` only the upper triangle is sent."""
 
     name: str
     shape: tuple[int, ...]
@@ -42,7 +40,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many numbers are sent of it."""
+        """The number of entries that are sent."""
         return self.shape[0] * (self.shape[0] + 1) // 2 if self.symmetric else prod(self.shape)
 
 
@@ -58,17 +56,17 @@ class Packing:
         return sum(block.size for block in self.blocks)
 
     def pack(self, **arrays: Any) -> NDArray[Any]:
-        """The arrays as one vector `[length]`; one that is not given is zero.
+        """The arrays as one vector `[length]`; missing arrays are zero.
 
-        Raises `ValueError` for an array of another name or shape: a mistake of the program.
+        Raises `ValueError` for an unknown name or a wrong shape (a programming error).
         """
         unknown = set(arrays) - {block.name for block in self.blocks}
         if unknown:
-            raise ValueError(f"no block is called {', '.join(sorted(unknown))}")
+            raise ValueError(f"there is no block {', '.join(sorted(unknown))}")
         return np.concatenate([_flat(block, arrays.get(block.name)) for block in self.blocks])
 
     def unpack(self, vector: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The arrays that `vector` `[length]`, or a sum of such vectors, holds."""
+        """The arrays in `vector` `[length]`, or in a sum of such vectors."""
         if len(vector) != self.length:
             raise ValueError(f"a vector of {len(vector)} numbers, not of {self.length}")
         ends = np.cumsum([block.size for block in self.blocks])
@@ -79,7 +77,7 @@ class Packing:
         }
 
     def sparse(self, **free: NDArray[np.bool_] | bool) -> Sparse:
-        """Where the vector may differ from zero: in blocks given as True, or at their entries that are True."""
+        """Where the vector may differ from zero: in blocks that are True, or at the True entries of a mask."""
         where = {name: np.asarray(entries) for name, entries in free.items()}
         packed = [
             np.broadcast_to(where.get(block.name, np.False_), block.shape).ravel()

@@ -1,6 +1,7 @@
-"""`about.json`: the kind of data a folder holds, their levels, how they were made, checksums of the silo files.
+"""`about.json` and the options of reading a folder.
 
-What is said of a federated data set before it is read: by its `about.json`, and by those who read it.
+`about.json` has the kind of the data, the levels of discrete columns, the origin of the data, and checksums of the silo
+files. `Reading` has the options of the reader (columns, silos, missing values, privacy), and `Declared` combines both.
 """
 
 import codecs
@@ -24,7 +25,7 @@ COLUMN_KINDS = ("continuous", "discrete")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Return what `about.json` says, {} if there is none. Raises `BadInput` if it is not a JSON object we know."""
+    """The content of `about.json`, {} if there is none. Raises `BadInput` for an invalid file or value."""
     path = folder / ABOUT
     if not path.exists():
         return {}
@@ -35,9 +36,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise BadInput(f"{path}: not UTF-8 text") from None
     except RecursionError:
-        raise BadInput(f"{path}: nested too deeply: nothing in it needs more than three levels") from None
+        raise BadInput(f"{path}: nested too deeply: three levels are enough") from None
     except ValueError as error:
-        raise BadInput(f"{path}: not JSON that can be read: {error}") from None
+        raise BadInput(f"{path}: not valid JSON: {error}") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not isinstance(about, dict):
@@ -48,10 +49,10 @@ def read_about(folder: Path) -> dict[str, Any]:
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
     if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
-        raise BadInput(f"{path}: levels: {about['kind']} data have none; is the kind discrete?")
+        raise BadInput(f"{path}: levels: {about['kind']} data have no levels; is the kind discrete?")
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
-        raise BadInput(f"{path}: step: {shown(str(step))} is not the positive number that lies between two times")
+        raise BadInput(f"{path}: step: {shown(str(step))} is not a positive number, the time between two rows")
     _check_columns(path, about)
     _check_stretches(path, about)
     _check_form(path, about)
@@ -59,7 +60,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for kinds of columns, or marks of missing values, that are none."""
+    """Raise `BadInput` for invalid kinds of columns or markers of missing values."""
     for name, kind in about.get("columns", {}).items():
         if kind not in COLUMN_KINDS:
             raise BadInput(
@@ -72,11 +73,11 @@ def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
             raise BadInput(f"{path}: columns: {shown(name)} is {kind}, but {other}; is the kind mixed?")
     for name, cells in about.get("missing", {}).items():
         if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
-            raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that stand for a missing value")
+            raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that mark a missing value")
 
 
 def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for lengths of time series that are no whole numbers above 0."""
+    """Raise `BadInput` for lengths of time series that are not positive integers."""
     for silo, lengths in about.get("stretches", {}).items():
         whole = isinstance(lengths, list) and all(type(length) is int and length > 0 for length in lengths)
         if not whole or not lengths:
@@ -84,22 +85,24 @@ def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
 
 
 def _check_form(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for a separator, an encoding or a decimal mark that no file can have."""
+    """Raise `BadInput` for an invalid separator, encoding or decimal mark."""
     if about.get("separator", ",") not in SEPARATORS:
         given = shown(str(about["separator"]))
         raise BadInput(f"{path}: separator: {given} is not one of {', '.join(map(repr, SEPARATORS))}")
     if about.get("decimal", ".") not in (".", ","):
         raise BadInput(f"{path}: decimal: {shown(str(about['decimal']))} is neither '.' nor ','")
     if about.get("decimal") == "," and about.get("separator") == ",":
-        raise BadInput(f"{path}: decimal: ',' separates the columns already")
+        raise BadInput(f"{path}: decimal: ',' is already the separator")
     try:
         codecs.lookup(about.get("encoding", "utf-8"))
     except (LookupError, TypeError):
-        raise BadInput(f"{path}: encoding: {shown(str(about['encoding']))} is none that Python knows") from None
+        raise BadInput(
+            f"{path}: encoding: {shown(str(about['encoding']))} is not an encoding that Python has"
+        ) from None
 
 
 def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, tuple[str, ...]]:
-    """The levels that `about` declares, by variable. Raises `BadInput` for what cannot be levels."""
+    """The levels that `about` declares, by variable. Raises `BadInput` for invalid levels."""
     levels: dict[str, Any] = about.get("levels") or {}
     for name, labels in levels.items():
         if not isinstance(labels, list | tuple):
@@ -108,14 +111,14 @@ def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, t
 
 
 def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Write `about` with the kind and the checksums of `files`. Raises TypeError if it cannot be written as JSON."""
+    """Write `about` with the kind and the checksums of `files`. Raises `TypeError` if JSON cannot represent it."""
     content = {"kind": "continuous", **about, "checksums": checksums_of(files)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
 
 
 def checksums_of(files: Mapping[str, Path]) -> dict[str, str]:
-    """The sha256 of each silo file under its file name, in hexadecimal; of a folder, that of its parts'."""
+    """The hexadecimal SHA-256 of each silo file, by file name; for a folder, of the checksums of its parts."""
     return {path.name: _checksum(path) for path in files.values()}
 
 
@@ -128,12 +131,12 @@ def _checksum(path: Path) -> str:
 
 
 def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Raise `BadInput` if silo `files` are not those `about.json` was written for: changed, gone, or new."""
+    """Raise `BadInput` if silo `files` were changed, deleted or added since `about.json` was written."""
     expected = about.get("checksums")
     if expected is None:
         return
     found = checksums_of(files)
-    remedy = "if that is meant, delete 'checksums' from about.json"
+    remedy = "if this is intended, delete 'checksums' from about.json"
     for name in sorted(set(expected) | set(found)):
         if name not in found:
             raise BadInput(f"{folder / name}: no such file, but about.json names it; {remedy}")
@@ -150,30 +153,30 @@ IGNORED, NOT_SELECTED = "left out by --ignore", "not among --only"
 
 @dataclass(frozen=True)
 class Reading:
-    """What those who read a data set want of it."""
+    """The options of reading a data set."""
 
     ignore: tuple[str, ...] = ()
     """columns to leave out"""
     only: tuple[str, ...] = ()
-    """columns to take, all others left out; empty for all"""
+    """columns to read; empty for all"""
     missing: Missing = "model"
-    """what to do about empty cells: keep them for the learner, leave out their rows, or refuse them"""
+    """treatment of empty cells: keep them for the learner, leave out their rows, or refuse them"""
     silos: tuple[str, ...] = ()
-    """the silos to take, all others left out; empty for all"""
+    """silos to read; empty for all"""
     private: bool = False
-    """whether a run with a privacy budget reads: nothing is then told of rows but their number"""
+    """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
     learned_from: bool = False
-    """whether a learner is to compute with the numbers: sizes whose powers are no numbers are then refused"""
+    """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
 
     def __post_init__(self) -> None:
-        """Refuse a column that is both asked for and left out."""
+        """Raise `BadInput` for a column that is in both lists."""
         both = sorted(set(self.ignore) & set(self.only))
         if both:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
 
     def leaves_out(self, name: str) -> str | None:
-        """Why a column is left out, None if it is not."""
+        """The reason for leaving a column out, None if it is read."""
         if name in self.ignore:
             return IGNORED
         return NOT_SELECTED if self.only and name not in self.only else None
@@ -181,24 +184,24 @@ class Reading:
 
 @dataclass(frozen=True)
 class Declared:
-    """What `about.json` declares, and how the data are to be read: a silo is told all of it."""
+    """The declarations of `about.json` and the options of reading, which the coordinator sends to every silo."""
 
     kind: Kind | None = None
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by column, the cells that stand for a missing value besides the usual ones"""
+    """by column, additional cells that mark a missing value"""
     form: Form = NO_FORM
     step: float | None = None
-    """between two times of time series"""
+    """the time between two rows of a time series"""
     stretches: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """by silo, the lengths of its unbroken time series, in the order of its rows; used in runs with an ε"""
     reading: Reading = Reading()
     complete: tuple[str, ...] = ()
-    """the variables of which a row must have all, if rows with an empty cell are left out or refused"""
+    """the variables that must not be empty in a row, if rows with an empty cell are left out or refused"""
 
     def kind_of(self, name: str) -> ColumnKind | None:
-        """The kind that is declared for a column, None if nothing is."""
+        """The declared kind of a column, None if there is none."""
         if name in self.levels:
             return "discrete"
         if name in self.columns:
@@ -206,7 +209,7 @@ class Declared:
         return self.kind if self.kind in ("continuous", "discrete") else None
 
     def keeps(self, name: str) -> bool:
-        """Whether a column is read."""
+        """Whether to read a column."""
         return self.reading.leaves_out(name) is None
 
     @property
@@ -215,7 +218,7 @@ class Declared:
         return self.kind is None and not self.levels and not self.columns
 
     def of_complete(self, kinds: Mapping[str, ColumnKind]) -> "Declared":
-        """The same for rows that have all variables, whose `kinds` are known by now."""
+        """The same declarations for rows without empty cells in the variables, whose `kinds` are now fixed."""
         return replace(self, complete=tuple(kinds), columns=kinds)
 
 
@@ -224,7 +227,7 @@ READ_ALL = Reading()
 
 
 def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Declared:
-    """Return what the content of `about.json`, as `read_about` returns it, declares to those who read."""
+    """The declarations in `about`, as `read_about` returns it, together with the options of reading."""
     form = Form(*(about.get(key) for key in ("separator", "encoding", "decimal")))
     marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
     levels = declared_levels(about)

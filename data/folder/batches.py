@@ -1,17 +1,15 @@
-"""Where the rows of a silo are that are read in passes: Parquet files, one text file, or a query; some rows at a time.
+"""Sources of rows that a silo reads in passes, some rows at a time: Parquet files, a database query, or a text file.
 
-A batch is a pyarrow RecordBatch. However many rows there are, no more than some batches are ever in memory.
+A batch is a pyarrow RecordBatch. Only a few batches are in memory at a time, whatever the number of rows.
 
-A query as the rows of a silo: a file `<silo>.sql`, whose first line names the database in a comment.
+A query is a file `<silo>.sql` whose first line names the database in a comment.
 
     -- sqlite:////data/hospital.db
     SELECT age, smokes, pressure FROM patients WHERE consent ORDER BY id
 
-The database is a URL as SQLAlchemy takes it (https://docs.sqlalchemy.org/en/20/core/engines.html), or
-`duckdb:///data/hospital.duckdb`. A relative path is one from where the silo's process was started. Every pass runs the
-query once more: while a run lasts, it must give the same rows in the same order.
-
-A text file as the rows of a silo that are read in passes.
+The database is a URL for SQLAlchemy (https://docs.sqlalchemy.org/en/20/core/engines.html), or
+`duckdb:///data/hospital.duckdb`. A relative path starts at the working directory of the silo's process. Every pass
+executes the query again, so it must return the same rows in the same order during a run.
 """
 
 import codecs
@@ -32,12 +30,12 @@ from fedbnsl.algorithms.errors import BadInput
 
 from .check import check_same_columns
 from .columns import EMPTY, HEADER
-from .scan import DECIMAL_COMMA, LOOKED_AT, Form, Text, first_rows, is_empty, number_of, read_header, text_of
+from .scan import DECIMAL_COMMA, SNIFFED_ROWS, Form, Text, first_rows, is_empty, number_of, read_header, text_of
 
-MAX_BATCH_ROWS, LEAST_ROWS, CELLS = 1 << 17, 1 << 10, 1 << 23
-"""rows read at once: at most, at least, and else as many as have so many cells"""
-BUFFER = 1 << 18
-"""bytes of a column that are read ahead from a Parquet file"""
+MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_CELLS = 1 << 17, 1 << 10, 1 << 23
+"""limits of a batch: the most rows, the fewest rows, and between these the number of cells"""
+BUFFER_BYTES = 1 << 18
+"""read-ahead of a column of a Parquet file"""
 
 
 IN_MEMORY_BYTES = 1 << 28
@@ -45,44 +43,44 @@ IN_MEMORY_BYTES = 1 << 28
 
 
 class Source(Protocol):
-    """The rows of a silo; every pass over them gives the same rows in the same order."""
+    """The rows of a silo; every pass yields the same rows in the same order."""
 
     @property
     def path(self) -> Path:
-        """The file or folder that owners know them by."""
+        """The file or folder."""
         ...
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, without the spaces around their names."""
+        """The names of the columns, stripped."""
         ...
 
     @property
     def words(self) -> frozenset[str]:
-        """The columns that are to be read as text, as far as their first rows tell; none where columns have types."""
+        """The columns to read as text, judging by the first rows; empty if the source has column types."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the rows are read where that is not beyond doubt."""
+        """Notes on doubtful choices in reading the rows."""
         ...
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
-        """Yield the rows, some at a time: batches with the columns `names` in this order.
+        """Yield batches of rows with the columns `names` in this order.
 
-        What is written as text comes as numbers but for the columns `words`. Raises `BadInput` for what cannot be read.
+        A text file yields numbers, except in the columns `words`. Raises `BadInput` for unreadable content.
         """
         ...
 
 
 def rows_at_once(columns: int) -> int:
-    """How many rows of so many columns are read at once."""
-    return max(LEAST_ROWS, min(MAX_BATCH_ROWS, CELLS // max(columns, 1)))
+    """The number of rows of a batch with this number of columns."""
+    return max(MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, BATCH_CELLS // max(columns, 1)))
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Rows in Parquet files with the same columns, one file after another: `path` is the file, or a folder of them."""
+class ParquetParts:
+    """Rows in Parquet files with the same columns, one file after another; `path` is a file or a folder of files."""
 
     path: Path
     words: frozenset[str] = frozenset()
@@ -100,11 +98,11 @@ class Parts:
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows, as the files state it."""
+        """The number of rows in the metadata of the files."""
         total = 0
         for file in self.files:
-            with _opened(file) as opened:
-                total += opened.metadata.num_rows
+            with _open_parquet(file) as parquet:
+                total += parquet.metadata.num_rows
         return total
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
@@ -112,59 +110,59 @@ class Parts:
         for file in self.files:
             columns = self._columns(file)
             check_same_columns(file, list(columns), self.names, self.files[0].name)
-            with _opened(file) as opened:
-                wanted = [columns[name] for name in names]
-                for batch in opened.iter_batches(rows_at_once(len(names)), columns=wanted, use_threads=False):
-                    yield batch.select(wanted)
+            with _open_parquet(file) as parquet:
+                selected = [columns[name] for name in names]
+                for batch in parquet.iter_batches(rows_at_once(len(names)), columns=selected, use_threads=False):
+                    yield batch.select(selected)
 
     @staticmethod
     def _columns(file: Path) -> dict[str, str]:
-        """The columns of `file` by their names without the spaces around them."""
-        with _opened(file) as opened:
-            there = opened.schema_arrow.names
-        check_names(str(file), [name.strip() for name in there])
-        return {name.strip(): name for name in there}
+        """The names of the columns of `file` as written, by their stripped names."""
+        with _open_parquet(file) as parquet:
+            written = parquet.schema_arrow.names
+        check_names(str(file), [name.strip() for name in written])
+        return {name.strip(): name for name in written}
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    """Yield the open Parquet file; raises `BadInput` for one that cannot be read, whenever that is found."""
+def _open_parquet(file: Path) -> Iterator[Any]:
+    """Yield the open Parquet file; raises `BadInput` if opening or reading it fails."""
     import pyarrow
     import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER) as opened:
-            yield opened
+        with pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as parquet:
+            yield parquet
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(f"{file}: not a readable parquet file: {str(error).splitlines()[0]}") from error
 
 
-def cells_of(file: Path) -> int:
-    """How many cells a Parquet file states that it has; 0 for one that cannot be read."""
+def cell_count(file: Path) -> int:
+    """The number of cells in the metadata of a Parquet file; 0 for an unreadable one."""
     try:
-        with _opened(file) as opened:
-            return int(opened.metadata.num_rows * opened.metadata.num_columns)
+        with _open_parquet(file) as parquet:
+            return int(parquet.metadata.num_rows * parquet.metadata.num_columns)
     except BadInput:
         return 0
 
 
 DATABASE = re.compile(r"--\s*([a-z][a-z0-9+]*://\S*)\s*")
 MAX_QUERY_ROWS = 1 << 14
-"""rows fetched at once: each value is an object of Python"""
+"""rows fetched at once: each value is a Python object"""
 DUCKDB = "duckdb:///"
 
 
 @dataclass(frozen=True)
 class QuerySource:
-    """Rows that the query in the file `path` gives."""
+    """The rows returned by the query in the file `path`."""
 
     path: Path
     words: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def _said(self) -> tuple[str, str]:
-        """The database and the query. Raises `BadInput` for a file that does not name both."""
+    def _database_and_query(self) -> tuple[str, str]:
+        """The database and the query. Raises `BadInput` for a file without both."""
         try:
             first, _, query = self.path.read_text(encoding="utf-8-sig").strip().partition("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -175,43 +173,45 @@ class QuerySource:
                 f"{self.path}: line 1 names no database: it must be a comment such as -- sqlite:////data/hospital.db"
             )
         if not query.strip():
-            raise BadInput(f"{self.path}: no query stands below the database")
+            raise BadInput(f"{self.path}: there is no query below line 1")
         return database[1], query.strip().rstrip(";")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns of what the query gives."""
-        there = self._run()
-        names = [name.strip() for name in next(there)]
-        there.close()
+        """The columns of the query's result."""
+        result = self._run()
+        names = [name.strip() for name in next(result)]
+        result.close()
         check_names(str(self.path), names)
         return tuple(names)
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`)."""
-        there = self._run()
-        found = [name.strip() for name in next(there)]
-        for batch in there:
-            yield batch.rename_columns(found).select(list(names))
+        result = self._run()
+        columns = [name.strip() for name in next(result)]
+        for batch in result:
+            yield batch.rename_columns(columns).select(list(names))
 
     def _run(self) -> Any:
-        """Yield the names of the columns, then the rows, some at a time."""
-        database, query = self._said
-        return self._of_duckdb(database, query) if database.startswith(DUCKDB) else self._of_sqlalchemy(database, query)
+        """Yield the names of the columns, then batches of rows."""
+        database, query = self._database_and_query
+        return (
+            self._run_duckdb(database, query) if database.startswith(DUCKDB) else self._run_sqlalchemy(database, query)
+        )
 
-    def _of_sqlalchemy(self, database: str, query: str) -> Iterator[Any]:
+    def _run_sqlalchemy(self, database: str, query: str) -> Iterator[Any]:
         try:
             import sqlalchemy
         except ImportError:
-            raise self._lacking("sqlalchemy") from None
+            raise self._missing_package("sqlalchemy") from None
         try:
             engine = sqlalchemy.create_engine(database)
         except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
             raise BadInput(f"{self.path}: line 1: {_one_line(error)}") from None
         try:
             with engine.connect() as connection:
-                asked = connection.execution_options(stream_results=True, yield_per=MAX_QUERY_ROWS)
-                result = asked.exec_driver_sql(query)
+                streaming = connection.execution_options(stream_results=True, yield_per=MAX_QUERY_ROWS)
+                result = streaming.exec_driver_sql(query)
                 names = list(result.keys())
                 yield names
                 for rows in result.partitions(MAX_QUERY_ROWS):
@@ -221,11 +221,11 @@ class QuerySource:
         finally:
             engine.dispose()
 
-    def _of_duckdb(self, database: str, query: str) -> Iterator[Any]:
+    def _run_duckdb(self, database: str, query: str) -> Iterator[Any]:
         try:
             import duckdb  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
-            raise self._lacking("duckdb") from None
+            raise self._missing_package("duckdb") from None
         try:
             with duckdb.connect(database.removeprefix(DUCKDB), read_only=True) as connection:
                 reader = connection.sql(query).to_arrow_reader(MAX_QUERY_ROWS)
@@ -234,12 +234,12 @@ class QuerySource:
         except duckdb.Error as error:
             raise BadInput(f"{self.path}: {_one_line(error)}") from None
 
-    def _lacking(self, package: str) -> BadInput:
+    def _missing_package(self, package: str) -> BadInput:
         return BadInput(f"{self.path}: its database needs the package {package}: pip install 'fedbnsl[sql]'")
 
 
 def _batch(names: Sequence[str], rows: Sequence[Any]) -> Any:
-    """Rows of Python values as a batch; a column of values of several types is text."""
+    """Rows of Python values as a batch; a column with values of several types becomes text."""
     import pyarrow
 
     columns = []
@@ -256,44 +256,44 @@ def _one_line(error: Exception) -> str:
 
 
 NO_FORM = Form()
-HEAD = 1 << 20
-"""bytes from which it is told how a file is written"""
-BLOCK = 1 << 24
-"""bytes that are parsed at once"""
+HEAD_BYTES = 1 << 20
+"""size of the part of a file from which its dialect is detected"""
+BLOCK_BYTES = 1 << 24
+"""size of the blocks in which a file is parsed"""
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """Rows in a text file, a header above them; `form` is what is declared of how it is written."""
+    """Rows in a text file with a header; `form` has the declared parts of its dialect."""
 
     path: Path
     form: Form = NO_FORM
 
     @cached_property
     def _head(self) -> Text:
-        """The first lines, and how they are written."""
+        """The first lines and the dialect."""
         import pyarrow
 
         try:
             with pyarrow.input_stream(str(self.path), compression="detect") as stream:
-                content: bytes = stream.read(HEAD)
+                content: bytes = stream.read(HEAD_BYTES)
         except (pyarrow.ArrowException, OSError) as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
-        if len(content) == HEAD and b"\n" in content:
+        if len(content) == HEAD_BYTES and b"\n" in content:
             content = content[: content.rindex(b"\n") + 1]
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise BadInput(f"{self.path}: a file in UTF-16 of this size cannot be read: write it as UTF-8 or Parquet")
+            raise BadInput(f"{self.path}: UTF-16 files of this size cannot be read: write it as UTF-8 or Parquet")
         return text_of(str(self.path), content, self.form)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns that the header names."""
+        """The columns in the header."""
         return tuple(read_header(self.path, self._head))
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The columns of which not all of the first cells are numbers."""
-        rows = first_rows(self._head, LOOKED_AT)[1:]
+        """The columns whose first cells are not all numbers."""
+        rows = first_rows(self._head, SNIFFED_ROWS)[1:]
         columns = dict(zip(self.names, zip(*rows, strict=True), strict=bool(rows)))
         return frozenset(name for name, cells in columns.items() if not all(map(self._is_number, cells)))
 
@@ -305,7 +305,7 @@ class TextFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the file is read where that is not beyond doubt."""
+        """A note if the encoding of the file is a guess."""
         return ("it is read as cp1252",) * self._head.legacy
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
@@ -323,7 +323,7 @@ class TextFile:
                     column_names=list(self.names),
                     skip_rows=len(header[0].splitlines()),
                     use_threads=False,
-                    block_size=BLOCK,
+                    block_size=BLOCK_BYTES,
                     encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
                 ),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),

@@ -1,12 +1,11 @@
-"""What a table must be like to learn from it, and the one-line message that says where it is not.
+"""Checks of tables, names and levels, and of the entries of a folder, with errors of one line.
 
-Places are named as a person would find them: "line N" is the N-th line of a text file (the header is line 1, an empty
-line counts), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are
-quoted as Python does, so a message is one line whatever they hold.
+Errors name the place in the user's terms: "line N" is the N-th line of a text file (the header is line 1, empty lines
+count), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
+in Python, so a message is one line whatever they contain.
 
-The entries of a folder: each is a silo's rows, or known not to be, or named in an error.
-
-Nothing is left out in silence: a silo whose file has another form would be missing from what is learned.
+Every entry of a folder is a silo, or is known not to be one, or raises an error: a file of an unknown format that was
+silently skipped would leave a silo out of the result.
 """
 
 import os
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema, name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from ..federated import LEAST_ROWS
+from ..federated import MIN_SILO_ROWS
 
 
 def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any]) -> None:
     """Raise `BadInput` unless `values` [n_rows, n_variables] has two rows or more, all finite, and no constant column.
 
-    A column that is constant in one silo alone is refused too: it has no variance to learn from there.
+    A column that is constant in a single silo is refused, too, as it has no variance there.
     """
     if len(values) == 0:
         raise BadInput(f"{place}: no rows")
@@ -46,35 +45,35 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
 
 
 def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequence[str], by: str) -> None:
-    """Raise `BadInput` unless `found` are the `expected` columns, in any order. `by` says who expects them."""
+    """Raise `BadInput` unless `found` are the `expected` columns, in any order; `by` is the file that has those."""
     missing = [name for name in expected if name not in set(found)]
     if missing:
         raise BadInput(f"{place}: column {shown(missing[0])} is missing; {by} has it")
     extra = [name for name in found if name not in set(expected)]
     if extra:
-        raise BadInput(f"{place}: column {shown(extra[0])} is one too many; {by} does not have it")
+        raise BadInput(f"{place}: column {shown(extra[0])} is unexpected; {by} does not have it")
 
 
 def check_silo_name(place: str | Path, name: str) -> None:
-    """Raise `BadInput` if a silo of this name could not be a file of a federated data set."""
+    """Raise `BadInput` unless `name` can be the name of a silo, and so of its file."""
     wrong = any(letter in "/\\:" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name)
     if not name or name.startswith(".") or name != name.strip() or wrong:
         raise BadInput(
-            f"{place}: {shown(name)} cannot name a silo, as its file does: give it a name of UTF-8 text, without / \\ "
-            ": or line breaks, that neither begins nor ends with a space, nor begins with a dot"
+            f"{place}: {shown(name)} cannot name a silo, as its file has that name: it must be UTF-8 text without / \\ "
+            ": or line breaks, must not start or end with a space, and must not start with a dot"
         )
     if name.lower() == "truth":
-        raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv holds the true graph")
+        raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv is the file of the true graph")
     if len(name.encode("utf-8", "replace")) > 200:
         raise BadInput(f"{place}: {shown(name)} is too long to name a silo")
 
 
 def check_rows(place: str | Path, schema: Schema, table: NDArray[Any]) -> None:
-    """Raise `BadInput` unless `table` [n_rows, n_variables] has two rows or more, of numbers and of codes of levels.
+    """Raise `BadInput` unless `table` [n_rows, n_variables] has two rows or more, with finite numbers and valid codes.
 
     Cells may be empty: NaN, or -1 in discrete data.
     """
-    if len(table) < LEAST_ROWS:
+    if len(table) < MIN_SILO_ROWS:
         raise BadInput(f"{place}: only one row; at least two are needed" if len(table) else f"{place}: no rows")
     for j, name in enumerate(schema.variables):
         column = table[:, j]
@@ -87,12 +86,12 @@ def check_rows(place: str | Path, schema: Schema, table: NDArray[Any]) -> None:
             wrong = np.flatnonzero(~np.isnan(column) & ~np.isin(column, np.arange(count)))
         if wrong.size:
             value = column[wrong[0]]
-            fault = f"{value:g} is no code of {count} levels" if count else f"{value} is not finite"
+            fault = f"{value:g} is not a code of {count} levels" if count else f"{value} is not finite"
             raise BadInput(f"{place}: row {wrong[0] + 1}, column {shown(name)}: {fault}")
 
 
 def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArray[Any]]) -> None:
-    """Raise `BadInput` for a column that is empty everywhere, or of numbers and constant: it would be set aside."""
+    """Raise `BadInput` for a column that is empty, or numeric and constant, which a reader would exclude."""
     for j, name in enumerate(schema.variables):
         columns = [tables[silo][:, j] for silo in schema.silos]
         cells = np.concatenate([one[~np.isnan(one)] if schema.kind != "discrete" else one[one >= 0] for one in columns])
@@ -103,7 +102,7 @@ def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArra
 
 
 def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
-    """Declared labels as text; raise `BadInput` for none, one twice, or one that no cell could hold."""
+    """Declared labels as text; raises `BadInput` for no labels, a duplicate, or a label that no cell can contain."""
     text = []
     for label in labels:
         if not isinstance(label, str | int) or isinstance(label, bool):
@@ -112,9 +111,9 @@ def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, 
         if fault:
             raise BadInput(f"{place}: levels of {shown(name)}: {shown(str(label))} cannot be a label")
         text.append(str(label))
-    twice = [label for label in text if text.count(label) > 1]
-    if twice:
-        raise BadInput(f"{place}: levels of {shown(name)}: {shown(twice[0])} stands twice")
+    duplicates = [label for label in text if text.count(label) > 1]
+    if duplicates:
+        raise BadInput(f"{place}: levels of {shown(name)}: {shown(duplicates[0])} is declared twice")
     if not text:
         raise BadInput(f"{place}: levels of {shown(name)}: none")
     return tuple(text)
@@ -129,29 +128,29 @@ KINDS = {
 }
 
 IGNORED_PREFIXES = (".", "_")
-"""of names of files and folders that belong to other programs"""
+"""of the names of files and folders of other programs"""
 IGNORED_ENDINGS = (
     *(".md", ".rst", ".pdf", ".html", ".htm", ".doc", ".docx", ".odt", ".tex", ".bib", ".log", ".cff"),
     *(".png", ".jpg", ".jpeg", ".svg", ".gif"),
     *(".py", ".r", ".rmd", ".ipynb", ".sh", ".do", ".sps", ".yaml", ".yml", ".toml", ".ini", ".bif"),
 )
-"""of files that cannot hold a table: documents, pictures, programs, settings, networks"""
+"""of files that cannot be tables: documents, pictures, programs, settings, networks"""
 IGNORED_STEMS = ("readme", "license", "licence", "copying", "notes", "changelog", "citation", "codebook", "makefile")
-"""names of documents that are often written as plain text"""
+"""names of documents that are often plain text"""
 TEXT_ENDINGS = ("", ".txt")
 IGNORED_FOLDERS = ("runs", "mlruns", "mlartifacts")
-"""where results are written if the folder is the working folder"""
+"""folders of results, if the data set is the working folder"""
 TRACKING = "mlflow.db"
-"""where runs are recorded, and what SQLite writes beside it, if the folder is the working folder"""
+"""the tracking database and the files of SQLite beside it, if the data set is the working folder"""
 DATABASES = tuple(
     f".{kind}{beside}" for kind in ("db", "sqlite", "sqlite3", "duckdb") for beside in ("", "-wal", "-shm")
 )
 KNOWLEDGE = "knowledge.csv"
-"""background knowledge (`knowledge.py`), if its first line says so"""
+"""background knowledge (`truth.py`), if its header is that of rules"""
 
 
 def is_ignored(path: Path) -> bool:
-    """Whether the entry at `path` is known not to be the rows of a silo."""
+    """Whether the entry at `path` is known not to be a silo."""
     name = path.name.lower()
     if name.startswith(IGNORED_PREFIXES):
         return True
@@ -163,61 +162,59 @@ def is_ignored(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Whether `path` is a database, which a query beside it may read."""
+    """Whether `path` is a database, which a query in the folder may read."""
     return path.name.lower().endswith(DATABASES)
 
 
 def is_knowledge(path: Path) -> bool:
-    """Whether `path` holds background knowledge."""
+    """Whether `path` is a file of background knowledge."""
     if path.name != KNOWLEDGE:
         return False
     try:
-        with path.open(encoding="utf-8-sig") as opened:
-            return opened.readline().replace(" ", "").startswith("rule,")
+        with path.open(encoding="utf-8-sig") as file:
+            return file.readline().replace(" ", "").startswith("rule,")
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def refuse_unread(folder: Path, unread: Sequence[Path]) -> None:
-    """Raise `BadInput` that names the first of the entries `unread`, which would be left out in silence."""
+    """Raise `BadInput` that names the first of the entries `unread`, if there are any."""
     if not unread:
         return
     first, more = unread[0], f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
-    what = "a folder without Parquet parts" if first.is_dir() else "no table of a form that can be read"
+    what = "a folder without Parquet parts" if first.is_dir() else "not a table in a supported format"
     raise BadInput(
         f"{folder}: {shown(first.name)}{more} is {what}: convert it to CSV or Parquet, move it out of the folder, or "
-        "name the silos to learn from by --silos"
+        "select the silos with --silos"
     )
 
 
 def check_is_file(path: Path) -> None:
-    """Raise `BadInput` that says what `path` is, unless it is a file or a link to one."""
+    """Raise `BadInput` unless `path` is a file or a link to one."""
     fault = _fault(path)
     if fault:
-        raise BadInput(f"{path.parent}: {shown(path.name)} is {fault}; take it away, or put the file there")
+        raise BadInput(f"{path.parent}: {shown(path.name)} is {fault}; remove it, or replace it by a file")
 
 
 def _fault(path: Path) -> str | None:
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except FileNotFoundError:
-        return f"a link to {shown(os.readlink(path))}, which is not there"
+        return f"a link to {shown(os.readlink(path))}, which does not exist"
     except OSError as error:
-        return (
-            f"a link that leads nowhere ({error.strerror})" if path.is_symlink() else f"unreadable ({error.strerror})"
-        )
-    return None if kind == stat.S_IFREG else KINDS.get(kind, "no file")
+        return f"a broken link ({error.strerror})" if path.is_symlink() else f"unreadable ({error.strerror})"
+    return None if kind == stat.S_IFREG else KINDS.get(kind, "not a file")
 
 
 def visible_entries(folder: Path) -> list[Path]:
-    """Return what is in `folder`, sorted, but for names that begin with a dot.
+    """The sorted entries of `folder` whose names do not start with a dot.
 
-    Raises `BadInput` if it is no folder, or one that may not be looked into.
+    Raises `BadInput` if it is not a readable folder.
     """
     if not folder.exists():
         raise BadInput(f"{folder}: no such folder")
     if not folder.is_dir():
-        raise BadInput(f"{folder}: not a folder; a federated data set is a folder with one file a silo")
+        raise BadInput(f"{folder}: not a folder; a federated data set is a folder with one file per silo")
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:

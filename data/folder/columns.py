@@ -1,6 +1,6 @@
-"""Read the columns of one file, quickly: as numbers, or as text, each distinct cell once and which row holds which.
+"""Fast reading of the columns of one text or parquet file.
 
-Open a parquet file as a frame with a header that can be learned from.
+A column is either an array of numbers, or its distinct cells as text with an index of the cell in each row.
 """
 
 import re
@@ -19,9 +19,9 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .scan import (
     DECIMAL_COMMA,
-    LOOKED_AT,
     MISSING,
     NO_FORM,
+    SNIFFED_ROWS,
     Form,
     Text,
     find_fault,
@@ -34,9 +34,9 @@ from .scan import (
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The frame in `path` and its column names without the spaces around them.
+    """The frame in `path` and its column names, stripped.
 
-    Raises `BadInput` for a file that is empty or not parquet, and for columns without or with the same name.
+    Raises `BadInput` for a file that is empty or not parquet, and for columns without a name or with the same name.
     """
     if path.stat().st_size == 0:
         raise BadInput(f"{path}: the file is empty")
@@ -50,7 +50,7 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def read_parquet_names(path: Path) -> list[str]:
-    """The column names in `path` without the spaces around them; raises `BadInput` as `read_frame` does."""
+    """The column names in `path`, stripped; raises `BadInput` as `read_frame` does."""
     import pyarrow.parquet
 
     try:
@@ -60,18 +60,18 @@ def read_parquet_names(path: Path) -> list[str]:
 
 
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
-BLOCK = 1 << 26
-"""bytes parsed at once"""
+BLOCK_BYTES = 1 << 26
+"""size of the blocks in which a file is parsed"""
 EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
 EMPTY += ["NaN", "-NaN", "+NaN"]
-"""the ways in which marks of missing values are mostly written"""
+"""the usual spellings of the markers of missing values"""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column as read: row i holds the text `cells[codes[i]]`; distinct `cells` in the order of their first rows.
+    """A column of text: row i has the text `cells[codes[i]]`; distinct `cells` are in the order of their first rows.
 
-    The exception is the empty cell of a missing value in a parquet file, which comes last.
+    The exception is the empty cell for missing values in a parquet file, which comes last.
     """
 
     name: str
@@ -96,35 +96,35 @@ class NumberColumn:
 
 
 AsNumbers = Callable[[str], bool | None]
-"""whether a column is to be read as numbers; None: if it has fractions"""
+"""name -> whether to read a column as numbers; None: if it has fractions"""
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What was read of a file."""
+    """The columns of a file."""
 
     columns: list[Column | NumberColumn]
     left_out: tuple[str, ...] = ()
-    """the columns that were not to be kept"""
+    """the columns that the reader excluded"""
     notes: tuple[str, ...] = ()
-    """how it was read where that is not beyond doubt"""
+    """notes on doubtful choices in reading the file"""
 
 
 def read_columns(path: Path, form: Form = NO_FORM) -> list[Column]:
     """Read `path` (.csv, .csv.gz, .tsv or .parquet): a header of names, then cells of any text; a missing one is "".
 
-    Names lose the spaces around them, cells keep them. Raises `BadInput` naming file and line: no such file, empty, no
-    text, columns without or with the same name, a row of another length.
+    Names are stripped, cells are not. Raises `BadInput` naming file and line for a file that does not exist, is empty
+    or is not text, for columns without a name or with the same name, and for a row of another length.
     """
     read = read_typed(path, form, lambda name: False)
     return [column for column in read.columns if isinstance(column, Column)]
 
 
 def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[str], bool] = lambda name: True) -> Read:
-    """Read those columns of `path` that are to be kept.
+    """Read the columns of `path` that `keep` accepts.
 
-    Columns of numbers are read as such `as_numbers` says, unless a cell is neither a number nor a mark of a missing
-    value: then they are text, and so are all others. Raises `BadInput` as `read_columns` does.
+    The columns that `as_numbers` selects are numbers, unless one of them has a cell that is neither a number nor a
+    marker of a missing value: then all columns are text. Raises `BadInput` as `read_columns` does.
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file")
@@ -147,15 +147,15 @@ def check_cells(
     path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
 ) -> None:
     """Raise `BadInput` for the first cell, row by row, that is among the `faults` of its column."""
-    found = first_fault(path, columns, faults, form)
-    if found is not None:
-        raise BadInput(found)
+    message = first_fault(path, columns, faults, form)
+    if message is not None:
+        raise BadInput(message)
 
 
 def first_fault(
     path: Path, columns: Sequence[Column], faults: Mapping[str, Mapping[str, str]], form: Form = NO_FORM
 ) -> str | None:
-    """Where the first cell stands that is among the `faults` of its column, and what is wrong; None if none."""
+    """The place and the fault of the first cell that is among the `faults` of its column; None if there is none."""
     if not any(faults.values()):
         return None
     if path.suffix.lower() != ".parquet":
@@ -170,20 +170,20 @@ def first_fault(
 
 def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
     header = read_header(path, text)
-    kept = [name for name in header if keep(name)]
-    left_out = tuple(name for name in header if name not in kept)
-    columns = _text_columns(path, text, header, kept, _numeric(text, header, kept, as_numbers))
+    selected = [name for name in header if keep(name)]
+    left_out = tuple(name for name in header if name not in selected)
+    columns = _text_columns(path, text, header, selected, _numeric(text, header, selected, as_numbers))
     return Read(columns, left_out, ("it is read as cp1252",) * text.legacy)
 
 
 def _text_columns(
-    path: Path, text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
+    path: Path, text: Text, header: Sequence[str], selected: Sequence[str], numeric: set[str]
 ) -> list[Column | NumberColumn]:
     import pyarrow
 
     for attempt in [numeric, set[str]()] if numeric else [numeric]:
         try:
-            return _arrow_columns(text, header, kept, attempt)
+            return _arrow_columns(text, header, selected, attempt)
         except (pyarrow.ArrowInvalid, OverflowError) as error:
             fault = str(error).splitlines()[0]
     found = find_fault(path, text, header, lambda name, cell: None)
@@ -193,39 +193,39 @@ def _text_columns(
     if not rows:
         raise BadInput(f"{path}: not a table: {fault}")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    return [_in_point(text, _factorized(name, np.array(columns[name], dtype=object))) for name in kept]
+    return [_with_points(text, _factorized(name, np.array(columns[name], dtype=object))) for name in selected]
 
 
-def _numeric(text: Text, header: Sequence[str], kept: Sequence[str], as_numbers: AsNumbers) -> set[str]:
-    """The columns to read as numbers: those that are said to be, and those that have fractions and no words."""
-    asked = {name: as_numbers(name) for name in kept}
-    numeric = {name for name, yes in asked.items() if yes}
-    if None not in asked.values():
+def _numeric(text: Text, header: Sequence[str], selected: Sequence[str], as_numbers: AsNumbers) -> set[str]:
+    """The columns to read as numbers: those that `as_numbers` selects, and those with fractions and without words."""
+    choices = {name: as_numbers(name) for name in selected}
+    numeric = {name for name, chosen in choices.items() if chosen}
+    if None not in choices.values():
         return numeric
-    rows = first_rows(text, LOOKED_AT)[1:]
+    rows = first_rows(text, SNIFFED_ROWS)[1:]
     for name, cells in zip(header, zip(*rows, strict=True), strict=bool(rows)):
-        if name in asked and asked[name] is None:
+        if name in choices and choices[name] is None:
             filled = [cell.strip() for cell in cells if not is_empty(cell.strip())]
-            values = np.array([number_of(_pointed(cell, text.decimal)) for cell in filled])
+            values = np.array([number_of(_with_point(cell, text.decimal)) for cell in filled])
             if len(values) and not np.isnan(values).any() and (values != np.rint(values)).any():
                 numeric.add(name)
     return numeric
 
 
 def _arrow_columns(
-    text: Text, header: Sequence[str], kept: Sequence[str], numeric: set[str]
+    text: Text, header: Sequence[str], selected: Sequence[str], numeric: set[str]
 ) -> list[Column | NumberColumn]:
-    """Parse what is below the header of a well-formed file; raise ArrowInvalid on most others."""
+    """Parse the rows of a well-formed file; raises `ArrowInvalid` for most others."""
     import pyarrow
     import pyarrow.csv
 
     below = HEADER.sub("", text.content, count=1)
     if not below.strip():
-        return [Column(name, np.zeros(0, dtype=np.int64), []) for name in kept]
+        return [Column(name, np.zeros(0, dtype=np.int64), []) for name in selected]
     words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     table = pyarrow.csv.read_csv(
         pyarrow.BufferReader(below.encode()),
-        read_options=pyarrow.csv.ReadOptions(column_names=list(header), use_threads=False, block_size=BLOCK),
+        read_options=pyarrow.csv.ReadOptions(column_names=list(header), use_threads=False, block_size=BLOCK_BYTES),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=text.separator),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: pyarrow.float64() if name in numeric else words for name in header},
@@ -233,11 +233,11 @@ def _arrow_columns(
             quoted_strings_can_be_null=False,
             null_values=EMPTY,
             decimal_point=text.decimal,
-            include_columns=list(kept),
+            include_columns=list(selected),
         ),
     ).unify_dictionaries()
     columns: list[Column | NumberColumn] = []
-    for name in kept:
+    for name in selected:
         if name in numeric:
             values = np.asarray(table[name].to_numpy(), dtype=np.float64)
             if np.isinf(values).any():
@@ -246,18 +246,18 @@ def _arrow_columns(
             continue
         chunks = table[name].chunks
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
-        columns.append(_in_point(text, Column(name, codes, chunks[0].dictionary.to_pylist())))
+        columns.append(_with_points(text, Column(name, codes, chunks[0].dictionary.to_pylist())))
     return columns
 
 
-def _in_point(text: Text, column: Column) -> Column:
-    """`column` with a point before decimals."""
+def _with_points(text: Text, column: Column) -> Column:
+    """`column` with decimal points instead of commas."""
     if text.decimal == ".":
         return column
-    return Column(column.name, column.codes, [_pointed(cell, text.decimal) for cell in column.cells])
+    return Column(column.name, column.codes, [_with_point(cell, text.decimal) for cell in column.cells])
 
 
-def _pointed(cell: str, decimal: str) -> str:
+def _with_point(cell: str, decimal: str) -> str:
     return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
@@ -285,7 +285,7 @@ def _finite(path: Path, name: str, values: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _factorized(name: str, values: Any) -> Column:
-    """A column of values in memory; one that is missing counts as an empty cell."""
+    """A column of values in memory; a missing value becomes an empty cell."""
     codes, distinct = pd.factorize(values)
     cells = [_text(value) for value in distinct]
     return Column(name, np.where(codes < 0, len(cells), codes), [*cells, ""] if (codes < 0).any() else cells)

@@ -1,12 +1,9 @@
 """A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
 
-A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`query.py`).
-
-A folder of plain files somebody already has is one: of numbers, of labels, of both, or of time series (`joint.py` says
-how that is told). Documents and the like are left alone, and anything else is
-refused (`entries.py`).
-
-Write one silo's table: numbers exactly, level codes as the labels they stand for.
+A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`batches.py`). A folder of plain tables works as
+it is: of numbers, of labels, of both, or of time series (`schema_inference.py` has the rules). Documents and the like
+are ignored, and any other entry raises an error (`check.py`). Folders are written with exact numbers, and level codes
+as labels.
 """
 
 import csv
@@ -48,12 +45,12 @@ from .check import (
     refuse_unread,
     visible_entries,
 )
-from .chunked_table import AnyTable, holds_parts, open_table, rows_of, source_of
+from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .fingerprint import fingerprint
 from .profile import Profile
 from .scan import SEPARATORS
-from .schema_inference import InferredSchema, agreed_schema
-from .series import SeriesTable, check_same_step, check_stretches, has_time, keys_of, read_series
+from .schema_inference import InferredSchema, negotiate_schema
+from .series import SeriesTable, check_same_step, check_stretches, has_time, read_series, series_and_time
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 
@@ -66,8 +63,8 @@ def write_table(
 ) -> None:
     """Write `values` [n_rows, n_variables] to `path` (.csv or .parquet); codes of `levels` as labels.
 
-    Empty cells, NaN or −1 among codes, are written empty. `keys` are columns [n_rows] that stand before the variables.
-    pyarrow writes the shortest text that reads back as the same number.
+    Missing values, NaN or −1 among codes, become empty cells. `keys` are columns [n_rows] before the variables. pyarrow
+    writes the shortest text that reads back as the same number.
     """
     import pyarrow
     import pyarrow.csv
@@ -89,7 +86,7 @@ def write_table(
 
 
 def _array(column: NDArray[Any], labels: Sequence[str] | None) -> Any:
-    """A column for pyarrow, null where a cell is empty: numbers, or the `labels` that codes stand for."""
+    """A column for pyarrow, null where a cell is empty: numbers, or the `labels` of codes."""
     import pyarrow
 
     if labels is None:
@@ -114,17 +111,17 @@ __all__ = [
 
 TRUTH = "truth.csv"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".sql")
-Form = Literal["csv", "parquet"]
-AS_READ = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels", "stretches")
-"""what `about.json` says of files as they were: times are written in whole steps, and files in one form"""
+FileFormat = Literal["csv", "parquet"]
+SOURCE_FORMAT_KEYS = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels", "stretches")
+"""keys of `about.json` on the format of the original files, which written files do not keep"""
 
 
 def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
-    """The file of each silo of `folder`, or of `only` some, sorted by the silo's name; nothing is opened.
+    """The file of each silo of `folder`, or of the silos `only`, sorted by the silo's name; opens no file.
 
-    Raises `BadInput` if there is no such folder, no silo in it, a silo twice (`a.csv` and `a.parquet`), one whose name
-    cannot be that of a silo, something under the name of a file that is none, or, unless `only` some are asked for, an
-    entry that may be a silo but cannot be read.
+    Raises `BadInput` for a folder that does not exist or has no silo, for two files of a silo (`a.csv` and
+    `a.parquet`), an invalid name of a silo, or something that is not a file; without `only` also for an entry of an
+    unknown format, which may be a silo.
     """
     files, unread = _entries(folder)
     if not only:
@@ -133,12 +130,12 @@ def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
         raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
     for silo in only:
         if silo not in files:
-            raise BadInput(f"{folder}: there is no silo {shown(silo)} among {', '.join(sorted(files))}")
+            raise BadInput(f"{folder}: there is no silo {shown(silo)}; available: {', '.join(sorted(files))}")
     return {silo: path for silo, path in sorted(files.items()) if not only or silo in only}
 
 
 def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
-    """The file of each silo of `folder`, and what is neither a silo nor known to be none."""
+    """The file of each silo of `folder`, and the entries of unknown formats."""
     files: dict[str, Path] = {}
     unread: list[Path] = []
     for path in visible_entries(folder):
@@ -164,104 +161,108 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    Its kind is what `about.json` says, else what its columns look like (`joint.py`), and `reading` says which of
-    them to take. Raises `BadInput` naming file, line or row, column and value for anything that cannot be learned from.
+    `about.json` declares its kind, or else `schema_inference.py` infers it from the columns; `reading` has the options.
+    Raises `BadInput` naming file, line or row, column and value for invalid data.
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
-    said = declarations(about, reading)
+    declared = declarations(about, reading)
     fingerprints = {}
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
-    if _are_series(files, said):
-        found, rows = _read_series(files, said)
+    if _are_series(files, declared):
+        inferred, rows = _read_series(files, declared)
     else:
-        tables = {silo: open_table(path, said) for silo, path in files.items()}
-        found = _agreed(folder, files, said, tables)
+        tables = {silo: open_table(path, declared) for silo, path in files.items()}
+        inferred = _inferred_schema(folder, files, declared, tables)
         rows = {}
         for silo, table in tables.items():
-            rows[silo] = rows_of(table, found.schema, silo)
+            rows[silo] = rows_of(table, inferred.schema, silo)
     check_checksums(folder, about, files)
-    schema = found.schema
+    schema = inferred.schema
     truth = None
-    own: dict[str, NDArray[np.float64]] = {}
+    silo_weights: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
-        truth, own = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
-    there = _entries(folder)[0] if own else files
-    for silo in own:
-        if silo not in there:
+        truth, silo_weights = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
+    all_files = _entries(folder)[0] if silo_weights else files
+    for silo in silo_weights:
+        if silo not in all_files:
             raise BadInput(
                 f"{folder / TRUTH}: line 1: column {shown('weight:' + silo)}: there is no silo {shown(silo)}"
             )
-    weights = {silo: own[silo] for silo in own if silo in rows}
-    return FederatedData(schema, rows, truth, weights, about, found.notes, fingerprints)
+    weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
+    return FederatedData(schema, rows, truth, weights, about, inferred.notes, fingerprints)
 
 
 def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
-    """Return what is public about the data set: variables, kind, levels, and each silo's number of rows.
+    """The public schema of the data set: variables, kind, levels, and each silo's number of rows.
 
-    Every silo is read and validated to the same end as in `read_folder`, one at a time: no more than one table is held.
+    Reads and validates every silo as `read_folder` does, with one table in memory at a time.
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
-    said = declarations(about, reading)
-    if _are_series(files, said):
-        schema = _series_schema({silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, said)})
+    declared = declarations(about, reading)
+    if _are_series(files, declared):
+        schema = _series_schema(
+            {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
+        )
     else:
-        schema = _agreed(folder, files, said).schema
+        schema = _inferred_schema(folder, files, declared).schema
     check_checksums(folder, about, files)
     return schema
 
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
-    """Return what each silo tells of its table before a run. Raises `BadInput` for time series, which tell no such."""
-    files, said = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
-    if _are_series(files, said):
-        raise BadInput(f"{folder}: its silos hold time series")
-    return {silo: open_table(path, said).profile() for silo, path in files.items()}
+    """The profile of each silo's table. Raises `BadInput` for time series, which have no profiles."""
+    files, declared = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
+    if _are_series(files, declared):
+        raise BadInput(f"{folder}: its silos have time series")
+    return {silo: open_table(path, declared).profile() for silo, path in files.items()}
 
 
-def _agreed(
-    folder: Path, files: Mapping[str, Path], said: Declared, tables: Mapping[str, AnyTable] | None = None
+def _inferred_schema(
+    folder: Path, files: Mapping[str, Path], declared: Declared, tables: Mapping[str, AnyTable] | None = None
 ) -> InferredSchema:
-    """Return what the silos agree on; from `tables` where they are in memory."""
+    """The schema of the silos' files, or of their `tables` if these are open."""
 
-    def ask(asked: Declared) -> dict[str, Profile]:
+    def profiles(request: Declared) -> dict[str, Profile]:
         return {
-            silo: (replace(tables[silo], declared=asked) if tables else open_table(path, asked)).profile()
+            silo: (replace(tables[silo], declared=request) if tables else open_table(path, request)).profile()
             for silo, path in files.items()
         }
 
-    found = agreed_schema(str(folder), ask, said, {silo: str(path) for silo, path in files.items()})
-    streamed = tuple(silo for silo, path in files.items() if source_of(path, said) is not None)
-    return replace(found, schema=replace(found.schema, streamed=streamed))
+    inferred = negotiate_schema(str(folder), profiles, declared, {silo: str(path) for silo, path in files.items()})
+    streamed = tuple(silo for silo, path in files.items() if is_streamed(path, declared))
+    return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
 
 
-def _are_series(files: Mapping[str, Path], said: Declared) -> bool:
-    """Whether the files are read as time series: if that is declared, or if one has a column `time` and nothing is.
+def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
+    """Whether the files are read as time series: as declared or, without a declaration, if one has a column `time`.
 
-    With an ε, all tables are read in one way (`private_table.py`).
+    Runs with an ε read all tables in one way (`private_table.py`).
     """
-    if said.reading.private:
+    if declared.reading.private:
         return False
-    if said.kind is not None:
-        return said.kind == "time-series"
-    return said.may_be_series and any(has_time(path, said) for path in files.values())
+    if declared.kind is not None:
+        return declared.kind == "time-series"
+    return declared.may_be_series and any(has_time(path, declared) for path in files.values())
 
 
-def _each_series(files: Mapping[str, Path], said: Declared) -> Iterator[tuple[str, SeriesTable]]:
-    """Read silo after silo; each must have the columns of the first, and the same step between two times."""
+def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable]]:
+    """Yield the series of each silo; raises `BadInput` if it has other columns or time steps than the first."""
     by = next(iter(files.values())).name
     first: SeriesTable | None = None
     for silo, path in files.items():
-        table = read_series(path, said)
+        table = read_series(path, declared)
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)
         yield silo, table
 
 
-def _read_series(files: Mapping[str, Path], said: Declared) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
-    tables = dict(_each_series(files, said))
+def _read_series(
+    files: Mapping[str, Path], declared: Declared
+) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
+    tables = dict(_each_series(files, declared))
     schema = _series_schema(tables)
     return InferredSchema(schema), {silo: table.rows(schema) for silo, table in tables.items()}
 
@@ -273,7 +274,7 @@ def _series_schema(tables: Mapping[str, SeriesTable]) -> Schema:
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:
-    """What `about.json` declares of data with this `schema`, as far as a run with an ε needs it."""
+    """The part of `about.json` that declares data with this `schema`, as far as a run with an ε needs it."""
     about: dict[str, Any] = {"kind": schema.kind}
     if schema.levels:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}
@@ -284,13 +285,13 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
     return about
 
 
-def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
-    """Write `data` as a folder, whole or not at all: beside it first, then renamed. Numbers are written exactly.
+def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") -> None:
+    """Write `data` as a folder, atomically: into a temporary folder, which is then renamed. Numbers are exact.
 
-    Codes are written as labels, their levels declared in `about.json`, and empty cells as such; every stretch of time
-    series as a series of its own, its times 0, 1, ... Raises `BadInput` if `folder` exists and is not empty, if it
-    cannot be written, or if what would be written could not be read again (the name of a silo or a column, a label, a
-    column of numbers that is constant or empty everywhere, a number that is not finite).
+    Codes are written as labels, with their levels in `about.json`; every stretch of time series is a series with the
+    times 0, 1, ... Raises `BadInput` if `folder` exists and is not empty, if it cannot be written, or if the result
+    could not be read again: for invalid names of silos and columns, invalid labels, numeric columns that are constant
+    or empty, and infinite numbers.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: already exists; give a new or an empty folder")
@@ -308,31 +309,32 @@ def write_folder(folder: Path, data: FederatedData, form: Form = "csv") -> None:
     if data.schema.kind != "time-series":
         check_columns(folder, data.schema, data.tables)
     if form == "csv" and data.schema.gaps and len(data.schema.variables) == 1:
-        raise BadInput(f"{folder}: a line of one empty cell is no row of a CSV file: write it as parquet")
+        raise BadInput(f"{folder}: CSV files cannot have rows of a single empty cell: write the data as parquet")
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
     except OSError as error:
         raise BadInput(f"{folder}: cannot be written: {error.strerror or error}") from error
     try:
-        made = beside / "data"
-        made.mkdir()
-        _write_files(made, data, form)
-        made.replace(folder)
+        staged = scratch / "data"
+        staged.mkdir()
+        _write_files(staged, data, form)
+        staged.replace(folder)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_files(folder: Path, data: FederatedData, form: Form) -> None:
+def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
     for silo, path in files.items():
-        keys = keys_of(data.schema.stretches[silo]) if data.schema.kind == "time-series" else {}
+        keys = series_and_time(data.schema.stretches[silo]) if data.schema.kind == "time-series" else {}
         write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)
-    about = {key: value for key, value in data.about.items() if key not in AS_READ} | declarations_of(data.schema)
+    about = {key: value for key, value in data.about.items() if key not in SOURCE_FORMAT_KEYS}
+    about |= declarations_of(data.schema)
     if any(mark in name for name in data.schema.variables for mark in SEPARATORS):
         about["separator"] = ","
     write_about(folder, about, files)

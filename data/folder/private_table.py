@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Schema, check_names
+from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .about import Declared
-from .batches import IN_MEMORY_BYTES, Parts, QuerySource, cells_in, numbers_in
+from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, cells_in, numbers_in
 from .check import check_same_columns
 from .profile import LARGEST, Profile
 from .scan import SEPARATORS, Form, codes_of, labels_of
@@ -148,13 +148,13 @@ class PrivateTable:
         return large or self.path.is_dir() or isinstance(self._source, QuerySource)
 
     @cached_property
-    def _source(self) -> _Text | Parts | QuerySource:
+    def _source(self) -> _Text | ParquetParts | QuerySource:
         if not self.path.exists():
             raise BadInput(f"{self.path}: no such file")
         if self.path.suffix.lower() == ".sql":
             return QuerySource(self.path)
         if self.path.is_dir() or self.path.suffix.lower() == ".parquet":
-            return Parts(self.path)
+            return ParquetParts(self.path)
         return _Text(self.path, self.declared.form)
 
     @cached_property
@@ -298,10 +298,8 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
                 f"that occur in the rows would disclose a label of a single row; {draft}"
             )
     levels = {name: tuple(declared.levels[name]) for name in variables if declared.kind_of(name) == "discrete"}
-    kind = "discrete" if len(levels) == len(variables) else "mixed" if levels else "continuous"
-    if declared.kind == "mixed":
-        kind = "mixed"
-    return Schema(variables, rows, kind, levels)
+    table: Kind = "discrete" if len(levels) == len(variables) else "mixed" if levels else "continuous"
+    return Schema(variables, rows, "mixed" if declared.kind == "mixed" else table, levels)
 
 
 def _stretches(place: str, rows: Mapping[str, int], declared: Declared) -> dict[str, tuple[int, ...]]:

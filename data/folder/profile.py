@@ -1,12 +1,9 @@
-"""What a silo tells of its table before a run, from which all of them learn how its columns are to be read.
+"""Profiles: the public facts on a silo's table before a run, from which the coordinator infers the schema.
 
-Of each column: how many cells are empty, numbers or words, which labels occur if they are few, how many values, and
-about how large they are. No file is opened here: `of_numbers` and `of_cells` make a column's profile from numbers in
-memory or from distinct cells and how often each occurs, wherever these come from.
-
-The profile of a column that is read in passes: what is kept of it does not grow with its rows.
-
-What all silos together tell of a column.
+The profile of a column has the numbers of empty cells, numbers and words, the labels if there are few, the number of
+values, and their order of magnitude. This module opens no files: `profile_numbers` makes a profile from an array,
+`profile_cells` from distinct cells and their counts, and `StreamingProfile` from batches, in memory that does not grow
+with the rows. `JointColumn` combines the profiles of a column at all silos.
 """
 
 import math
@@ -18,62 +15,62 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .scan import MOST_LEVELS, NUMBER_LIKE, WHOLE, Cells, canonical_order, cell_fault
+from .scan import MAX_LEVELS, NUMBER_LIKE, WHOLE, Cells, canonical_order, cell_fault
 
 SMALLEST, LARGEST = 1e-70, 1e70
-"""sizes of numbers of which the fourth power is one"""
-TOO_FAR = (
-    f"its numbers are beyond {LARGEST:g}, or all below {SMALLEST:g}, where nothing can be computed from them: give "
-    "them in another unit, or leave the column out by --ignore"
+"""absolute values between which fourth powers neither underflow nor overflow"""
+BEYOND_RANGE = (
+    f"its numbers exceed {LARGEST:g}, or are all below {SMALLEST:g}, beyond the range of the computations: use "
+    "another unit, or leave the column out with --ignore"
 )
-FAR = 0.25
-"""a value is far from zero if it is this part of the median, or more"""
-PEEKED = 2000
-"""numbers that are looked at before all are sorted: mostly they show already that values are many"""
+MIN_DISTANCE_FROM_ZERO = 0.25
+"""minimum value that is far from zero, as a fraction of the median"""
+SAMPLED_NUMBERS = 2000
+"""numbers to examine first: they usually show that there are many values, which saves sorting the column"""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The description of one column of a silo's table; in runs with an ε it is empty (`UNDISCLOSED`)."""
+    """The description of a column of a silo's table; in runs with an ε it is empty (`UNDISCLOSED`)."""
 
     empty: int
     numbers: int
     words: int
     whole: bool
-    """whether every number in it is whole"""
+    """whether all numbers are integers"""
     labels: tuple[str, ...] | None = None
-    """the distinct labels in canonical order; None where they are more than `MOST_LEVELS`, or numbers with fractions"""
+    """the distinct labels in canonical order; None for more than `MAX_LEVELS`, or numbers with fractions"""
     distinct: int = 0
-    """how many values there are, `MOST_LEVELS` + 1 standing for more"""
+    """number of distinct values, at most `MAX_LEVELS` + 1"""
     number_like: int = 0
-    """how many of the words are numbers written in a way that is not understood, such as 1,5 or 12 %"""
+    """number of words that look like numbers in another notation, such as 1,5 or 12 %"""
     kinds_of_words: int = 0
-    """how many different words there are, capped likewise"""
+    """number of distinct words, at most `MAX_LEVELS` + 1"""
     size: float | None = None
-    """log10 of the median of the absolute values but 0, to a tenth"""
+    """log10 of the median of the nonzero absolute values, to one decimal"""
     beyond: bool = False
-    """whether a number is so large, or all but 0 are so small, that their powers are no numbers any more"""
+    """whether a number is too large, or all nonzero ones are too small, to compute with"""
     zeros: int = 0
-    """how many cells are 0"""
+    """number of cells that are 0"""
     apart: bool = False
-    """whether all values but 0 are positive and far from it, so that a 0 may mark a missing value"""
+    """whether all nonzero values are positive and far from 0, so that a 0 may mark a missing value"""
     unique: bool = False
-    """whether no cell is empty and no whole number or word occurs twice"""
+    """whether no cell is empty and no integer or word occurs twice"""
     consecutive: bool = False
-    """whether its values are whole numbers without a gap, each once"""
+    """whether the values are consecutive integers, each once"""
     spaced: bool = False
-    """whether cells hold the same label with different spaces around it"""
+    """whether cells have the same label with different spaces around it"""
     odd: str = ""
-    """where the first cell stands that holds a word among numbers, and what it says; empty if there is none"""
+    """place and content of the first cell with a word among numbers; empty if there is none"""
 
     @property
     def constant(self) -> bool:
-        """Whether all cells that are not empty say the same."""
+        """Whether all filled cells are the same."""
         return self.distinct == 1
 
     @property
     def filled(self) -> int:
-        """How many cells are not empty."""
+        """Number of cells that are not empty."""
         return self.numbers + self.words
 
 
@@ -83,18 +80,18 @@ UNDISCLOSED = ColumnProfile(0, 0, 0, whole=False)
 
 @dataclass(frozen=True)
 class Profile:
-    """What is public of a silo's table: its rows, its columns in their order, and how the file had to be read."""
+    """The public facts on a silo's table: its number of rows, its columns in their order, and notes."""
 
     rows: int
     columns: dict[str, ColumnProfile]
     notes: tuple[str, ...] = ()
-    """how the file was read where that is not beyond doubt"""
+    """notes on doubtful choices in reading the file"""
     left_out: tuple[str, ...] = ()
-    """the columns that were to be left out"""
+    """the columns that the reader excluded"""
 
     @classmethod
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":
-        """The profile of a table of which nothing but names and the number of rows is disclosed."""
+        """The profile of a table of which only names and the number of rows are disclosed."""
         return cls(rows, dict.fromkeys(names, UNDISCLOSED), left_out=left_out)
 
     @property
@@ -107,17 +104,17 @@ def profile_numbers(values: NDArray[np.floating[Any]]) -> ColumnProfile:
     """The profile of a column of numbers `[n_rows]`, NaN where a cell is empty."""
     known = values[~np.isnan(values)]
     whole = bool((known == np.rint(known)).all())
-    few = len(np.unique(known[:PEEKED])) <= MOST_LEVELS
+    few = len(np.unique(known[:SAMPLED_NUMBERS])) <= MAX_LEVELS
     distinct, counts = np.unique(known, return_counts=True) if few or whole else (known, np.ones(len(known)))
-    many = len(distinct) > MOST_LEVELS
+    many = len(distinct) > MAX_LEVELS
     return ColumnProfile(
         empty=len(values) - len(known),
         numbers=len(known),
         words=0,
         whole=whole,
         labels=_labels(distinct, whole=whole) if (whole and not many) or len(distinct) == 1 else None,
-        distinct=min(len(distinct), MOST_LEVELS + 1),
-        **_of_values(distinct, counts, len(values), whole=whole),
+        distinct=min(len(distinct), MAX_LEVELS + 1),
+        **_value_facts(distinct, counts, len(values), whole=whole),
     )
 
 
@@ -126,13 +123,13 @@ def profile_cells(
     counts: NDArray[np.integer[Any]],
     *,
     labelled: bool = False,
-    most: int = MOST_LEVELS,
+    most: int = MAX_LEVELS,
     odd: str = "",
 ) -> ColumnProfile:
-    """The profile of a column from its distinct `cells` and how often each of them occurs.
+    """The profile of a column from its distinct `cells` and their `counts`.
 
-    Labels are told if there are no more than `most`; in a column that was not said to be `labelled` only if they are
-    not numbers with fractions. `odd` says where the first word among numbers stands.
+    It has the labels if there are at most `most`; in a column that is not declared as `labelled` only if they are not
+    numbers with fractions. `odd` is the place of the first word among numbers.
     """
     filled, number = ~cells.empty, ~np.isnan(cells.numbers)
     whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
@@ -141,26 +138,26 @@ def profile_cells(
         not is_number and NUMBER_LIKE.fullmatch(label) is not None
         for label, is_number in zip(cells.labels, number, strict=True)
     ]
-    labels = {label for label, there in zip(cells.labels, filled, strict=True) if there}
-    named = {label for label, there in zip(cells.labels, filled & ~number, strict=True) if there}
-    told = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
+    labels = {label for label, is_filled in zip(cells.labels, filled, strict=True) if is_filled}
+    distinct_words = {label for label, is_word in zip(cells.labels, filled & ~number, strict=True) if is_word}
+    with_labels = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
     rows = int(counts.sum())
     if words:
-        found: dict[str, Any] = {"unique": len(labels) == rows == int(counts[filled].sum())}
+        facts: dict[str, Any] = {"unique": len(labels) == rows == int(counts[filled].sum())}
     else:
-        found = _of_values(cells.numbers[number], counts[number], rows, whole=whole)
+        facts = _value_facts(cells.numbers[number], counts[number], rows, whole=whole)
     return ColumnProfile(
         empty=int(counts[cells.empty].sum()),
         numbers=numbers,
         words=words,
         whole=whole,
-        labels=canonical_order(labels) if told else None,
-        distinct=min(len(labels), MOST_LEVELS + 1),
+        labels=canonical_order(labels) if with_labels else None,
+        distinct=min(len(labels), MAX_LEVELS + 1),
         number_like=int(counts[np.array(like, dtype=np.bool_)].sum()),
-        kinds_of_words=min(len(named), MOST_LEVELS + 1),
+        kinds_of_words=min(len(distinct_words), MAX_LEVELS + 1),
         spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
         odd=odd,
-        **found,
+        **facts,
     )
 
 
@@ -168,41 +165,41 @@ def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...
     return canonical_order(str(int(value)) if whole else repr(float(value)) for value in values)
 
 
-def _of_values(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
-    """Size, zeros and what makes an id of distinct `values` that occur so many times in so many rows."""
-    sizes, often = np.abs(values[values != 0]), counts[values != 0]
+def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
+    """Magnitude, zeros and signs of an identifier of distinct `values` with these `counts` in `rows` rows."""
+    sizes, size_counts = np.abs(values[values != 0]), counts[values != 0]
     unique = bool(len(values) == rows and (counts == 1).all()) and whole
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "zeros": int(counts[values == 0].sum()),
         "unique": unique,
         "consecutive": unique and bool(len(values)) and values.max() - values.min() == rows - 1,
     }
     if not len(sizes):
-        return found
+        return facts
     order = np.argsort(sizes, kind="stable")
-    reached = np.cumsum(often[order])
-    middle = float(sizes[order][np.searchsorted(reached, reached[-1] / 2)])
-    apart = sizes.min() >= FAR * middle and bool((values >= 0).all())
-    return found | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
+    cumulative = np.cumsum(size_counts[order])
+    middle = float(sizes[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
+    apart = sizes.min() >= MIN_DISTANCE_FROM_ZERO * middle and bool((values >= 0).all())
+    return facts | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
 
 
 def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
-    """Whether numbers of these absolute values, some above 0, are too large or too small to compute with."""
+    """Whether numbers with these positive absolute values are too large or too small to compute with."""
     largest = float(sizes.max(initial=0.0))
     return not SMALLEST <= largest <= LARGEST
 
 
-SIZES = 64
-"""values of each batch from which it is told how large they are"""
+SAMPLED_SIZES = 64
+"""values of each batch from which the median magnitude is estimated"""
 
 
 @dataclass
 class StreamingProfile:
-    """What has been read of a column until now; more than `most` distinct labels are not kept."""
+    """The profile of a column as far as it was read; it does not store more than `most` distinct labels."""
 
     labelled: bool = False
-    """whether the column was said to be discrete"""
-    most: float = MOST_LEVELS
+    """whether the column is declared as discrete"""
+    most: float = MAX_LEVELS
     rows: int = 0
     numbers: int = 0
     words: int = 0
@@ -213,17 +210,18 @@ class StreamingProfile:
     named: set[str] | None = field(default_factory=set)
     texts: set[str] | None = field(default_factory=set)
     rising: bool = True
-    """whether every value is a whole number greater than the one before"""
+    """whether every value is an integer greater than the previous one"""
     by_one: bool = True
+    """whether every value is the previous one plus 1"""
     last: float = math.nan
     least: float = math.inf
-    """of the absolute values but 0"""
+    """minimum of the nonzero absolute values"""
     negative: bool = False
     sizes: list[NDArray[np.float64]] = field(default_factory=list)
     first_word: tuple[int, str] | None = None
-    """the row of the first word, and what it says"""
+    """row and content of the first word"""
     first_like: tuple[int, str] | None = None
-    """the same of the first that looks like a number"""
+    """row and content of the first word that looks like a number"""
 
     def add_numbers(self, values: NDArray[np.float64]) -> None:
         """Count `values` `[n_rows]`, NaN where a cell is empty."""
@@ -234,76 +232,76 @@ class StreamingProfile:
         if not len(known):
             return
         self._size(known)
-        if self.labels is not None and len(np.unique(known[:PEEKED])) > self.most:
+        if self.labels is not None and len(np.unique(known[:SAMPLED_NUMBERS])) > self.most:
             self.labels = None
         if self.labels is not None:
             distinct = np.unique(known)
-            shown = (str(int(value)) if value.is_integer() else repr(value) for value in map(float, distinct))
-            self.labels = _joined(self.labels, set(shown), self.most)
+            labels = (str(int(value)) if value.is_integer() else repr(value) for value in map(float, distinct))
+            self.labels = _union(self.labels, set(labels), self.most)
 
     def add_cells(self, cells: Cells, codes: NDArray[np.int64]) -> None:
-        """Count the cells that rows hold: row i holds number `codes[i]` of the distinct `cells`."""
+        """Count the cells of rows: row i has `codes[i]`, an index of the distinct `cells`."""
         counts = np.bincount(codes, minlength=len(cells.labels))
-        there, number = counts > 0, ~np.isnan(cells.numbers)
-        word = there & ~number & ~cells.empty
+        present, number = counts > 0, ~np.isnan(cells.numbers)
+        word = present & ~number & ~cells.empty
         like = np.array([NUMBER_LIKE.fullmatch(label) is not None for label in cells.labels], dtype=np.bool_) & word
         self._place(cells, codes, word, like)
         self.rows += len(codes)
         self.numbers += int(counts[number].sum())
         self.words += int(counts[word].sum())
         self.number_like += int(counts[like].sum())
-        self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(there & number))
-        filled = {cells.labels[k] for k in np.flatnonzero(there & ~cells.empty)}
-        self.labels = _joined(self.labels, filled, self.most)
-        self.named = _joined(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MOST_LEVELS)
-        texts = {text for text, here in zip(cells.texts, there, strict=True) if here}
-        self.texts = _joined(self.texts, texts, 2 * MOST_LEVELS)
-        if (number & there).any():
+        self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(present & number))
+        filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
+        self.labels = _union(self.labels, filled, self.most)
+        self.named = _union(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MAX_LEVELS)
+        texts = {text for text, is_present in zip(cells.texts, present, strict=True) if is_present}
+        self.texts = _union(self.texts, texts, 2 * MAX_LEVELS)
+        if (number & present).any():
             self._size(cells.numbers[codes][number[codes]])
 
     def profile(self, place: str, name: str) -> ColumnProfile:
-        """The profile; `place` is the file that a word among numbers is in."""
+        """The profile; `place` is the file, for the place of a word among numbers."""
         odd = self._odd(place, name)
-        count = MOST_LEVELS + 1 if self.labels is None else min(len(self.labels), MOST_LEVELS + 1)
-        told = self.labelled or self.whole or self.words >= self.numbers or count == 1
+        count = MAX_LEVELS + 1 if self.labels is None else min(len(self.labels), MAX_LEVELS + 1)
+        with_labels = self.labelled or self.whole or self.words >= self.numbers or count == 1
         texts = self.texts or set()
         sizes = np.concatenate(self.sizes) if self.sizes and not self.words else np.empty(0)
         middle = float(np.median(sizes)) if len(sizes) else math.nan
-        every = bool(self.numbers) and self.rising and self.numbers == self.rows
+        all_rising = bool(self.numbers) and self.rising and self.numbers == self.rows
         return ColumnProfile(
             empty=self.rows - self.numbers - self.words,
             numbers=self.numbers,
             words=self.words,
             whole=self.whole,
-            labels=canonical_order(self.labels) if told and self.labels is not None else None,
+            labels=canonical_order(self.labels) if with_labels and self.labels is not None else None,
             distinct=count,
             number_like=self.number_like,
-            kinds_of_words=MOST_LEVELS + 1 if self.named is None else len(self.named),
+            kinds_of_words=MAX_LEVELS + 1 if self.named is None else len(self.named),
             size=round(math.log10(middle), 1) if len(sizes) else None,
             zeros=0 if self.words else self.zeros,
-            apart=len(sizes) > 0 and self.least >= FAR * middle and not self.negative,
-            unique=every and not self.words,
-            consecutive=every and self.by_one and not self.words,
+            apart=len(sizes) > 0 and self.least >= MIN_DISTANCE_FROM_ZERO * middle and not self.negative,
+            unique=all_rising and not self.words,
+            consecutive=all_rising and self.by_one and not self.words,
             spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts) and bool(self.words),
             odd=odd,
         )
 
     def _size(self, known: NDArray[np.float64]) -> None:
-        """Take note of how large the numbers `known` are, and whether they rise."""
+        """Record the magnitudes of the numbers `known`, and whether they rise."""
         sizes = np.abs(known)
         sizes = sizes[sizes > 0]
         self.zeros += len(known) - len(sizes)
         self.negative = self.negative or bool((known < 0).any())
         if len(sizes):
             self.least = min(self.least, float(sizes.min()))
-            self.sizes.append(sizes[:: max(1, len(sizes) // SIZES)].copy())
+            self.sizes.append(sizes[:: max(1, len(sizes) // SAMPLED_SIZES)].copy())
         if self.rising:
             steps = np.diff(known, prepend=known[0] - 1 if math.isnan(self.last) else self.last)
             self.rising, self.by_one = self.whole and bool((steps > 0).all()), self.by_one and bool((steps == 1).all())
             self.last = float(known[-1])
 
     def _place(self, cells: Cells, codes: NDArray[np.int64], word: NDArray[np.bool_], like: NDArray[np.bool_]) -> None:
-        """Take note of where the first word stands."""
+        """Record the place of the first word."""
         if self.first_word is None and word.any():
             row = int(np.argmax(word[codes]))
             self.first_word = self.rows + row + 1, cells.texts[codes[row]]
@@ -312,15 +310,15 @@ class StreamingProfile:
             self.first_like = self.rows + row + 1, cells.texts[codes[row]]
 
     def _odd(self, place: str, name: str) -> str:
-        """Where the first word stands among numbers, or the first number that is not written as one."""
-        found = self.first_like or (self.first_word if self.numbers else None)
-        if found is None or self.labelled:
+        """Place and fault of the first word among numbers, or of the first number in another notation."""
+        first = self.first_like or (self.first_word if self.numbers else None)
+        if first is None or self.labelled:
             return ""
-        return f"{place}: row {found[0]}, column {name!r}: {cell_fault(found[1])}"
+        return f"{place}: row {first[0]}, column {name!r}: {cell_fault(first[1])}"
 
 
-def _joined(one: set[str] | None, other: set[str], most: float) -> set[str] | None:
-    """The union of two sets; None, and nothing is kept, if it has more than `most` members."""
+def _union(one: set[str] | None, other: set[str], most: float) -> set[str] | None:
+    """The union of two sets; None if it has more than `most` members."""
     if one is None or len(one | other) > most:
         return None
     return one | other
@@ -328,48 +326,48 @@ def _joined(one: set[str] | None, other: set[str], most: float) -> set[str] | No
 
 @dataclass(frozen=True)
 class JointColumn:
-    """A column of all silos: its profile in each of them, and the sums of these."""
+    """A column at all silos: its profile at each, and their sums."""
 
     parts: Mapping[str, ColumnProfile]
     """by silo, in the order of their names"""
     labels: tuple[str, ...] | None
-    """all that any silo has, in canonical order; None where some silo does not tell"""
+    """the labels of all silos in canonical order; None if a silo does not report its labels"""
     odd: str
-    """where the first word among numbers stands"""
+    """place of the first word among numbers"""
 
     @property
     def empty(self) -> int:
-        """How many cells are empty."""
+        """Number of empty cells."""
         return sum(part.empty for part in self.parts.values())
 
     @property
     def numbers(self) -> int:
-        """How many cells are numbers."""
+        """Number of cells that are numbers."""
         return sum(part.numbers for part in self.parts.values())
 
     @property
     def words(self) -> int:
-        """How many cells are words."""
+        """Number of cells that are words."""
         return sum(part.words for part in self.parts.values())
 
     @property
     def number_like(self) -> int:
-        """How many of the words look like numbers."""
+        """Number of words that look like numbers."""
         return sum(part.number_like for part in self.parts.values())
 
     @property
     def kinds_of_words(self) -> int:
-        """How many different words there are, at most."""
+        """Upper bound on the number of distinct words."""
         return sum(part.kinds_of_words for part in self.parts.values())
 
     @property
     def filled(self) -> int:
-        """How many cells are not empty."""
+        """Number of cells that are not empty."""
         return self.numbers + self.words
 
     @property
     def whole(self) -> bool:
-        """Whether all numbers are whole."""
+        """Whether all numbers are integers."""
         return all(part.whole for part in self.parts.values())
 
     @property
@@ -379,12 +377,12 @@ class JointColumn:
 
     @property
     def consecutive(self) -> bool:
-        """Whether every silo has whole numbers without a gap, each once."""
+        """Whether every silo has consecutive integers, each once."""
         return all(part.consecutive for part in self.parts.values())
 
 
 def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
-    """All columns, which are those of the first silo, each with its parts silo after silo."""
+    """The columns, in the order of the first silo, each with its profile at every silo."""
     first = next(iter(profiles.values()))
     return {
         name: _joint({silo: profile.columns[name] for silo, profile in profiles.items()}) for name in first.variables
@@ -392,6 +390,6 @@ def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
 
 
 def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
-    told = [part.labels for part in parts.values() if part.filled]
-    labels = None if None in told else canonical_order(label for one in told for label in one or ())
+    reported = [part.labels for part in parts.values() if part.filled]
+    labels = None if None in reported else canonical_order(label for one in reported for label in one or ())
     return JointColumn(parts, labels, next((part.odd for part in parts.values() if part.odd), ""))

@@ -1,18 +1,14 @@
-"""A text file read cell by cell: its header, its first rows, and where it departs from a proper table.
+"""Parsing of text tables: cells, labels and levels, the dialect of a file, and reading it row by row.
 
-This is slow, so it is used for the first rows of a file, and for all of it only after the fast reader has failed.
+A cell is a number, a word, or empty. If `about.json` declares a variable's levels, these are used, in their order.
+Otherwise the levels are the labels of all silos, in numerical order if all are integers, and else in the order of their
+characters.
 
-How a text file of a table is written: its separator, its encoding, and the mark before decimals.
+The dialect of a file is its separator, encoding and decimal mark. A declaration in `about.json` takes precedence.
+Otherwise the dialect is detected; if several are plausible, an error proposes a declaration.
 
-What `about.json` declares holds; else it is found where only one reading makes sense, and refused with a line that says
-what to declare where several do.
-
-Labels and levels: what a cell of discrete data may say, and the order in which a variable's labels are coded.
-
-If `about.json` declares a variable's levels, these are used, in their order. Otherwise the levels are the labels that
-occur in any silo, in numerical order if all are whole numbers, and in the order of their characters if not.
-
-What the cells of a table say: a number, a word, or nothing.
+Reading row by row is slow. It serves for the first rows of a file, and for the whole file only to locate a fault after
+the fast reader (`columns.py`) has failed.
 """
 
 import codecs
@@ -38,7 +34,7 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "no
 
 
 def cell_fault(cell: str) -> str | None:
-    """Return what is wrong with a cell that should hold a finite number, None if nothing is."""
+    """The fault of a cell that should be a finite number, None if it is one."""
     text = cell.strip()
     if not text:
         return "the cell is empty"
@@ -53,25 +49,25 @@ def cell_fault(cell: str) -> str | None:
     return None if math.isfinite(number) else f"{shown(cell)} is not finite"
 
 
-MOST_LEVELS = 50
-"""levels a variable may have without being declared"""
-MOST_CODES = 10
-"""distinct whole numbers that may be codes without anybody saying so"""
+MAX_LEVELS = 50
+"""maximum number of undeclared levels of a variable"""
+MAX_CODES = 10
+"""maximum number of distinct integers in an undeclared column of codes"""
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 WHOLE_AS_FLOAT = re.compile(r"([+-]?[0-9]+)\.0*")
-DECLARE = "declare its levels in about.json if it is meant"
+DECLARE = "declare its levels in about.json if this is intended"
 
 
 def label_of(cell: str) -> str:
-    """The label that a cell holds: without spaces around it, and "2" for "2.0", as some programs write it."""
+    """The label in a cell: stripped, and "2" for "2.0", as some programs write it."""
     text = cell.strip()
     whole = WHOLE_AS_FLOAT.fullmatch(text)
     return whole[1] if whole else text
 
 
 def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """Distinct labels in canonical order: as numbers if all are whole numbers, else by their characters."""
+    """Distinct labels in canonical order: as numbers if all are integers, else by their characters."""
     distinct = set(labels)
     if all(WHOLE.fullmatch(label) for label in distinct):
         return tuple(sorted(distinct, key=lambda label: (int(label), label)))
@@ -79,43 +75,43 @@ def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def labels_of(cells: Sequence[str], declared: Sequence[str] | None) -> list[str]:
-    """The label of each of a column's `cells`; a declared label is matched exactly."""
+    """The label of each of a column's `cells`; declared labels match exactly."""
     exact = frozenset(declared or ())
     return [text if (text := cell.strip()) in exact else label_of(cell) for cell in cells]
 
 
 def empty_cells(cells: Sequence[str]) -> dict[str, str]:
-    """Return what is wrong with those of `cells` that are empty."""
+    """The faults of empty `cells`, by cell."""
     return {cell: "the cell is empty" for cell in cells if not cell.strip()}
 
 
 def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str]:
-    """Return what is wrong with those of a column's distinct `cells` that are not among its `declared` levels."""
-    known = set(declared)
-    some = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
-    wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in known)
-    return {cell: f"{shown(cell)} is not one of the levels {some}" for cell in wrong}
+    """The faults of those distinct `cells` of a column that are not among its `declared` levels, by cell."""
+    levels = set(declared)
+    listed = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
+    wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in levels)
+    return {cell: f"{shown(cell)} is not one of the levels {listed}" for cell in wrong}
 
 
 def label_faults(cells: Sequence[str]) -> dict[str, str]:
-    """Return what is wrong with those of a column's distinct `cells` that cannot be labels."""
-    return {cell: f"{shown(cell)} holds a control character" for cell in cells if name_fault(label_of(cell) or "-")}
+    """The faults of those distinct `cells` of a column that cannot be labels, by cell."""
+    return {cell: f"{shown(cell)} has a control character" for cell in cells if name_fault(label_of(cell) or "-")}
 
 
 def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
-    """The fractions in a column that was said to be discrete, if it holds nothing but numbers."""
+    """The faults of the fractions in a column that is declared as discrete, if it is all numbers."""
     numbers = {cell: label for cell, label in zip(cells, labels_of(cells, None), strict=True) if label}
     if any(cell_fault(label) is not None for label in numbers.values()):
         return {}
-    why = "is a fraction: a continuous column in discrete data"
-    return {cell: f"{shown(cell)} {why}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
+    fault = "is a fraction: a continuous column in discrete data"
+    return {cell: f"{shown(cell)} {fault}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
 
 
 def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The levels that `labels` are, in canonical order, and those labels that were joined to others.
+    """The levels of `labels` in canonical order, and the labels that were merged into others.
 
-    Labels that differ only by capitals or by spaces between words are one level, the first of them. They are not if
-    nothing else would tell a column's cells apart.
+    Labels that differ only in capitals or spaces between words become one level, the first of them, unless the column
+    would then have a single level.
     """
     levels: dict[str, str] = {}
     ordered = canonical_order(labels)
@@ -127,22 +123,22 @@ def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def fold_spelling(label: str) -> str:
-    """`label` as it compares with others: without capitals, one space between words."""
+    """`label` for comparison: without capitals, and with single spaces between words."""
     return " ".join(label.casefold().split())
 
 
 def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
-    """The code of each label: that of the level it is, else that of the level it is spelled like, else -1."""
+    """The code of each label: of the same level, else of the level with the same folded spelling, else -1."""
     place = {fold_spelling(level): code for code, level in reversed(list(enumerate(levels)))}
     place |= {level: code for code, level in enumerate(levels)}
     return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
 
 
 def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
-    """Raise `BadInput` for levels read off the rows: a label that only one record has would reveal it despite any ε."""
+    """Raise `BadInput` for undeclared levels: ε does not protect a record that alone has a label."""
     for name in sorted(undeclared):
         raise BadInput(
-            f"{place}: column '{name}': its levels are those that occur in the rows, which no ε covers: "
+            f"{place}: column '{name}': its levels come from the rows, which ε does not account for: "
             "declare them in about.json for a private run"
         )
 
@@ -150,13 +146,13 @@ def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
 NUMBER_LIKE = re.compile(
     r"[+-]?(\d{1,3}([,.'_ \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d*)?(e[+-]?\d+)?|[.,]\d+)\s*%?|[+-]?inf(inity)?", re.I
 )
-"""numbers that a program does not read as such: 1,5 or 1 234 or 12 % or digits of another script"""
+"""numbers in other notations: 1,5 or 1 234 or 12 % or digits of another script"""
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The distinct cells of a column: the label of each, the number it is (NaN if none), and whether it is empty."""
+    """The distinct cells of a column: for each, its label, its number (NaN if none), and whether it is empty."""
 
     texts: Sequence[str]
     labels: list[str]
@@ -169,39 +165,39 @@ def parse_cells(
     levels: Sequence[str] | None = None,
     marks: Collection[str] = (),
 ) -> Cells:
-    """Return what distinct `texts` say. Declared `levels` are labels, though they look like marks of missing values.
+    """Parse distinct `texts`. Declared `levels` are labels even if they look like markers of missing values.
 
-    `marks` are what stands for a missing value in this column besides the usual ones.
+    `marks` are additional markers of missing values in this column.
     """
-    known = frozenset(levels or ())
+    declared = frozenset(levels or ())
     labels = labels_of(texts, levels)
-    empty = np.array([label not in known and is_empty(label, marks) for label in labels], dtype=np.bool_)
-    numbers = [np.nan if gone else number_of(label) for label, gone in zip(labels, empty, strict=True)]
+    empty = np.array([label not in declared and is_empty(label, marks) for label in labels], dtype=np.bool_)
+    numbers = [np.nan if missing else number_of(label) for label, missing in zip(labels, empty, strict=True)]
     return Cells(texts, labels, np.array(numbers, dtype=np.float64), empty)
 
 
 def is_empty(label: str, marks: Collection[str] = ()) -> bool:
-    """Whether a cell without the spaces around it marks a missing value."""
+    """Whether a stripped cell marks a missing value."""
     return label in marks or label.lower() in MISSING
 
 
 def number_of(label: str) -> float:
-    """The finite number that a cell holds, NaN if it holds none."""
+    """The finite number in a cell, NaN if there is none."""
     return float(label) if cell_fault(label) is None else np.nan
 
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-LOOKED_AT = 200
-"""rows from which separator and decimals are told"""
-UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-LEGACY = "cp1252"
+SNIFFED_ROWS = 200
+"""rows from which separator and decimal mark are detected"""
+UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+LEGACY_ENCODING = "cp1252"
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a text file is written; None stands for what is not declared."""
+    """The declared dialect of a text file; None for what is not declared."""
 
     separator: str | None = None
     encoding: str | None = None
@@ -213,7 +209,7 @@ NO_FORM = Form()
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file, and how it is written; `legacy` if it is not in Unicode, and nothing said so."""
+    """The text of a file with its dialect; `legacy` means that the encoding is a guess, as it is not Unicode."""
 
     content: str
     separator: str = ","
@@ -222,10 +218,9 @@ class Text:
 
 
 def text_of(place: str, content: bytes, form: Form) -> Text:
-    """The text in `content`, of which `form` is declared; `place` names the file in messages.
+    """The text in `content`, whose declared dialect is `form`; `place` names the file in messages.
 
-    Raises `BadInput` for bytes that are no text in the encoding, for separators or decimals that may be one or the
-    other.
+    Raises `BadInput` for bytes that are invalid in the encoding, and for an ambiguous separator or decimal mark.
     """
     encoding, legacy = (form.encoding, False) if form.encoding else _encoding(place, content)
     try:
@@ -240,7 +235,7 @@ def text_of(place: str, content: bytes, form: Form) -> Text:
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
     """The encoding of `content`, and whether it is a guess: UTF-8 and UTF-16 are not."""
-    for mark, encoding in UTF_16.items():
+    for mark, encoding in UTF_16_MARKS.items():
         if content.startswith(mark):
             return encoding, False
     try:
@@ -252,22 +247,22 @@ def _encoding(place: str, content: bytes) -> tuple[str, bool]:
         if b"\0" in content or _unicode_letters(content):
             raise BadInput(f"{fault}; {declare}") from None
         try:
-            content.decode(LEGACY)
+            content.decode(LEGACY_ENCODING)
         except UnicodeDecodeError:
             raise BadInput(f"{fault}; {declare}") from None
-        return LEGACY, True
+        return LEGACY_ENCODING, True
     return "utf-8-sig", False
 
 
 def _unicode_letters(content: bytes) -> bool:
-    """Whether some letters beyond ASCII are UTF-8, so that another byte is damage rather than an encoding."""
+    """Whether some non-ASCII letters are valid UTF-8: then an invalid byte is damage, not another encoding."""
     return any(not letter.isascii() for letter in content.decode("utf-8", errors="ignore"))
 
 
 def _head(text: str) -> str:
     """The first lines of `text`."""
     end = -1
-    for _ in range(LOOKED_AT + 1):
+    for _ in range(SNIFFED_ROWS + 1):
         end = text.find("\n", end + 1)
         if end < 0:
             return text
@@ -275,7 +270,7 @@ def _head(text: str) -> str:
 
 
 def rows_of(text: str, separator: str) -> list[list[str]]:
-    """The rows of `text` that are not blank; those before the first that is broken."""
+    """The rows of `text` that are not blank, up to the first broken one."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
         rows.extend(csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator))
@@ -283,30 +278,30 @@ def rows_of(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(place: str, head: str) -> str:
-    """Return what separates the columns: what is in the header, and in most rows as often."""
-    read = {mark: rows_of(head, mark) for mark in SEPARATORS}
-    named = [mark for mark, rows in read.items() if rows and len(rows[0]) > 1]
-    fitting = [mark for mark in named if _even(read[mark])]
+    """The separator of the columns: one that occurs in the header, and equally often in most rows."""
+    rows_by_mark = {mark: rows_of(head, mark) for mark in SEPARATORS}
+    in_header = [mark for mark, rows in rows_by_mark.items() if rows and len(rows[0]) > 1]
+    fitting = [mark for mark in in_header if _is_regular(rows_by_mark[mark])]
     if len(fitting) > 1:
-        said = " or ".join(SEPARATORS[mark] for mark in fitting)
-        declare = f'say which in about.json, such as {{"separator": "{fitting[1]}"}}'
-        raise BadInput(f"{place}: its columns may be separated by {said}; {declare}")
+        names = " or ".join(SEPARATORS[mark] for mark in fitting)
+        declare = f'declare it in about.json, such as {{"separator": "{fitting[1]}"}}'
+        raise BadInput(f"{place}: its columns may be separated by {names}; {declare}")
     if fitting:
         return fitting[0]
-    return named[0] if len(named) == 1 and len(read[named[0]]) == 1 else ","
+    return in_header[0] if len(in_header) == 1 and len(rows_by_mark[in_header[0]]) == 1 else ","
 
 
-def _even(rows: list[list[str]]) -> bool:
-    """Whether most rows have as many cells as the header, or one more, as where each line ends with a mark."""
-    below = Counter(map(len, rows[1:]))
-    if not below:
+def _is_regular(rows: list[list[str]]) -> bool:
+    """Whether most rows have as many cells as the header, or one more or less, as with a separator at line ends."""
+    lengths = Counter(map(len, rows[1:]))
+    if not lengths:
         return False
-    cells, often = below.most_common(1)[0]
-    return cells > 1 and 2 * often >= below.total() and abs(cells - len(rows[0])) <= 1
+    cells, count = lengths.most_common(1)[0]
+    return cells > 1 and 2 * count >= lengths.total() and abs(cells - len(rows[0])) <= 1
 
 
 def _decimal(place: str, head: str, separator: str) -> str:
-    """The mark before decimals: a comma only where columns are separated by something else, and no point is."""
+    """The decimal mark: a comma only if the separator is another and no cell has a decimal point."""
     if separator == ",":
         return "."
     rows = rows_of(head, separator)[1:]
@@ -314,7 +309,7 @@ def _decimal(place: str, head: str, separator: str) -> str:
     if not commas or any(POINT.fullmatch(cell) for cell in _cells(rows)):
         return "."
     if all(GROUPED.fullmatch(cell) for cell in commas):
-        declare = 'say in about.json {"decimal": ","} if they are decimals, else write them without commas'
+        declare = 'declare {"decimal": ","} in about.json if they are decimals, else write them without commas'
         raise BadInput(f"{place}: numbers such as {shown(min(commas))} may have decimals or thousands; {declare}")
     return ","
 
@@ -324,26 +319,23 @@ def _cells(rows: Iterable[list[str]]) -> Iterable[str]:
 
 
 FaultOf = Callable[[str, str], str | None]
-"""(column, cell) -> what is wrong with it, None if nothing is"""
+"""(column, cell) -> the fault of the cell, None if it has none"""
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """The text of a file and how it is written, as far as `form` does not declare it.
-
-    Raises `BadInput` as `text_of` does.
-    """
+    """The text of a file with its dialect, of which `form` is declared. Raises `BadInput` as `text_of` does."""
     return text_of(str(path), read_bytes(path), form)
 
 
 def read_header(path: Path, text: Text) -> list[str]:
-    """The names in the first row of `text`, without the spaces around them.
+    """The names in the first row of `text`, stripped.
 
-    Raises `BadInput` if there is none, if the names cannot be used, or if the row below has another number of cells.
+    Raises `BadInput` without a first row, for invalid names, and if the next row has another number of cells.
     """
     try:
         rows = _rows(text)
         line, row = next(rows, (0, []))
-        below = next(rows, None)
+        second = next(rows, None)
     except csv.Error as error:
         raise BadInput(f"{path}: {error}") from None
     if not row:
@@ -351,26 +343,23 @@ def read_header(path: Path, text: Text) -> list[str]:
     names = [name.strip() for name in row]
     place = f"{path}: line {line}"
     if all(cell_fault(name) is None for name in names) and not all(name.isdigit() for name in names):
-        raise BadInput(f"{place}: must name the columns, but holds numbers, {shown(','.join(names))}")
+        raise BadInput(f"{place}: must name the columns, but has numbers, {shown(','.join(names))}")
     check_names(place, names)
-    if below and len(below[1]) != len(names):
-        raise BadInput(f"{path}: {_wrong_length(*below, names)}")
+    if second and len(second[1]) != len(names):
+        raise BadInput(f"{path}: {_wrong_length(*second, names)}")
     return names
 
 
-def check_label_column(path: Path, header: Sequence[str], apart: str) -> None:
-    """Raise `BadInput` unless the column `apart` is there, and not alone."""
-    if apart not in header:
-        raise BadInput(f"{path}: column {shown(apart)} is missing; there are {', '.join(header[:8])}")
-    if list(header) == [apart]:
-        raise BadInput(f"{path}: no column besides {shown(apart)}")
+def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
+    """Raise `BadInput` unless the file has the column `name` and another one."""
+    if name not in header:
+        raise BadInput(f"{path}: column {shown(name)} is missing; available: {', '.join(header[:8])}")
+    if list(header) == [name]:
+        raise BadInput(f"{path}: no column besides {shown(name)}")
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
-    """The header and the first `count` rows below it (None: all), of those that have as many cells.
-
-    A broken file has none.
-    """
+    """The header and those of the first `count` rows (None: all) that have as many cells; empty for a broken file."""
     try:
         rows = [row for _, row in islice(_rows(text), None if count is None else count + 1)]
     except csv.Error:
@@ -379,9 +368,9 @@ def first_rows(text: Text, count: int | None) -> list[list[str]]:
 
 
 def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf) -> str | None:
-    """The line, column and value of the first fault below a good `header`; None if there is none.
+    """The line, column and value of the first fault below a valid `header`; None if there is none.
 
-    `fault_of(column, cell)` says what is wrong with a cell; a row of another length is a fault, too.
+    `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too.
     """
     rows = _rows(text)
     try:
@@ -399,7 +388,7 @@ def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf)
 
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
-    """Where row `row` (from 0) stands: "path: line 3" of a text file, "path: row 2" of another."""
+    """The place of row `row` (from 0): "path: line 3" in a text file, "path: row 2" in another."""
     if path.suffix.lower() != ".parquet":
         line, _ = next(islice(_rows(read_text(path, form)), row + 1, None))
         return f"{path}: line {line}"
@@ -407,7 +396,7 @@ def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
 
 
 def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not blank with the line it ends on. Raises csv.Error naming the line of a broken one."""
+    """Yield each row that is not blank with its last line. Raises `csv.Error` naming the line of a broken one."""
     reader = csv.reader(StringIO(text.content, newline=""), strict=True, delimiter=text.separator)
     while True:
         line = reader.line_num + 1
@@ -417,7 +406,7 @@ def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             unclosed = "unexpected end of data" in str(error)
-            reason = "a quotation mark is opened and never closed" if unclosed else f"not CSV: {error}"
+            reason = "a quotation mark is never closed" if unclosed else f"not CSV: {error}"
             raise csv.Error(f"line {line}: {reason}") from None
         blank = not row or (len(row) == 1 and row[0].isspace())
         if not blank:
@@ -430,5 +419,5 @@ def _wrong_length(line: int, row: Sequence[str], header: Sequence[str]) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, unpacked."""
+    """The bytes of a file, decompressed."""
     return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()

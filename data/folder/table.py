@@ -1,4 +1,4 @@
-"""One silo's table as its file has it: what it tells before a run, and its rows once the columns' kinds are known."""
+"""A silo's table in memory: its profile before a run, and its rows once the kinds of the columns are fixed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
 from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
 from .scan import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     NUMBER_LIKE,
     Cells,
     cell_fault,
@@ -33,7 +33,7 @@ from .scan import (
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file: as numbers where they were certain to be such, else as text."""
+    """The columns of a file: numbers where that is certain, else text."""
 
     path: Path
     columns: dict[str, Column | NumberColumn]
@@ -46,15 +46,15 @@ class Table:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def profile(self) -> Profile:
-        """Return what is public of this table; of its complete rows alone, if that is asked for.
+        """The profile of the table, or only of its complete rows, as declared.
 
-        Raises `BadInput` naming file, line, column and value for a cell that is not as declared, and for an empty one
-        if these are refused.
+        Raises `BadInput` naming file, line, column and value for a cell that is not as declared, and for an empty cell
+        if empty cells are refused.
         """
         self._check_declared()
         reading, complete = self.declared.reading, self.declared.complete
         if complete and reading.missing == "refuse":
-            self._refuse_empty(complete, "and --missing refuse takes no such table")
+            self._refuse_empty(complete, "and --missing refuse allows no empty cells")
         table = self
         if complete and reading.missing == "complete-rows":
             table = self._complete(complete)
@@ -62,9 +62,9 @@ class Table:
         return Profile(len(table), columns, self.notes, self.left_out)
 
     def rows(self, schema: Schema) -> NDArray[Any]:
-        """The table [n_rows, n_variables] of numbers and codes that a federation of this `schema` learns from.
+        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`.
 
-        Raises `BadInput` naming file, line, column and value for a cell that does not fit it.
+        Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema.
         """
         there = [name for name in self.columns if name not in schema.aside]
         check_same_columns(self.path, there, schema.variables, "the schema")
@@ -81,8 +81,8 @@ class Table:
         return np.ascontiguousarray(np.column_stack(columns))
 
     def part(self, rows: NDArray[np.intp]) -> "Table":
-        """The table of these `rows`, by number."""
-        return replace(self, columns={name: _part(column, rows) for name, column in self.columns.items()})
+        """The table of the rows with the numbers `rows`."""
+        return replace(self, columns={name: _selected(column, rows) for name, column in self.columns.items()})
 
     def labels(self, name: str) -> list[str]:
         """The label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
@@ -92,11 +92,11 @@ class Table:
         return [labels[code] for code in column.codes]
 
     def _complete(self, names: Sequence[str]) -> "Table":
-        """The table of those rows that have a cell in each of these columns."""
+        """The table of the rows in which none of these columns is empty."""
         return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
 
     def _check_declared(self) -> None:
-        """Raise `BadInput` for the first cell that is not what is declared of its column."""
+        """Raise `BadInput` for the first cell that does not fit the declaration of its column."""
         faults: dict[str, dict[str, str]] = {}
         for name, column in self.columns.items():
             kind, levels = self.declared.kind_of(name), self.declared.levels.get(name)
@@ -113,16 +113,16 @@ class Table:
             return {cell: fault for cell in cells if (fault := cell_fault(cell))}
         if levels is not None:
             return level_faults(cells, levels)
-        return label_faults(cells) if len(cells) <= MOST_LEVELS else {}
+        return label_faults(cells) if len(cells) <= MAX_LEVELS else {}
 
     def _misfits(self, column: Column, levels: Sequence[str] | None) -> dict[str, str]:
-        """Return what is wrong with the cells of a column that is to have `levels`, or numbers."""
+        """The faults of the cells of a column that must have these `levels`, or numbers."""
         if levels is None:
             return self._faults(column, "continuous", None)
         cells = self._cells(column, levels)
         codes = codes_of(cells.labels, levels)
         wrong = [
-            cell for cell, code, gone in zip(column.cells, codes, cells.empty, strict=True) if code < 0 and not gone
+            cell for cell, code, empty in zip(column.cells, codes, cells.empty, strict=True) if code < 0 and not empty
         ]
         return level_faults(wrong, levels)
 
@@ -134,7 +134,7 @@ class Table:
         return name in schema.levels or isinstance(self.columns[name], Column)
 
     def _text(self, name: str) -> Column:
-        """A column as text; whole numbers without a point."""
+        """A column as text; integers without a decimal point."""
         column = self.columns[name]
         if isinstance(column, Column):
             return column
@@ -150,38 +150,38 @@ class Table:
         return parse_cells(column.cells, levels, self.declared.marks.get(column.name, ()))
 
     def _filled(self, column: Column) -> list[str]:
-        empty = self._cells(column).empty
-        return [cell for cell, gone in zip(column.cells, empty, strict=True) if not gone]
+        missing = self._cells(column).empty
+        return [cell for cell, empty in zip(column.cells, missing, strict=True) if not empty]
 
     def _empty(self, name: str) -> NDArray[np.bool_]:
-        """Which cells of a column are empty, `[n_rows]`."""
+        """Whether each cell of a column is empty, `[n_rows]`."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
             return np.asarray(np.isnan(column.values))
         return np.asarray(self._cells(column).empty[column.codes])
 
-    def _refuse_empty(self, names: Sequence[str], why: str) -> None:
+    def _refuse_empty(self, names: Sequence[str], rule: str) -> None:
         """Raise `BadInput` for the first empty cell, row by row."""
         found = [(int(np.argmax(empty)), v) for v, name in enumerate(names) if (empty := self._empty(name)).any()]
         if found:
             row, v = min(found)
             place = place_of_row(self.path, row, self.declared.form)
-            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty, {why}")
+            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty, {rule}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
-        """The profile of a column; of a part of the table no place is said, as its rows are others."""
+        """The profile of a column, without a place unless the table is `whole`, as parts have other row numbers."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
             return profile_numbers(column.values)
         cells = self._cells(column)
         kind = self.declared.kind_of(name)
-        most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MOST_LEVELS
+        most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MAX_LEVELS
         odd = self._odd(column, cells) if whole and kind is None else ""
         counts = np.bincount(column.codes, minlength=len(column.cells))
         return profile_cells(cells, counts, labelled=kind == "discrete", most=most, odd=odd)
 
     def _odd(self, column: Column, cells: Cells) -> str:
-        """Where the first word stands among numbers, or the first number that is not written as one."""
+        """Place and fault of the first word among numbers, or of the first number in another notation."""
         number = ~np.isnan(cells.numbers)
         word = ~number & ~cells.empty
         like = word & np.array([NUMBER_LIKE.fullmatch(label) is not None for label in cells.labels], dtype=np.bool_)
@@ -193,7 +193,7 @@ class Table:
         return f"{place_of_row(self.path, row, self.declared.form)}, column {shown(column.name)}: {fault}"
 
     def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
-        """The codes of a column, -1 or NaN where a cell is empty."""
+        """The codes of a column, with -1 or NaN for empty cells."""
         levels = schema.levels[column.name]
         cells = self._cells(column, levels)
         codes = np.array(codes_of(cells.labels, levels), dtype=np.int64)
@@ -210,9 +210,9 @@ class Table:
 
 
 def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
-    """Read the columns of `path` (.csv, .csv.gz, .tsv or .parquet) that are not left out.
+    """Read the columns of `path` (.csv, .csv.gz, .tsv or .parquet) that the declaration keeps.
 
-    Raises `BadInput` naming file and line for a file that is no table.
+    Raises `BadInput` naming file and line for a file that is not a table.
     """
 
     def as_numbers(name: str) -> bool | None:
@@ -224,7 +224,7 @@ def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
 
 
 def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Table:
-    """Read those columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
+    """Read the columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
     read = read_typed(
         path,
         declared.form,
@@ -234,8 +234,8 @@ def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATI
     return Table(path, {column.name: column for column in read.columns}, declared)
 
 
-def _part(column: Column | NumberColumn, rows: NDArray[np.intp]) -> Column | NumberColumn:
+def _selected(column: Column | NumberColumn, rows: NDArray[np.intp]) -> Column | NumberColumn:
     if isinstance(column, NumberColumn):
         return NumberColumn(column.name, column.values[rows])
-    there, codes = np.unique(column.codes[rows], return_inverse=True)
-    return Column(column.name, codes, [column.cells[code] for code in there])
+    present, codes = np.unique(column.codes[rows], return_inverse=True)
+    return Column(column.name, codes, [column.cells[code] for code in present])

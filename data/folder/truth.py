@@ -1,17 +1,16 @@
-"""Graphs as CSV files: `source,target[,weight][,type][,lag]`, one edge a line; `weight:<silo>` for a silo's own.
+"""Graphs and background knowledge as CSV files.
 
-Without a `type` the graph is a DAG. The types `directed` and `undirected` make it a CPDAG; in a PAG they are the marks
-at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and the same the other way round.
+A graph has the header `source,target[,weight][,type][,lag]`, one line per edge, and columns `weight:<silo>` for silos'
+own weights. Without a `type` the graph is a DAG. The types `directed` and `undirected` make it a CPDAG; in a PAG the
+types are the marks at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and their mirror images
+(`fedbnsl.algorithms.graphs.edges`).
 
-Of a dynamic DAG, an edge of lag k is one from the source k steps earlier. Without a `lag`, or with lags of 0 alone, the
-graph says nothing of lags: that of time series is then a summary of what drives what, and may have cycles.
+In a dynamic DAG, an edge of lag k starts at the source k steps earlier. Without a `lag`, or with only lags of 0, the
+graph does not specify lags: for time series it is then a summary of effects at any lag, and may have cycles.
 
-The types of edges in a file of a graph (`fedbnsl.algorithms.graphs.edges`), read and checked.
-
-Background knowledge as a CSV file: `rule,source,target`, one rule a line.
-
-`required,A,B`: A → B is there. `forbidden,A,B`: it is not. `no-parents,A`: nothing causes A. `tier,A,2`: A stands in
-tier 2, and nothing in a tier of a greater number causes it.
+Background knowledge has the header `rule,source,target`, one line per rule. `required,A,B`: the graph has A → B.
+`forbidden,A,B`: it does not. `no-parents,A`: A has no causes. `tier,A,2`: A is in tier 2, and variables in later tiers
+do not cause it.
 """
 
 import csv
@@ -34,15 +33,15 @@ from .scan import cell_fault
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
-    """The kind of graph whose edges have these types, each given with its place; without edges, a CPDAG.
+    """The kind of the graph whose edges have these types, each with its place; without edges, a CPDAG.
 
-    Raises `BadInput` for a type that is none, and for those of a CPDAG and of a PAG in one graph.
+    Raises `BadInput` for an unknown type, and for types of a CPDAG and of a PAG in one graph.
     """
     kind: GraphKind | None = None
     for place, type_ in types:
         if type_ not in CPDAG_TYPES and type_ not in PAG_TYPES:
-            known = ", ".join((*CPDAG_TYPES, *PAG_TYPES))
-            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {known}")
+            choices = ", ".join((*CPDAG_TYPES, *PAG_TYPES))
+            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {choices}")
         found: GraphKind = "cpdag" if type_ in CPDAG_TYPES else "pag"
         if kind not in (None, found):
             raise BadInput(
@@ -52,12 +51,12 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
     return kind or "cpdag"
 
 
-PLAIN = ("source", "target", "weight", "type", "lag")
-READ_OVER = ("strength", "direction", "imposed")
-"""what a run with resamples says of each edge: no part of the graph"""
-OWN = "weight:"
-MOST_LAGS = 1000
-"""steps that an edge may reach back"""
+COLUMNS = ("source", "target", "weight", "type", "lag")
+IGNORED_COLUMNS = ("strength", "direction", "imposed")
+"""columns of a run with resamples or background knowledge, which are not part of the graph"""
+SILO_WEIGHT = "weight:"
+MAX_LAG = 1000
+"""maximum lag of an edge, in steps"""
 
 
 _Row = tuple[str, list[str]]
@@ -76,26 +75,26 @@ class _Edge:
 
 
 def read_truth(
-    path: Path, variables: Sequence[str], aside: Collection[str] = ()
+    path: Path, variables: Sequence[str], excluded: Collection[str] = ()
 ) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
-    """Read the true graph over `variables`, and each silo's own weights where the file has columns `weight:<silo>`.
+    """Read the true graph over `variables`, and each silo's own weights if the file has columns `weight:<silo>`.
 
-    Edges of a column that was set `aside` are left out. Edges without a weight weigh 1; those of a PAG have none. A
-    silo's own weights are [n_variables, n_variables], or [lags + 1, n_variables, n_variables] where there are lagged
-    edges; 0 where it lacks an edge. A cycle is read as it stands: comparing with it is refused elsewhere. Raises
-    `BadInput` naming file, line, column and value: no such file, a missing or unknown column, an unknown variable, an
-    edge from a variable to itself (but at a lag), an edge given twice, a weight that is no number or zero, a type that
-    is none or of another kind of graph, a lag that is none.
+    Leaves out edges of `excluded` columns. The default weight is 1; edges of a PAG have none. A silo's own weights are
+    [n_variables, n_variables], or [lags + 1, n_variables, n_variables] with lagged edges; 0 for a missing edge. The
+    graph may have cycles; comparisons refuse them elsewhere. Raises `BadInput` naming file, line, column and value for
+    a file that does not exist, a missing or unknown column, an unknown variable, an edge from a variable to itself
+    within one time, a duplicate edge, an invalid or zero weight, an unknown type, types of different kinds of graphs,
+    and an invalid lag.
     """
-    return _graph(_rows(path), variables, aside)
+    return _graph(_rows(path), variables, excluded)
 
 
 def _graph(
-    rows: Sequence[_Row], variables: Sequence[str], aside: Collection[str] = ()
+    rows: Sequence[_Row], variables: Sequence[str], excluded: Collection[str] = ()
 ) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
-    """The graph in the `rows` of a file, and each silo's own weights, as `read_truth` does."""
+    """The graph in the `rows` of a file, and each silo's own weights, as `read_truth` returns them."""
     silos, kind, edges = _edges_in(rows)
-    edges = [edge for edge in edges if edge.source not in aside and edge.target not in aside]
+    edges = [edge for edge in edges if edge.source not in excluded and edge.target not in excluded]
     place = {name: number for number, name in enumerate(variables)}
     lags, d = max((edge.lag for edge in edges), default=0), len(variables)
     slices = np.zeros((lags + 1, d, d))
@@ -120,7 +119,7 @@ def _graph(
 
 
 def read_structure(path: Path, variables: Sequence[str] | None = None) -> Structure:
-    """Read a graph over `variables`; by default over those its edges name, in order of appearance.
+    """Read a graph over `variables`; by default over those of its edges, in order of appearance.
 
     Raises `BadInput` as `read_truth` does.
     """
@@ -131,7 +130,7 @@ def read_structure(path: Path, variables: Sequence[str] | None = None) -> Struct
 
 
 def read_structures(path: Path, variables: Sequence[str], by: str = "silo") -> dict[str, Structure]:
-    """Read several graphs over `variables` from one file, whose first column, `by`, says which graph an edge is of.
+    """Read several graphs over `variables` from one file, whose first column, `by`, has the graph of each edge.
 
     Raises `BadInput` as `read_truth` does.
     """
@@ -148,11 +147,11 @@ def read_structures(path: Path, variables: Sequence[str], by: str = "silo") -> d
 def write_structure(
     path: Path, structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]] | None = None
 ) -> None:
-    """Write `structure`, its edges in the order of its variables: a DAG as `source,target,weight`, weights exactly.
+    """Write `structure`, with edges in the order of its variables: a DAG as `source,target,weight`, with exact weights.
 
-    A CPDAG has a column `type` besides, and an undirected edge stands there once; a PAG is `source,target,type`. A
-    dynamic DAG has a column `lag`. `silo_weights[silo]`, of the shape in which `read_truth` returns them, add a column
-    `weight:<silo>` each to a DAG.
+    A CPDAG has an additional column `type`, and one line for an undirected edge; a PAG is `source,target,type`. A
+    dynamic DAG has a column `lag`. For a DAG, `silo_weights[silo]`, of the shape in which `read_truth` returns them,
+    become columns `weight:<silo>`.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -173,7 +172,7 @@ def _typed_rows(structure: Structure) -> Iterator[list[str]]:
 def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]]) -> Iterator[list[str]]:
     silos, names = sorted(silo_weights), structure.variables
     dynamic = structure.lagged is not None
-    yield ["source", "target", "weight", *(["lag"] if dynamic else []), *(OWN + silo for silo in silos)]
+    yield ["source", "target", "weight", *(["lag"] if dynamic else []), *(SILO_WEIGHT + silo for silo in silos)]
     shared = structure.weights[None] if structure.lagged is None else np.stack([structure.weights, *structure.lagged])
     own = [silo_weights[silo].reshape(shared.shape) for silo in silos]
     for lag, i, j in np.argwhere(shared):
@@ -182,7 +181,7 @@ def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float6
 
 
 def _rows(path: Path) -> list[_Row]:
-    """The lines of a file that are not empty, as cells, the header first; each with its place for messages."""
+    """The cells of the lines of a file that are not empty, each with its place for messages; the header is first."""
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
@@ -196,7 +195,7 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _edges_in(rows: Sequence[_Row]) -> tuple[list[str], GraphKind, list[_Edge]]:
-    """The silos that have weights of their own, the kind of graph, the edges with the line each stands on."""
+    """The silos with weights of their own, the kind of graph, and the edges with their lines."""
     header = rows[0][1]
     _check_header(*rows[0])
     edges = []
@@ -206,11 +205,11 @@ def _edges_in(rows: Sequence[_Row]) -> tuple[list[str], GraphKind, list[_Edge]]:
         edges.append(_edge(place, dict(zip(header, row, strict=True))))
     kind = kind_of_types([(edge.place, edge.type) for edge in edges]) if "type" in header else "dag"
     _check_once(edges, kind)
-    return [name.removeprefix(OWN) for name in header if name.startswith(OWN)], kind, edges
+    return [name.removeprefix(SILO_WEIGHT) for name in header if name.startswith(SILO_WEIGHT)], kind, edges
 
 
 def _check_once(edges: Sequence[_Edge], kind: GraphKind) -> None:
-    """Raise `BadInput` for an edge that stands twice; but in a DAG's file two variables may be joined both ways."""
+    """Raise `BadInput` for a duplicate edge; a file of a DAG may have edges in both directions."""
     seen: dict[tuple[str, ...], str] = {}
     for edge in edges:
         ends = (edge.source, edge.target, *([f"lag {edge.lag}"] if edge.lag else []))
@@ -218,7 +217,7 @@ def _check_once(edges: Sequence[_Edge], kind: GraphKind) -> None:
         if first != edge.place:
             line = first.rpartition("line ")[2]
             raise BadInput(
-                f"{edge.place}: the edge {shown(edge.source)} → {shown(edge.target)} stands on line {line} already"
+                f"{edge.place}: the edge {shown(edge.source)} → {shown(edge.target)} is already on line {line}"
             )
 
 
@@ -226,9 +225,9 @@ def _check_header(place: str, header: list[str]) -> None:
     check_names(place, header)
     for name in ("source", "target"):
         if name not in header:
-            raise BadInput(f"{place}: column {name!r} is missing; a graph needs source,target[,weight][,type][,lag]")
+            raise BadInput(f"{place}: column {name!r} is missing; a graph has source,target[,weight][,type][,lag]")
     for name in header:
-        if name not in (*PLAIN, *READ_OVER) and not (name.startswith(OWN) and name != OWN):
+        if name not in (*COLUMNS, *IGNORED_COLUMNS) and not (name.startswith(SILO_WEIGHT) and name != SILO_WEIGHT):
             raise BadInput(
                 f"{place}: column {shown(name)} is not one of source, target, weight, type, lag, weight:<silo>"
             )
@@ -243,14 +242,14 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
     if source == target and not lag:
         raise BadInput(f"{place}: an edge from {shown(source)} to itself")
     numbers = {}
-    for column in (name for name in cells if name == "weight" or name.startswith(OWN)):
+    for column in (name for name in cells if name == "weight" or name.startswith(SILO_WEIGHT)):
         fault = cell_fault(cells[column])
         if fault:
             raise BadInput(f"{place}, column {shown(column)}: {fault}")
         numbers[column] = float(cells[column])
     weight = numbers.pop("weight", 1.0)
     if weight == 0:
-        raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} would be no edge")
+        raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} is the weight of no edge")
     return _Edge(source, target, weight, cells.get("type", ""), lag, tuple(numbers.values()), place)
 
 
@@ -259,8 +258,8 @@ def _lag(place: str, cell: str, dag: bool) -> int:
     if not cell:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
-    if not lag.is_integer() or not 0 <= lag <= MOST_LAGS:
-        raise BadInput(f"{place}, column 'lag': {shown(cell)} is not a whole number of steps from 0 to {MOST_LAGS}")
+    if not lag.is_integer() or not 0 <= lag <= MAX_LAG:
+        raise BadInput(f"{place}, column 'lag': {shown(cell)} is not a whole number of steps from 0 to {MAX_LAG}")
     if lag and not dag:
         raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type are within one time, at lag 0")
     return int(lag)
@@ -271,10 +270,10 @@ RULES = ("required", "forbidden", "no-parents", "tier")
 
 
 def read_knowledge(path: Path, variables: Sequence[str]) -> Knowledge:
-    """Return what the file says of graphs over `variables`.
+    """The background knowledge in `path` on graphs over `variables`.
 
-    Raises `BadInput` naming file, line, column and value: no such file, another header, an unknown rule or variable, a
-    tier that is no whole number, and rules that contradict each other.
+    Raises `BadInput` naming file, line, column and value for a file that does not exist, another header, an unknown
+    rule or variable, a tier that is not an integer, and contradictory rules.
     """
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
@@ -283,21 +282,21 @@ def read_knowledge(path: Path, variables: Sequence[str]) -> Knowledge:
     roots: list[str] = []
     for place, (rule, source, target) in _rules(path):
         if rule not in RULES:
-            raise BadInput(f"{place}, column 'rule': {shown(rule)} is none of {', '.join(RULES)}")
-        source = _named(place, "source", source, variables)
+            raise BadInput(f"{place}, column 'rule': {shown(rule)} is not one of {', '.join(RULES)}")
+        source = _variable(place, "source", source, variables)
         if rule in arcs:
-            arcs[rule].append((source, _named(place, "target", target, variables)))
+            arcs[rule].append((source, _variable(place, "target", target, variables)))
         elif rule == "tier":
-            tiers[_number(place, target)].append(source)
+            tiers[_tier_number(place, target)].append(source)
         else:
             roots.append(source)
-    in_order = [tiers[number] for number in sorted(tiers)]
-    forbidden = (*arcs["forbidden"], *tier_arcs(in_order), *no_parent_arcs(roots, variables))
+    ordered_tiers = [tiers[number] for number in sorted(tiers)]
+    forbidden = (*arcs["forbidden"], *tier_arcs(ordered_tiers), *no_parent_arcs(roots, variables))
     return Knowledge(tuple(arcs["required"]), tuple(dict.fromkeys(forbidden)))
 
 
 def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the place of each line below the header that is not empty, and its three cells."""
+    """Yield the place and the three cells of each line below the header that is not empty."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -311,16 +310,16 @@ def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
         raise BadInput(f"{path}: not a CSV file in UTF-8: {error}") from None
 
 
-def _named(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
-    """The variable that a cell names, as it is or as the files of a run write it."""
+def _variable(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
+    """The variable in a cell, written plainly or with the escapes of the files of a run."""
     name = cell if cell in variables else unescape_formula(cell)
     if name not in variables:
         raise BadInput(f"{place}, column {column!r}: {shown(cell)} is not a column of the data")
     return name
 
 
-def _number(place: str, word: str) -> int:
+def _tier_number(place: str, word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise BadInput(f"{place}, column 'target': {shown(word)} is no whole number, which a tier has") from None
+        raise BadInput(f"{place}, column 'target': {shown(word)} is not a tier, an integer") from None

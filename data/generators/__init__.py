@@ -1,1 +1,1 @@
-"""Synthetic federated data: linear models, random discrete networks, hidden variables."""
+"""Synthetic federated data: linear, nonlinear, mixed and dynamic models, discrete networks, and missing values."""

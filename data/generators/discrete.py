@@ -7,7 +7,7 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
-from .linear import most_edges, random_dag, variable_names
+from .linear import max_edges, random_dag, variable_names
 from .random_network import random_network
 from .sampling import check_counts, draw_discrete_silos, hide, stream
 
@@ -26,10 +26,9 @@ def discrete(
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one random discrete network on an ER graph of mean `degree`.
 
-    Source: Wang, Ma & Wang 2023, §7.4.
-
-    `levels` and `concentration` are those of `random_network`. The truth is the DAG, or the PAG over the rest if
-    `latent` variables are hidden (`hide`). Raises `BadInput` for a value that makes no sense.
+    Source: Wang, Ma & Wang 2023, §7.4. `levels` and `concentration` are those of `random_network`. The truth is the
+    DAG, or the PAG over the remaining variables if `latent` ones are hidden (`hide`). Raises `BadInput` for an invalid
+    value.
     """
     check_counts(silos, rows, seed)
     model = random_model(variables, seed, degree, levels, concentration)
@@ -42,20 +41,20 @@ def discrete(
 def random_model(
     variables: int, seed: int, degree: float, levels: Levels, concentration: float | None
 ) -> DiscreteNetwork:
-    """A random network on an ER graph of mean `degree`. Raises `BadInput` for a value that makes no sense."""
+    """A random network on an ER graph of mean `degree`. Raises `BadInput` for an invalid value."""
     if variables < 2:
         raise BadInput(f"variables: {variables} is less than 2")
     if not 0 <= degree <= variables - 1:
-        raise BadInput(f"degree: {degree} is not between 0 and {variables - 1}, the most of {variables} variables")
+        raise BadInput(f"degree: {degree} is not between 0 and {variables - 1}, the maximum of {variables} variables")
     if not 2 <= levels[0] <= levels[1]:
         raise BadInput(f"levels: {levels[0]}-{levels[1]} is not a range of numbers from 2 on")
     if concentration is not None and not 0 < concentration < float("inf"):
         raise BadInput(f"concentration: {concentration} is not a positive number")
     rng = stream(seed, "graph")
-    edges = min(round(degree * variables / 2), most_edges(variables))
+    edges = min(round(degree * variables / 2), max_edges(variables))
     return random_network(random_dag(variables, edges, rng), variable_names(variables), levels, concentration, rng)
 
 
 def about_generator(generator: str, source: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    """How data were made, as `about.json` says it."""
+    """The description of generated data for `about.json`."""
     return {"generator": generator, "source": source, "parameters": parameters, "seed": seed}

@@ -1,6 +1,6 @@
-"""Synthetic time series: linear structural vector autoregressions x_t = x_t W + Σ x_{t−i} A_i + u of random graphs.
+"""Synthetic time series: linear structural vector autoregressions x_t = x_t W + Σ x_{t−i} A_i + u on random graphs.
 
-Source: Chen, Ma & Yue 2025, §7.2; what their silos share is ours to choose: all of the model, its graph, or nothing.
+Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
 """
 
 from collections.abc import Callable
@@ -21,21 +21,21 @@ from .sampling import draw_noise
 
 WEIGHTS = (0.3, 0.5)
 """absolute values of the weights within a time and at lag 1, drawn uniformly (§7.2)"""
-STABLE = 0.95
-"""the spectral radius below which a model is taken"""
-TRIES = 1000
-"""models drawn before it is said that none is stable"""
+MAX_SPECTRAL_RADIUS = 0.95
+"""upper bound on the spectral radius of a model"""
+MAX_TRIES = 1000
+"""models to draw before giving up"""
 BURN_IN = 300
-"""steps of a series before its first row: 0.95³⁰⁰ of where it began is left"""
+"""steps of a series before its first row, in which its initial state fades to 0.95³⁰⁰"""
 
 
 @dataclass(frozen=True)
 class DynamicSettings:
-    """What to draw; raises `BadInput` for a value that makes no sense, naming it.
+    """The settings of `dynamic`; raises `BadInput` naming an invalid value.
 
-    A silo's `rows` are its windows: each of its `series` begins with `lags` rows more. `degree` is the mean number of
-    neighbours within a time, `lagged_degree` that of children at each lag; weights at lag i are `decay`^(i − 1) times
-    smaller. `heterogeneity` is the standard deviation of a silo's weights around the shared ones.
+    A silo's `rows` are its windows: each of its `series` has `lags` additional rows. `degree` is the mean number of
+    neighbours within a time, `lagged_degree` the mean number of children at each lag; weights at lag i are
+    `decay`^(i − 1) times smaller. `heterogeneity` is the standard deviation of a silo's weights around the shared ones.
     """
 
     variables: int
@@ -52,7 +52,7 @@ class DynamicSettings:
     series: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be drawn."""
+        """Raise `BadInput` for an invalid value."""
         for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0), ("lags", 1), ("series", 1)):
             if getattr(self, name) < least:
                 raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
@@ -75,10 +75,10 @@ class DynamicSettings:
 def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) -> FederatedData:
     """Draw silos of time series with `rows` windows each from stable random models (`DynamicSettings`).
 
-    The model depends on the seed and on what describes it alone, and each silo has a random stream of its own. The
-    truth has the shared weights, or, if silos have graphs of their own, the mean of theirs on the union of the graphs,
-    which may have cycles; `silo_weights[silo]`, [lags + 1, d, d], are W and A of a silo where they are its own. Raises
-    `BadInput` as `DynamicSettings` does, and where no stable model is found.
+    The model depends only on the seed and on its own settings, and each silo has its own random stream. The truth has
+    the shared weights or, if silos have their own graphs, the mean of the silos' weights on the union of the graphs,
+    which may have cycles. `silo_weights[silo]`, [lags + 1, d, d], are W and A of a silo if it has its own. Raises
+    `BadInput` as `DynamicSettings` does, and if it finds no stable model.
     """
     plan = DynamicSettings(variables, silos, rows, seed, **options)
     names = silo_names(silos)
@@ -90,21 +90,21 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
     else:
         shared = _model(plan, _stream(seed, 0))
     if plan.heterogeneity:
-        own = {silo: _changed(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
+        own = {silo: _silo_model(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
     lengths = tuple(rows // plan.series + (part < rows % plan.series) + plan.lags for part in range(plan.series))
     tables = {}
     for number, silo in enumerate(names):
         parts = (_stream(seed, 1, number, part) for part in range(plan.series))
         model = own[silo] if own else shared
-        drawn = [svar(model, length, rng, plan.noise) for length, rng in zip(lengths, parts, strict=True)]
-        tables[silo] = np.concatenate(drawn)
-    called = variable_names(variables)
+        series = [svar(model, length, rng, plan.noise) for length, rng in zip(lengths, parts, strict=True)]
+        tables[silo] = np.concatenate(series)
+    columns = variable_names(variables)
     parameters = {name: value for name, value in asdict(plan).items() if name != "seed"}
     about = {"kind": "time-series", "generator": "dynamic", "source": "Chen, Ma & Yue 2025, §7.2"}
     return FederatedData(
-        time_series(tables, dict.fromkeys(names, lengths), called),
+        time_series(tables, dict.fromkeys(names, lengths), columns),
         tables,
-        Structure(called, shared[0], lagged=shared[1:]),
+        Structure(columns, shared[0], lagged=shared[1:]),
         own,
         about | {"parameters": parameters, "seed": seed},
     )
@@ -113,8 +113,8 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
 def svar(model: FloatArray, rows: int, rng: np.random.Generator, noise: Noise = NOISE) -> FloatArray:
     """Draw `rows` consecutive times of x_t = (Σ x_{t−i} A_i + u)(I − W)⁻¹, [n_rows, d], after a burn-in.
 
-    `model` [lags + 1, d, d] is W, then A_1, A_2, ...; `noise` has scale 1 and mean 0. The first rows stay the same when
-    more are drawn.
+    `model` [lags + 1, d, d] is W, then A_1, A_2, ...; `noise` has scale 1 and mean 0. The first rows do not depend on
+    the number of rows.
     """
     lags, d = len(model) - 1, model.shape[1]
     total = np.linalg.inv(np.eye(d) - model[0])
@@ -139,27 +139,27 @@ def _model(plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
         sizes[1:] /= plan.decay ** np.arange(plan.lags)[:, None, None]
         return np.where(edges, sizes, 0.0)
 
-    return _stable(draw, "fewer lagged edges or a larger decay")
+    return _stable_model(draw, "fewer lagged edges or a larger decay")
 
 
-def _changed(shared: FloatArray, plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
-    """Draw a silo's weights around the shared ones, on the same edges, such that its model is stable."""
+def _silo_model(shared: FloatArray, plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
+    """Draw a silo's weights around the shared ones, on the same edges, until its model is stable."""
 
     def draw() -> FloatArray:
         return np.where(shared != 0, shared + rng.normal(0.0, plan.heterogeneity, shared.shape), 0.0)
 
-    return _stable(draw, "a smaller heterogeneity")
+    return _stable_model(draw, "a smaller heterogeneity")
 
 
-def _stable(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
-    """The first model drawn that is stable and has an edge at its last lag."""
-    for _ in range(TRIES):
+def _stable_model(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
+    """The first drawn model that is stable and has an edge at its last lag."""
+    for _ in range(MAX_TRIES):
         model = draw()
-        if model[-1].any() and spectral_radius(model[0], model[1:]) < STABLE:
+        if model[-1].any() and spectral_radius(model[0], model[1:]) < MAX_SPECTRAL_RADIUS:
             return model
-    raise BadInput(f"dynamic: none of {TRIES} random models is stable: ask for {remedy}")
+    raise BadInput(f"dynamic: none of {MAX_TRIES} random models is stable: use {remedy}")
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of one purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
+    """The random stream of a purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -23,9 +23,9 @@ WEIGHTS = (0.5, 2.0)
 
 @dataclass(frozen=True)
 class LinearSettings:
-    """What to draw: `silos` tables of `rows` rows, over a DAG with `edges` expected edges (None: as many as variables).
+    """The settings of a linear model: `silos` tables of `rows` rows, over a DAG with `edges` expected edges.
 
-    Raises `BadInput` for a value that makes no sense, naming it.
+    The default is as many edges as variables. Raises `BadInput` naming an invalid value.
     """
 
     variables: int
@@ -37,7 +37,7 @@ class LinearSettings:
     noise: Noise = NOISE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be drawn."""
+        """Raise `BadInput` for an invalid value."""
         for name, least in (("variables", 2), ("silos", 1), ("rows", 2), ("seed", 0)):
             if getattr(self, name) < least:
                 raise BadInput(f"{name}: {getattr(self, name)} is less than {least}")
@@ -47,8 +47,8 @@ class LinearSettings:
 
     @property
     def expected_edges(self) -> int:
-        """The expected number of edges; by default as many as variables, or as many as there can be if that is less."""
-        return min(self.variables, most_edges(self.variables)) if self.edges is None else self.edges
+        """The expected number of edges; by default as many as variables, or the maximum if that is less."""
+        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
 
 def homogeneous(
@@ -62,8 +62,8 @@ def homogeneous(
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one linear model on a random DAG (Fassy El Fehri et al., B.1.1).
 
-    The graph depends on the seed, `variables`, `edges` and `graph` alone, and each silo has a random stream of its own:
-    more rows or more silos leave the rest as it was. The truth has the weights. Raises `BadInput` as `LinearSettings`
+    The graph depends only on the seed, `variables`, `edges` and `graph`, and each silo has its own random stream, so
+    that more rows or silos do not change the others. The truth has the weights. Raises `BadInput` as `LinearSettings`
     does.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
@@ -83,10 +83,8 @@ def heterogeneous(
 ) -> FederatedData:
     """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`).
 
-    Source: Fassy El Fehri et al., B.1.2.
-
-    The truth has the global weights, `silo_weights` each silo's. Raises `BadInput` as `LinearSettings` does, and
-    for a negative variance.
+    Source: Fassy El Fehri et al., B.1.2. The truth has the global weights, `silo_weights` each silo's. Raises
+    `BadInput` as `LinearSettings` does, and for a negative variance.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     if not 0 <= weight_variance < np.inf:
@@ -111,13 +109,13 @@ def heterogeneous(
 def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Graph = GRAPH) -> NDArray[np.bool_]:
     """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
 
-    "ER" (Erdős-Rényi): every pair is joined with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):
+    "ER" (Erdős-Rényi): every pair is connected with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):
     each variable in turn takes round(edges/d) earlier ones as children, with probability proportional to their number
-    of parents + 1 (Zheng et al. 2018). Raises `BadInput` if that many edges cannot be.
+    of parents + 1 (Zheng et al. 2018). Raises `BadInput` for too many edges.
     """
     check_graph(variables, edges, graph)
     if graph == "ER":
-        probability = edges / most_edges(variables)
+        probability = edges / max_edges(variables)
         lower = np.tril(rng.random((variables, variables)) < probability, k=-1)
     else:
         lower = _scale_free(variables, max(round(edges / variables), min(edges, 1)), rng)
@@ -132,25 +130,25 @@ def random_weights(dag: NDArray[np.bool_], rng: np.random.Generator) -> FloatArr
     return np.where(dag, sign * size, 0.0)
 
 
-def most_edges(variables: int) -> int:
+def max_edges(variables: int) -> int:
     """The number of edges of a complete DAG."""
     return variables * (variables - 1) // 2
 
 
 def check_graph(variables: int, edges: int, graph: Graph) -> None:
-    """Raise `BadInput` unless a graph of that kind with so many edges can be drawn."""
+    """Raise `BadInput` for an unknown kind of graph, or a number of edges that it cannot have."""
     if graph not in get_args(Graph):
         raise BadInput(f"graph: {graph!r} is not one of {', '.join(get_args(Graph))}")
     if variables < 2:
         raise BadInput(f"variables: {variables} is less than 2")
-    if not 0 <= edges <= most_edges(variables):
+    if not 0 <= edges <= max_edges(variables):
         raise BadInput(
-            f"edges: {edges} is not between 0 and {most_edges(variables)}, the most of {variables} variables"
+            f"edges: {edges} is not between 0 and {max_edges(variables)}, the maximum of {variables} variables"
         )
 
 
 def variable_names(count: int) -> tuple[str, ...]:
-    """X1, x2, ... with as many digits as the last needs, so that they sort."""
+    """The names x1, x2, ..., padded with zeros so that they sort by number."""
     return tuple(f"x{number:0{len(str(count))}d}" for number in range(1, count + 1))
 
 
@@ -164,7 +162,7 @@ def _scale_free(variables: int, links: int, rng: np.random.Generator) -> NDArray
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of one purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
+    """The random stream of a purpose: (0,) the graph, (1, silo) its rows, (2, silo) its weights."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

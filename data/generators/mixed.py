@@ -2,21 +2,19 @@
 
 After the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional Gaussian mixtures).
 
-A random model of numbers and labels on a DAG, and rows drawn from it.
-
 Continuous variables are a linear function of their parents plus N(0, 1); discrete ones follow a softmax of logits.
-Every continuous parent acts through its value in standard deviations, so that no logit saturates.
+Every continuous parent enters in standard deviations, so that no logit saturates. The effects of the parents are:
 
-"additive" (Lee & Hastie 2015): each parent acts by itself. A continuous parent has one slope, or for a discrete child
+"additive" (Lee & Hastie 2015): independent of each other. A continuous parent has one slope, or for a discrete child
 one slope in every level's logit; a discrete parent has an offset for each of its levels, or adds to the logit of one of
 the child's levels.
 
-"slopes": the same, but for every configuration of the discrete parents each slope is multiplied by another number, from
+"slopes": additive, but every configuration of the discrete parents multiplies each slope by another number from
 [.25, 1.75].
 
-"configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): every configuration has another intercept, too,
-drawn by itself, so that a discrete parent may act on average not at all. A strict conditional Gaussian network has no
-discrete child of a continuous parent; a random DAG has such, and there slopes and intercepts are those of the logits.
+"configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): every configuration has a separate intercept,
+too, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has no discrete
+child of a continuous parent; a random DAG may have one, whose slopes and intercepts are those of the logits.
 """
 
 from dataclasses import asdict, dataclass
@@ -33,36 +31,36 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from ..defaults import EFFECTS, MIXED_LEVELS, SITE_MEANS, Effects
 from ..federated import FederatedData, silo_names
 from ..federated import mixed as mixed_schema
-from .linear import check_graph, most_edges, random_dag, variable_names
+from .linear import check_graph, max_edges, random_dag, variable_names
 from .sampling import check_counts
 
 FloatArray = NDArray[np.float64]
 
 WEIGHTS = (0.5, 1.5)
-"""absolute slopes, and half the range of a discrete parent's offsets, of continuous children"""
+"""for continuous children: absolute slopes, and half the range of a discrete parent's offsets"""
 LOGITS = (1.0, 2.5)
-"""the same in the logits of discrete children"""
+"""the same for the logits of discrete children"""
 CHANGE = (0.25, 1.75)
-"""by how much a configuration multiplies slopes"""
-PILOT = 4000
-"""rows by which the location and scale of each variable are found, before any silo's are drawn"""
+"""factors of the slopes by configuration"""
+PILOT_ROWS = 4000
+"""rows from which the location and scale of each variable are estimated, before the silos' rows are drawn"""
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """How a variable depends on its parents, by configuration of the discrete ones, the last counting fastest."""
+    """The dependence of a variable on its parents, by configuration of the discrete ones, the last counting fastest."""
 
     discrete: tuple[int, ...]
     continuous: tuple[int, ...]
     intercepts: FloatArray
-    """`[n_configurations, k]`, k the levels of the variable, 1 for a continuous one"""
+    """`[n_configurations, k]`, where k is the number of levels of the variable, 1 for a continuous one"""
     slopes: FloatArray
     """`[n_configurations, n_continuous_parents, k]`"""
 
 
 @dataclass(frozen=True)
 class MixedModel:
-    """Mechanisms in topological order, the number of levels of each variable (0: continuous), and its location."""
+    """Mechanisms in topological order, and the number of levels (0: continuous), location and scale by variable."""
 
     order: tuple[int, ...]
     mechanisms: dict[int, Mechanism]
@@ -74,10 +72,10 @@ class MixedModel:
 def random_mixed_model(
     dag: NDArray[np.bool_], levels: NDArray[np.int64], effects: Effects, rng: np.random.Generator
 ) -> MixedModel:
-    """Draw a model on `dag` `[d, d]`, whose variables have so many `levels` `[d]`, 0 for continuous ones."""
+    """Draw a model on `dag` `[d, d]` for variables with these numbers of `levels` `[d]`, 0 for continuous ones."""
     d, order = len(dag), tuple(topological_order(dag))
     model = MixedModel(order, {}, levels, np.zeros(d), np.ones(d))
-    pilot = np.empty((PILOT, d))
+    pilot = np.empty((PILOT_ROWS, d))
     for j in order:
         model.mechanisms[j] = _random_mechanism(np.flatnonzero(dag[:, j]), j, levels, effects, rng)
         pilot[:, j] = _draw(model, j, pilot, rng)
@@ -87,7 +85,7 @@ def random_mixed_model(
 
 
 def draw_rows(model: MixedModel, rows: int, rng: np.random.Generator) -> FloatArray:
-    """Draw a table `[rows, d]`: numbers, and level codes where variables have levels."""
+    """Draw a table `[rows, d]` of numbers and of level codes."""
     table = np.empty((rows, len(model.levels)))
     for j in model.order:
         table[:, j] = _draw(model, j, table, rng)
@@ -95,7 +93,7 @@ def draw_rows(model: MixedModel, rows: int, rng: np.random.Generator) -> FloatAr
 
 
 def _draw(model: MixedModel, j: int, table: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw variable j for the rows of `table`, in which its parents stand."""
+    """Draw variable j for the rows of `table`, which has its parents."""
     mechanism = model.mechanisms[j]
     configuration = np.zeros(len(table), np.int64)
     for p in mechanism.discrete:
@@ -127,17 +125,17 @@ def _random_mechanism(
 
 
 def _slope(k: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the slope of a continuous parent, `[k]`: a number, or evenly spread over the logits in random order."""
+    """Draw the slope of a continuous parent, `[k]`: one number, or evenly spaced over the logits in random order."""
     if k == 1:
         return np.asarray(rng.choice([-1.0, 1.0], 1) * rng.uniform(*WEIGHTS))
     return np.asarray(rng.permutation(np.linspace(-1, 1, k)) * rng.uniform(*LOGITS))
 
 
 def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
-    """Draw what each of `size` levels or configurations adds, `[size, k]`.
+    """Draw the offsets of `size` levels or configurations, `[size, k]`.
 
-    To a continuous child: numbers evenly spread from −w to w, in random order. To a discrete one: w to the logit of one
-    level, not the same for all.
+    For a continuous child: evenly spaced from −w to w, in random order. For a discrete one: w for the logit of one
+    level, not the same one for all.
     """
     if k == 1:
         return np.asarray(rng.permutation(np.linspace(-1, 1, size))[:, None] * rng.uniform(*WEIGHTS))
@@ -147,9 +145,9 @@ def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True)
 class MixedSettings:
-    """What to draw: `silos` tables of `rows` rows on average, over a DAG with `edges` expected edges (None: d).
+    """The settings of `mixed`: `silos` tables of `rows` rows on average, over a DAG with `edges` expected edges.
 
-    Raises `BadInput` for a value that makes no sense, naming it.
+    The default is as many edges as variables. Raises `BadInput` naming an invalid value.
     """
 
     variables: int
@@ -163,7 +161,7 @@ class MixedSettings:
     unequal: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be drawn."""
+        """Raise `BadInput` for an invalid value."""
         check_counts(self.silos, self.rows, self.seed)
         check_graph(self.variables, self.expected_edges, "ER")
         if self.effects not in get_args(Effects):
@@ -175,12 +173,12 @@ class MixedSettings:
 
     @property
     def expected_edges(self) -> int:
-        """The expected number of edges; by default as many as variables, or as many as there can be if that is less."""
-        return min(self.variables, most_edges(self.variables)) if self.edges is None else self.edges
+        """The expected number of edges; by default as many as variables, or the maximum if that is less."""
+        return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
     @property
-    def rows_of(self) -> list[int]:
-        """The rows of each silo: alike, or in the proportions 1 : 2 : ... : P; at least 2."""
+    def rows_by_silo(self) -> list[int]:
+        """The number of rows of each silo: equal, or in the proportions 1 : 2 : ... : P; at least 2."""
         shares = np.arange(1, self.silos + 1) if self.unequal else np.ones(self.silos)
         ends = np.rint(self.silos * self.rows * np.concatenate([[0], shares.cumsum()]) / shares.sum())
         return [max(int(end - begin), 2) for begin, end in pairwise(ends)]
@@ -199,51 +197,51 @@ def mixed(
 ) -> FederatedData:
     """Draw silos of mixed rows from one model on a random DAG, half of whose variables, drawn at random, are discrete.
 
-    `effects` are those of `mixed_model.py`. `rows` is the mean over the silos, which have 1 : 2 : ... : P of them where
-    they are `unequal`. Each silo's continuous columns stand off by a mean of their own, from N(0, site_means²) in
-    standard deviations of the column, as where instruments differ: what rows say of each other is the same everywhere.
-    The columns are in a random order. The model depends on the seed, `variables`, `edges`, `effects` and `levels`
-    alone, and each silo has a random stream of its own. Raises `BadInput` as `MixedSettings` does.
+    The module describes `effects`. `rows` is the mean over the silos, whose sizes have the proportions 1 : 2 : ... : P
+    if they are `unequal`. Each silo adds its own offset to each continuous column, from N(0, site_means²) in standard
+    deviations of the column, as different instruments do; the dependence between columns is the same everywhere. The
+    columns are in a random order. The model depends only on the seed, `variables`, `edges`, `effects` and `levels`, and
+    each silo has its own random stream. Raises `BadInput` as `MixedSettings` does.
     """
     plan = MixedSettings(variables, silos, rows, seed, edges, effects, levels, site_means, unequal)
     rng = _stream(seed, 0)
     dag = random_dag(variables, plan.expected_edges, rng)
-    model = random_mixed_model(dag, _sizes(plan, rng), plan.effects, rng)
+    model = random_mixed_model(dag, _random_levels(plan, rng), plan.effects, rng)
     names = variable_names(variables)
     tables = {
-        silo: _silo(model, count, plan, number)
-        for number, (silo, count) in enumerate(zip(silo_names(silos), plan.rows_of, strict=True))
+        silo: _draw_silo(model, count, plan, number)
+        for number, (silo, count) in enumerate(zip(silo_names(silos), plan.rows_by_silo, strict=True))
     }
     labels = {
         name: tuple(f"s{code}" for code in range(size)) for name, size in zip(names, model.levels, strict=True) if size
     }
-    asked: dict[str, Any] = {key: value for key, value in asdict(plan).items() if key != "seed"}
+    parameters: dict[str, Any] = {key: value for key, value in asdict(plan).items() if key != "seed"}
     about = {
         "kind": "mixed",
         "generator": "mixed",
         "source": "ours, after Lee & Hastie 2015 and Andrews, Ramsey & Cooper 2018",
-        "parameters": asked | {"edges": plan.expected_edges, "levels": list(levels)},
+        "parameters": parameters | {"edges": plan.expected_edges, "levels": list(levels)},
         "seed": seed,
     }
     truth = Structure(names, dag.astype(np.float64))
     return FederatedData(mixed_schema(tables, names, labels), tables, truth, {}, about)
 
 
-def _sizes(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The number of levels of each variable, 0 for continuous ones, `[d]`: half of them, rounded down, have."""
+def _random_levels(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw the number of levels of each variable, `[d]`; half of the variables, rounded up, are continuous, with 0."""
     sizes = np.zeros(plan.variables, np.int64)
     chosen = rng.permutation(plan.variables)[: plan.variables // 2]
     sizes[chosen] = rng.integers(plan.levels[0], plan.levels[1] + 1, len(chosen))
     return sizes
 
 
-def _silo(model: MixedModel, rows: int, plan: MixedSettings, number: int) -> FloatArray:
-    """Draw the table `[rows, d]` of a silo, with its own means in the continuous columns."""
+def _draw_silo(model: MixedModel, rows: int, plan: MixedSettings, number: int) -> FloatArray:
+    """Draw the table `[rows, d]` of a silo, with its own offsets in the continuous columns."""
     table = draw_rows(model, rows, _stream(plan.seed, 1, number))
     means = plan.site_means * _stream(plan.seed, 2, number).standard_normal(len(model.levels))
     return np.asarray(table + np.where(model.levels > 0, 0.0, means * model.scale))
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of one purpose: (0,) the model, (1, silo) its rows, (2, silo) its means."""
+    """The random stream of a purpose: (0,) the model, (1, silo) its rows, (2, silo) its offsets."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

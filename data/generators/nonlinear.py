@@ -22,7 +22,7 @@ HIDDEN = 100
 """sigmoid units of each variable's perceptron"""
 
 Perceptrons = dict[int, tuple[FloatArray, FloatArray]]
-"""of each variable with parents, the weights of its units `[n_parents, HIDDEN]` and of its output `[HIDDEN]`"""
+"""for each variable with parents, the weights of its units `[n_parents, HIDDEN]` and of its output `[HIDDEN]`"""
 
 
 def nonlinear(
@@ -31,9 +31,9 @@ def nonlinear(
     """Draw silos of `rows` rows each from one nonlinear model on a random DAG.
 
     x_j = σ(x_pa(j)ᵀ W₁) w₂ + z with 100 sigmoid units, W₁ and w₂ uniform in [−2, −0.5] ∪ [0.5, 2], z ~ N(0, 1). The
-    columns are in a random order. The model depends on the seed, `variables`, `edges` (expected; None: as many as
-    variables) and `graph` alone, and each silo has a random stream of its own: more rows or more silos leave the rest
-    as it was. The edges of the truth weigh 1. Raises `BadInput` as `LinearSettings` does.
+    columns are in a random order. The model depends only on the seed, `variables`, `edges` (expected; None: as many as
+    variables) and `graph`, and each silo has its own random stream, so that more rows or silos do not change the
+    others. The edges of the truth have weight 1. Raises `BadInput` as `LinearSettings` does.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
     rng = _stream(seed, 0)
@@ -44,12 +44,12 @@ def nonlinear(
         for number, silo in enumerate(silo_names(silos))
     }
     names = variable_names(variables)
-    asked = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise")}
+    parameters = {key: value for key, value in asdict(plan).items() if key not in ("seed", "noise")}
     about = {
         "kind": "continuous",
         "generator": "nonlinear",
         "source": "Zheng et al. 2020, §5; Ng & Zhang 2022, §6",
-        "parameters": asked | {"edges": plan.expected_edges},
+        "parameters": parameters | {"edges": plan.expected_edges},
         "seed": seed,
     }
     return FederatedData(continuous(tables, names), tables, Structure(names, dag.astype(float)), {}, about)
@@ -68,7 +68,7 @@ def random_perceptrons(dag: NDArray[np.bool_], rng: np.random.Generator) -> Perc
 
 
 def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, rng: np.random.Generator) -> FloatArray:
-    """Draw `rows` `[n_rows, n_variables]`: each variable is its perceptron of its parents, plus N(0, 1)."""
+    """Draw `rows` `[n_rows, n_variables]`: each variable is the perceptron of its parents, plus N(0, 1)."""
     values = draw_noise("gaussian", (rows, len(dag)), rng)
     for j in topological_order(dag):
         if j in perceptrons:
@@ -78,5 +78,5 @@ def nonlinear_sem(dag: NDArray[np.bool_], perceptrons: Perceptrons, rows: int, r
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of one purpose: (0,) the model, (1, silo) its rows."""
+    """The random stream of a purpose: (0,) the model, (1, silo) its rows."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -11,9 +11,9 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 CONCENTRATIONS = (0.1, 1.0)
-"""what the published program of Wang, Ma & Wang 2023 draws each table row's Dirichlet concentration from, uniformly"""
-MOST_NUMBERS = 10**7
-"""in one table"""
+"""range from which the published program of Wang, Ma & Wang 2023 draws each row's Dirichlet concentration, uniformly"""
+MAX_TABLE_SIZE = 10**7
+"""maximum number of probabilities in a table"""
 
 
 def random_network(
@@ -23,11 +23,11 @@ def random_network(
     concentration: float | None,
     rng: np.random.Generator,
 ) -> DiscreteNetwork:
-    """Draw levels and tables for `dag` [n_variables, n_variables]: `levels` = (fewest, most) a variable.
+    """Draw levels and tables for `dag` [n_variables, n_variables]; `levels` are the minimum and maximum of a variable.
 
-    Every row of a table is drawn from Dirichlet(a, ..., a) with a = `concentration`, or drawn anew for each row from
-    U(0.1, 1) if None (Wang, Ma & Wang 2023 say "Dirichlet-multinomial"; the numbers are those of its program). Raises
-    `BadInput` for a variable with so many configurations of its parents that its table would not fit into memory.
+    Every row of a table comes from Dirichlet(a, ..., a) with a = `concentration`, or from U(0.1, 1) separately for each
+    row if that is None (Wang, Ma & Wang 2023 only mention "Dirichlet-multinomial"; the numbers are those of their
+    program). Raises `BadInput` for a variable whose table would not fit into memory.
     """
     counts = random_levels(dag, levels, rng)
     labels = {name: level_names(int(count)) for name, count in zip(variables, counts, strict=True)}
@@ -36,7 +36,7 @@ def random_network(
     for v, name in enumerate(variables):
         given = np.flatnonzero(dag[:, v])
         shape = (*(int(counts[parent]) for parent in given), int(counts[v]))
-        if math.prod(shape) > MOST_NUMBERS:
+        if math.prod(shape) > MAX_TABLE_SIZE:
             raise BadInput(
                 f"levels: {name} has {len(given)} parents, so a table of {math.prod(shape)} numbers; "
                 "give fewer levels or a smaller degree"
@@ -49,9 +49,9 @@ def random_network(
 def random_levels(dag: NDArray[np.bool_], levels: tuple[int, int], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw each variable's number of levels, [n_variables], between (fewest, most).
 
-    From a normal around the middle, cut off at both ends and rounded; its deviation, half the width, halves with every
-    parent that the variable's children have, so that tables of many parents stay small (as in the program of Wang, Ma &
-    Wang 2023).
+    The distribution is a rounded normal around the middle, truncated at both ends. Its deviation, half the width,
+    halves with every parent of the variable's children, so that tables with many parents stay small (as in the program
+    of Wang, Ma & Wang 2023).
     """
     fewest, most = levels
     if fewest == most:
@@ -72,5 +72,5 @@ def dirichlet_rows(rows: int, levels: int, concentration: float | None, rng: np.
 
 
 def level_names(count: int) -> tuple[str, ...]:
-    """S0, s1, ... with as many digits as the last needs: words, so that a bare CSV is seen to be discrete."""
+    """The labels s0, s1, ..., padded with zeros: words, so that a plain CSV is recognised as discrete."""
     return tuple(f"s{number:0{len(str(count - 1))}d}" for number in range(count))

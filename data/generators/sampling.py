@@ -1,12 +1,9 @@
-"""Forward sampling of a discrete network: parents before children, one uniform number a cell.
+"""Sampling from models, random streams, and hidden variables.
 
-Rows drawn from a discrete network, as a federated data set.
-
-Hidden variables: columns removed from every silo, and the PAG that is left to learn.
-
-Sampling from a linear structural equation model: x = Wᵀx + intercept + noise.
-
-Source: Fassy El Fehri et al., Eq. 1; Zheng et al. 2018.
+`forward_sample` draws rows of a discrete network, parents before children, with one uniform number per cell;
+`draw_discrete_silos` makes a federated data set of them. `hide` removes columns from every silo, and turns the truth
+into the PAG over the others. `linear_sem` draws rows of a linear structural equation model x = Wᵀx + intercept + noise
+(Fassy El Fehri et al., Eq. 1; Zheng et al. 2018).
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,20 +24,20 @@ from ..defaults import NOISE, Noise
 from ..federated import FederatedData, discrete, silo_names
 
 Codes = NDArray[np.int64]
-BLOCK = 8192
-"""rows drawn at once, which bounds memory and keeps a block's columns in the cache"""
+BLOCK_ROWS = 8192
+"""rows to draw at once, which bounds memory and keeps a block's columns in the cache"""
 
 
 def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator) -> Codes:
     """Draw `rows` ≥ 1 rows from `network`: level codes [n_rows, n_variables], columns in the order of its variables.
 
     A cell's level is the inverse of the cumulative distribution, given its parents' levels, at a uniform number. The
-    first rows stay the same when more are drawn.
+    first rows do not depend on the number of rows.
     """
     plan = list(_plan(network))
     blocks = []
-    for start in range(0, rows, BLOCK):
-        uniforms = np.asfortranarray(rng.random((min(BLOCK, rows - start), len(network.variables))))
+    for start in range(0, rows, BLOCK_ROWS):
+        uniforms = np.asfortranarray(rng.random((min(BLOCK_ROWS, rows - start), len(network.variables))))
         block = np.empty(uniforms.shape, dtype=np.int64, order="F")
         for v, parents, cumulative in plan:
             block[:, v] = inverse_cdf(cumulative, configuration(block[:, parents], cumulative.shape), uniforms[:, v])
@@ -49,7 +46,7 @@ def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator
 
 
 def configuration(codes: Codes, shape: tuple[int, ...]) -> Codes:
-    """Each row's number of its parents' configuration, [n_rows], the last parent counting fastest.
+    """The number of the parents' configuration in each row, [n_rows], the last parent counting fastest.
 
     `codes` are [n_rows, n_parents]; the first n_parents of `shape` are the parents' numbers of levels.
     """
@@ -61,7 +58,7 @@ def configuration(codes: Codes, shape: tuple[int, ...]) -> Codes:
 
 
 def inverse_cdf(cumulative: FloatArray, row: Codes, uniforms: FloatArray) -> Codes:
-    """The level each uniform number in [0, 1) falls on, [n_rows], by that row of the flattened `cumulative`."""
+    """The level of each uniform number in [0, 1), [n_rows], by the given `row` of the flattened `cumulative`."""
     steps = cumulative.reshape(-1, cumulative.shape[-1]).T
     code = np.zeros(len(uniforms), dtype=np.int64)
     for step in steps[:-1]:
@@ -69,7 +66,7 @@ def inverse_cdf(cumulative: FloatArray, row: Codes, uniforms: FloatArray) -> Cod
     return code
 
 
-def cumulated(table: FloatArray) -> FloatArray:
+def cumulative_rows(table: FloatArray) -> FloatArray:
     """The cumulative distributions along the last axis, each ending in exactly 1.
 
     Published rows sum to 1 within 1e-6; without the division a last level of probability 0 could be drawn.
@@ -83,11 +80,11 @@ def _plan(network: DiscreteNetwork) -> Iterator[tuple[int, list[int], FloatArray
     place = {name: number for number, name in enumerate(network.variables)}
     for v in topological_order(network.structure.adjacency):
         name = network.variables[v]
-        yield v, [place[parent] for parent in network.parents[name]], cumulated(network.tables[name])
+        yield v, [place[parent] for parent in network.parents[name]], cumulative_rows(network.tables[name])
 
 
 PURPOSES = {"graph": 0, "rows": 1, "surrogate": 2, "latent": 3, "dealing": 4}
-"""what the random streams of a seed are for, so that one choice leaves the others as they were"""
+"""the independent random streams of a seed, so that one choice does not change the others"""
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
@@ -107,7 +104,7 @@ def draw_discrete_silos(
 ) -> FederatedData:
     """Draw silos of `rows` rows each from `network`; the truth is its DAG.
 
-    The rows are one stream cut into silos: all silos together hold the same rows whatever their number. Raises
+    The rows are one stream divided into silos, so that the union of the silos does not depend on their number. Raises
     `BadInput` for silos < 1, rows < 2 or seed < 0.
     """
     check_counts(silos, rows, seed)
@@ -122,38 +119,40 @@ def draw_discrete_silos(
     )
 
 
-LEFT = 2
-"""variables that must stay"""
+MIN_VISIBLE = 2
+"""minimum number of visible variables"""
 
 
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
-    """`data`, whose truth is a DAG, without `latent` of its variables; the truth is then the PAG over the rest.
+    """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the others.
 
-    Wang, Ma & Wang 2023, §7.4 hides variables at random; here those whose absence confounds others are hidden first
-    (`hidden`). Raises `BadInput` if fewer than two variables would stay.
+    Wang, Ma & Wang 2023, §7.4 hide variables at random; here those whose absence confounds others come first
+    (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay.
     """
     if latent == 0:
         return data
     variables = data.schema.variables
-    if not 0 < latent <= len(variables) - LEFT:
-        raise BadInput(f"latent: {latent} is not between 0 and {len(variables) - LEFT}: {LEFT} variables must stay")
+    if not 0 < latent <= len(variables) - MIN_VISIBLE:
+        raise BadInput(
+            f"latent: {latent} is not between 0 and {len(variables) - MIN_VISIBLE}: {MIN_VISIBLE} variables must stay"
+        )
     if data.truth is None:
         raise ValueError("hiding variables needs a truth")
-    gone = hidden(data.truth.adjacency, latent, rng)
-    keep = [v for v in range(len(variables)) if v not in set(gone)]
-    names = tuple(variables[v] for v in keep)
+    hidden = choose_hidden(data.truth.adjacency, latent, rng)
+    visible = [v for v in range(len(variables)) if v not in set(hidden)]
+    names = tuple(variables[v] for v in visible)
     levels = {name: data.schema.levels[name] for name in names if name in data.schema.levels}
-    tables = {silo: np.ascontiguousarray(table[:, keep]) for silo, table in data.tables.items()}
-    truth = Structure(names, pag_of(data.truth.adjacency, gone).astype(np.float64), "pag")
-    about = {**data.about, "latent": [variables[v] for v in gone]}
+    tables = {silo: np.ascontiguousarray(table[:, visible]) for silo, table in data.tables.items()}
+    truth = Structure(names, pag_of(data.truth.adjacency, hidden).astype(np.float64), "pag")
+    about = {**data.about, "latent": [variables[v] for v in hidden]}
     return FederatedData(replace(data.schema, variables=names, levels=levels), tables, truth, {}, about)
 
 
-def hidden(dag: NDArray[np.bool_], latent: int, rng: np.random.Generator) -> list[int]:
+def choose_hidden(dag: NDArray[np.bool_], latent: int, rng: np.random.Generator) -> list[int]:
     """Choose `latent` variables of `dag` [n_variables, n_variables] to hide, sorted.
 
-    At random among those with two children or more, as a hidden common cause is what confounds; if there are not
-    enough, then among those with one child; sinks, whose absence changes nothing, last.
+    The choice is random among variables with two or more children, as hidden common causes confound; if these are not
+    enough, among variables with one child; and last among sinks, whose absence changes nothing.
     """
     children = np.minimum(dag.sum(axis=1), 2)
     order = np.lexsort((rng.random(len(dag)), -children))
@@ -170,10 +169,10 @@ def linear_sem(
 ) -> FloatArray:
     """Draw `rows` from the linear model of the acyclic `weights` [n_variables, n_variables]: [n_rows, n_variables].
 
-    `noise` has scale 1 and mean 0: N(0, 1); Exponential(1) − 1, of variance 1; Gumbel(0, 1) less its mean, of variance
-    π²/6 (NOTEARS draws the last two without taking off the mean, and then centres the table; we never centre one).
-    `deviations` [n_variables] multiply it. The first rows stay the same when more are drawn. Raises `BadInput` for an
-    unknown noise, ValueError for weights with a cycle.
+    `noise` has scale 1 and mean 0: N(0, 1); Exponential(1) − 1, of variance 1; Gumbel(0, 1) minus its mean, of variance
+    π²/6 (NOTEARS does not subtract the mean of the last two, but centres the table, which this function does not).
+    `deviations` [n_variables] multiply it. The first rows do not depend on the number of rows. Raises `BadInput` for an
+    unknown noise, `ValueError` for weights with a cycle.
     """
     variables = len(weights)
     values = draw_noise(noise, (rows, variables), rng)

@@ -1,1 +1,1 @@
-"""Published networks and data sets: their files, and rows drawn from them."""
+"""Published networks and data sets, and rows sampled from them."""

@@ -1,10 +1,9 @@
-"""LUCAS: a made-up study of lung cancer with known causes, for causal feature selection (Wang, Ma & Wang 2023, §7.5).
+"""LUCAS: a simulated study of lung cancer with known causes, for causal feature selection (Wang, Ma & Wang 2023, §7.5).
 
-LUCAS0 is the network whose graph and probabilities are published on the LUCAS page of the Causality Workbench (I. Guyon
-et al., "Design and analysis of the causation and prediction challenge", JMLR W&CP 3, 2008). In LUCAS1 and LUCAS2 an
-agent sets some variables, which cuts them from their parents; their probabilities are not published, so they are
-estimated by the shares of ones in the test files that the program of Wang, Ma & Wang 2023 comes with (10,000 rows,
-standard error at most 0.005).
+The Causality Workbench publishes the graph and the probabilities of LUCAS0 (I. Guyon et al., "Design and analysis of
+the causation and prediction challenge", JMLR W&CP 3, 2008). LUCAS1 and LUCAS2 have interventions on some variables,
+which cut them from their parents. Their probabilities are not published; the ones here are the shares of ones in the
+test files of the program of Wang, Ma & Wang 2023 (10,000 rows, standard error at most 0.005).
 """
 
 from typing import get_args
@@ -22,7 +21,7 @@ from ..generators.sampling import draw_discrete_silos
 TARGET = "Lung_Cancer"
 LEVELS = ("0", "1")
 
-# P(variable = 1 | parents), the parents' configurations counting 00, 01, 10, 11.
+# P(variable = 1 | parents), for the parents' configurations 00, 01, 10, 11.
 TABLES: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
     "Smoking": (("Peer_Pressure", "Anxiety"), (0.43118, 0.86860, 0.74591, 0.91576)),
     "Yellow_Fingers": (("Smoking",), (0.23119, 0.95372)),
@@ -49,16 +48,14 @@ SET: dict[Version, dict[str, float]] = {
         "Car_Accident": 0.69,
     },
 }
-"""the variables that are set in each version, with their probability of 1"""
+"""the variables with interventions in each version, with their probability of 1"""
 
 
 def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:
-    """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables of levels 0 and 1.
+    """Draw silos of `rows` rows each of LUCAS0, 1 or 2: twelve variables with the levels 0 and 1.
 
-    Wang, Ma & Wang 2023 train on 2000 rows.
-
-    The truth is the graph the rows are drawn from: without edges into variables that are set. Raises `BadInput` for an
-    unknown version, silos < 1, rows < 2 or seed < 0.
+    Wang, Ma & Wang 2023 train on 2000 rows. The truth is the graph of the version, without edges into variables with
+    interventions. Raises `BadInput` for an unknown version, silos < 1, rows < 2 or seed < 0.
     """
     about = {
         "generator": "lucas",

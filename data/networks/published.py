@@ -1,12 +1,8 @@
-"""Rows of published networks, Gaussian and discrete (`catalogue.py`), and of a BIF file of one's own.
+"""Rows sampled from published networks, Gaussian and discrete, and from the user's own BIF files.
 
-Open a file in the Bayesian Interchange Format: `.bif`, or packed as `.bif.gz`.
-
-Data files that other packages carry: found among a package's files, without importing it.
-
-The published networks by name, with their authors: files of the pgmpy wheel, from the bnlearn repository.
-
-M. Scutari, Bayesian Network Repository, CC BY-SA 3.0.
+The networks are files of the pgmpy wheel, from the bnlearn repository (M. Scutari, Bayesian Network Repository, CC
+BY-SA 3.0); `data/defaults.py` has their names and authors. `carried_file` locates a data file of an installed package
+without importing the package, and `read_bif` reads `.bif` and `.bif.gz` files.
 """
 
 import gzip
@@ -29,7 +25,7 @@ from ..generators.sampling import check_counts, draw_discrete_silos, hide, linea
 
 
 def read_bif(path: Path) -> DiscreteNetwork:
-    """Read `path` (.bif or .bif.gz). Raises `BadInput` naming file, line and what is wrong there."""
+    """Read `path` (.bif or .bif.gz). Raises `BadInput` naming file, line and fault."""
     try:
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix.lower() == ".gz" else content).decode("utf-8-sig")
@@ -43,12 +39,12 @@ def read_bif(path: Path) -> DiscreteNetwork:
 
 
 def carried_file(package: str, inside: str, remedy: str) -> Path:
-    """Where the installed `package` keeps the file `inside`; raise `BadInput` with the `remedy` if nowhere."""
+    """The path of the file `inside` the installed `package`. Raises `BadInput` with the `remedy` if it is missing."""
     try:
-        found = [entry for entry in files(package) or () if entry.as_posix() == inside]
+        entries = [entry for entry in files(package) or () if entry.as_posix() == inside]
     except PackageNotFoundError:
-        found = []
-    path = Path(str(found[0].locate())) if found else None
+        entries = []
+    path = Path(str(entries[0].locate())) if entries else None
     if path is None or not path.is_file():
         raise BadInput(f"{inside} of the package {package} is not installed: {remedy}")
     return path
@@ -60,7 +56,7 @@ REPOSITORY = "bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel"
 
 
 def gaussian_network(name: str) -> GaussianNetwork:
-    """The network `name` with its published coefficients. Raises `BadInput` for an unknown one."""
+    """The Gaussian network `name` with its published coefficients. Raises `BadInput` for an unknown name."""
     if name not in GAUSSIAN:
         raise BadInput(f"network: {name!r} is not one of {', '.join(GAUSSIAN)}")
     path = carried_file("pgmpy", f"{FOLDER}/{name}.json", REMEDY)
@@ -68,7 +64,7 @@ def gaussian_network(name: str) -> GaussianNetwork:
 
 
 def discrete_network(name: str) -> DiscreteNetwork:
-    """The discrete network `name` with its published tables, or that of a file (.bif or .bif.gz).
+    """The discrete network `name` with its published tables, or the network in a file (.bif or .bif.gz).
 
     Raises `BadInput` for an unknown name, and as `read_bif` does.
     """
@@ -80,11 +76,11 @@ def discrete_network(name: str) -> DiscreteNetwork:
 
 
 def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> FederatedData:
-    """Draw silos of `rows` rows each from the network `name`, Gaussian or discrete, or of a BIF file of that name.
+    """Draw silos of `rows` rows each from the network `name`, Gaussian or discrete, or from the BIF file `name`.
 
-    Of a Gaussian network with its intercepts and variances, nothing scaled, each silo with a random stream of its own;
-    the truth has the coefficients as weights. Of a discrete one as `draw` does. `latent` variables are hidden (`hide`).
-    Raises `BadInput` for an unknown network, silos < 1, rows < 2 or seed < 0.
+    Rows of a Gaussian network have its intercepts and variances, without scaling; each silo has its own random stream,
+    and the truth has the coefficients as weights. Rows of a discrete network are those of `draw_discrete_silos`.
+    `latent` variables are hidden (`hide`). Raises `BadInput` for an unknown network, silos < 1, rows < 2 or seed < 0.
     """
     check_counts(silos, rows, seed)
     published = GAUSSIAN | DISCRETE

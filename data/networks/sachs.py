@@ -1,9 +1,9 @@
 """Protein signalling in human T cells: 7466 cells, 11 proteins, nine conditions (Sachs et al., Science 308, 2005).
 
-The table is the continuous one carried by the `cdt` 0.6.0 wheel (raw fluorescence, no logarithm), as in Fassy El Fehri
-et al., B.1.3; Ng & Zhang 2022, §6.3 draw 512 rows from the 853 of its first condition. The graphs people compare
-with disagree: `TRUTHS` names four, and says whose each is. Wang, Ma & Wang 2023, §5.4 use discrete data instead, drawn
-from a published network.
+The continuous table is that of the `cdt` 0.6.0 wheel (raw fluorescence, without logarithm), as in Fassy El Fehri et
+al., B.1.3; Ng & Zhang 2022, §6.3 draw 512 rows from the 853 of its first condition. The reference graphs in the
+literature disagree: `TRUTHS` has four, with their sources. Wang, Ma & Wang 2023, §5.4 use discrete data instead,
+sampled from a published network.
 """
 
 from typing import Any, get_args
@@ -38,7 +38,7 @@ PROTEINS = {
     "P38": "P38",
     "pjnk": "Jnk",
 }
-"""the columns of the file and the names of the graphs"""
+"""the columns of the file, and their names in the graphs"""
 
 CONDITIONS = {
     "cd3cd28": 853,
@@ -51,9 +51,9 @@ CONDITIONS = {
     "pma": 913,
     "b2camp": 707,
 }
-"""the nine conditions in the order of the file, with their rows; all but the first two are interventions"""
+"""the nine conditions in the order of the file, with their numbers of rows; the first two are not interventions"""
 
-# Arcs that all four graphs have.
+# Arcs of all four graphs.
 COMMON = """Mek>Erk PKA>Akt PKA>Erk PKA>Jnk PKA>Mek PKA>P38 PKA>Raf PKC>Jnk PKC>Mek PKC>P38 PKC>Raf Plcg>PIP2 Raf>Mek"""
 EDGES: dict[Truth, str] = {
     "20": f"{COMMON} Erk>Akt PIP2>PKC PIP3>Akt PIP3>PIP2 PIP3>Plcg PKC>PKA Plcg>PKC",
@@ -67,7 +67,7 @@ TRUTHS: dict[Truth, str] = {
     "17": "the network Sachs et al. inferred, as in bnlearn and GraN-DAG; the count NOTEARS-ADMM gives (17 edges)",
     "17-fedc2sl": "the same with PIP3 → Plcg, as FedC2SL uses it (17 edges)",
 }
-"""the truths by name, and whose they are"""
+"""the sources of the reference graphs, by name"""
 
 
 def sachs(
@@ -78,13 +78,12 @@ def sachs(
     transform: Transform = TRANSFORM,
     center: bool = False,
 ) -> FederatedData:
-    """The Sachs data among `silos` shuffled equal parts, or its nine conditions as nine silos.
+    """The Sachs data in `silos` shuffled equal parts, or with its nine conditions as silos.
 
-    Fassy El Fehri et al., B.1.3 use three.
-
-    The seed decides the shuffling. Values are raw unless asked otherwise: `transform="log"` takes natural logarithms,
-    `center` then subtracts the mean over all 7466 cells (not each silo's); both are recorded in `about`. Raises
-    `BadInput` if the table is not installed, or for an unknown truth or transform.
+    Fassy El Fehri et al., B.1.3 use three silos. The seed determines the shuffling. Values are raw by default;
+    `transform="log"` takes natural logarithms, and `center` then subtracts the mean over all 7466 cells (not each
+    silo's). `about` records both. Raises `BadInput` if the table is not installed, and for an unknown truth or
+    transform.
     """
     if transform not in get_args(Transform):
         raise BadInput(f"transform: {transform!r} is not one of {', '.join(get_args(Transform))}")
@@ -117,11 +116,11 @@ def sachs(
 
 
 def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
-    """Draw `rows` rows in all from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
+    """Draw `rows` rows in total from the discrete network of Sachs et al., and deal them to `silos` in equal parts.
 
-    Three levels a protein; Wang, Ma & Wang 2023, §5.4 use 853 rows. All silos together hold the same rows whatever
-    their number. The truth is the network's graph of 17 edges. Raises `BadInput` for silos < 1, too few rows or seed <
-    0.
+    Each protein has three levels; Wang, Ma & Wang 2023, §5.4 use 853 rows. The union of the silos does not depend on
+    their number. The truth is the network's graph of 17 edges. Raises `BadInput` for silos < 1, too few rows or seed
+    < 0.
     """
     check_counts(silos, rows, seed)
     about = {
@@ -137,7 +136,7 @@ def discrete_sachs(silos: int, rows: int, seed: int) -> FederatedData:
 
 
 def sachs_truth(name: Truth) -> Structure:
-    """One of the graphs of `TRUTHS`, every weight 1. Raises `BadInput` for an unknown name."""
+    """One of the graphs of `TRUTHS`, with weights of 1. Raises `BadInput` for an unknown name."""
     if name not in EDGES:
         raise BadInput(f"truth: {name!r} is not one of {', '.join(EDGES)}")
     variables = tuple(PROTEINS.values())

@@ -1,9 +1,7 @@
-"""Heterogeneous silos by a hidden surrogate variable, of a random or of a published network.
+"""Heterogeneous silos by a hidden surrogate variable, with rows of a random or a published network.
 
-Source: Wang, Ma & Wang 2023, Def. 1.
-
-C ∈ [K] is a child of a set S of variables, and silo i holds the rows with C = i. Together the silos have the true
-distribution, each by itself has a biased one. S = ∅ is the homogeneous case.
+Source: Wang, Ma & Wang 2023, Def. 1. The surrogate C ∈ [K] is a child of a set S of variables, and silo i has the rows
+with C = i. The union of the silos has the true distribution, each silo a biased one. S = ∅ is the homogeneous case.
 """
 
 from typing import Any
@@ -14,10 +12,10 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.errors import BadInput
 
 from ..defaults import DEGREE, LEVELS
-from ..federated import LEAST_ROWS, FederatedData, deal_rows, silo_names
+from ..federated import MIN_SILO_ROWS, FederatedData, deal_rows, silo_names
 from ..generators.discrete import Levels, about_generator, random_model
 from ..generators.random_network import dirichlet_rows
-from ..generators.sampling import Codes, check_counts, cumulated, draw_discrete_silos, hide, inverse_cdf, stream
+from ..generators.sampling import Codes, check_counts, cumulative_rows, draw_discrete_silos, hide, inverse_cdf, stream
 from ..splitting.partition import Parts, equal
 from .published import discrete_network
 
@@ -36,11 +34,9 @@ def surrogate(
 ) -> FederatedData:
     """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables.
 
-    Source: Wang, Ma & Wang 2023, Def. 1.
-
-    The rows are those of `discrete` with the same settings, or of a published `network` (or BIF file) if one is named:
-    only the split differs. Silos hold `rows` rows on average. The program of Wang, Ma & Wang 2023 takes 5 parents.
-    Raises `BadInput` for a value that makes no sense, and for a silo that gets fewer than two rows.
+    Source: Wang, Ma & Wang 2023, Def. 1. The rows are those of `discrete` with the same settings, or of a published
+    `network` or BIF file; only the split differs. Silos have `rows` rows on average. The program of Wang, Ma & Wang
+    2023 uses 5 parents. Raises `BadInput` for an invalid value, and for a silo with fewer than two rows.
     """
     check_counts(silos, rows, seed)
     parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}
@@ -61,28 +57,28 @@ def surrogate(
 
 
 def surrogate_set(variables: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw S, `size` of the variables, sorted. Raises `BadInput` if there are not so many."""
+    """Draw S, `size` of the variables, sorted. Raises `BadInput` for more than there are variables."""
     if not 0 <= size <= variables:
         raise BadInput(f"parents: {size} is not between 0 and {variables}, the number of variables")
     return np.sort(rng.choice(variables, size=size, replace=False))
 
 
 def by_surrogate(given: Codes, silos: int, concentration: float | None, rng: np.random.Generator) -> Parts:
-    """The row numbers of each silo, for the columns S of the table, `given` [n_rows, |S|].
+    """The row numbers of each silo, from the columns S of the table, `given` [n_rows, |S|].
 
     P(C | S) is a Dirichlet draw for every configuration of S that occurs (see `random_network` for `concentration`).
-    With S = ∅ the rows are shuffled and dealt in equal parts. Raises `BadInput` if a silo gets fewer than two rows.
+    With S = ∅ the rows are shuffled and dealt in equal parts. Raises `BadInput` for a silo with fewer than two rows.
     """
     if given.shape[1] == 0:
         return equal(len(given), silos, rng)
     configurations, row = np.unique(given, axis=0, return_inverse=True)
-    table = cumulated(dirichlet_rows(len(configurations), silos, concentration, rng))
+    table = cumulative_rows(dirichlet_rows(len(configurations), silos, concentration, rng))
     owner = inverse_cdf(table, row.reshape(-1), rng.random(len(given)))
     parts = [np.flatnonzero(owner == silo) for silo in range(silos)]
     least = min(range(silos), key=lambda silo: len(parts[silo]))
-    if len(parts[least]) < LEAST_ROWS:
+    if len(parts[least]) < MIN_SILO_ROWS:
         raise BadInput(
-            f"silos: {len(parts[least])} of {len(given)} rows have C = {least + 1}, a silo needs {LEAST_ROWS}: "
+            f"silos: {len(parts[least])} of {len(given)} rows have C = {least + 1}, a silo needs {MIN_SILO_ROWS}: "
             "give more rows, fewer silos, more parents or a larger concentration"
         )
     return parts

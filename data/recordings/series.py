@@ -1,17 +1,13 @@
-"""`prepare series`: a file of recorded time series, whatever program wrote it, as a federated data set.
+"""`prepare series`: files of recorded time series as federated data sets.
 
-Time series as the DREAM4 challenge shipped them: tabs between the columns, blank lines between the series.
+The formats are long tables, the files of the DREAM4 challenge (tabs between columns, blank lines between series), and
+the simulated fMRI recordings of NetSim (Smith et al. 2011). A NetSim file is a MATLAB file: `ts` [n_subjects · n_times,
+n_nodes] has the times of one subject after another, `net` [n_subjects, n_nodes, n_nodes] their networks, with i → j at
+[s, i, j] and the decay of activity on the diagonal.
 
-A recording, dealt to silos: series whole, or, of a single one, consecutive pieces.
-
-The simulated fMRI recordings of NetSim (Smith et al. 2011): a MATLAB file with the series and the true networks.
-
-`ts` [n_subjects · n_times, n_nodes] has one subject's times after another's, `net` [n_subjects, n_nodes, n_nodes] each
-one's network, i → j at [s, i, j]; on its diagonal stands how fast activity decays.
-
-Recordings whose levels and units say nothing, such as those of functional MRI: every series in its own units.
-
-A true graph of recorded series: a file as `truth.csv`, or JSON with nodes and edges.
+`deal_series` gives silos whole series, or consecutive pieces of a single series. `standardise_series` removes levels
+and units that carry no information, as in functional MRI. `read_summary` reads a true graph: a file like `truth.csv`,
+or JSON with nodes and edges.
 """
 
 import csv
@@ -29,7 +25,7 @@ from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import LEAST_ROWS, FederatedData, silo_names, time_series
+from ..federated import MIN_SILO_ROWS, FederatedData, silo_names, time_series
 from ..folder.check import check_silo_name, check_table
 from ..folder.columns import Column
 from ..folder.scan import cell_fault
@@ -39,31 +35,31 @@ from ..generators.linear import variable_names
 
 
 def read_challenge(path: Path) -> Recording:
-    """Read a header with a column `Time`, then rows of numbers; a blank line, or a time that goes back, ends a series.
+    """Read a header with a column `Time`, then rows of numbers; a blank line or a decreasing time ends a series.
 
     Raises `BadInput` naming file, line, column and value.
     """
     header, rows, series = _rows(path)
     time = find_column(path, header, TIME)
     if time is None:
-        raise BadInput(f"{path}: line 1: column 'Time' is missing; there are {', '.join(header[:8])}")
+        raise BadInput(f"{path}: line 1: column 'Time' is missing; available: {', '.join(header[:8])}")
     if not rows:
         raise BadInput(f"{path}: no rows")
-    each = zip(header, zip(*rows, strict=True), strict=True)
-    columns = [Column(name, np.arange(len(rows)), list(cells)) for name, cells in each]
+    named = zip(header, zip(*rows, strict=True), strict=True)
+    columns = [Column(name, np.arange(len(rows)), list(cells)) for name, cells in named]
     clock = np.array(columns[header.index(time)].cells, dtype=np.float64)
     blocks = np.array(series)
-    back = np.concatenate([[False], (np.diff(clock) <= 0) & (np.diff(blocks) == 0)])
-    return recording_of(path, [_labels(blocks + np.cumsum(back)), *columns], Keys(SERIES, time))
+    decreasing = np.concatenate([[False], (np.diff(clock) <= 0) & (np.diff(blocks) == 0)])
+    return recording_of(path, [_series_column(blocks + np.cumsum(decreasing)), *columns], Keys(SERIES, time))
 
 
-def _labels(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Column:
+def _series_column(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Column:
     distinct, codes = np.unique(numbers, return_inverse=True)
     return Column(SERIES, codes, [str(number) for number in range(1, len(distinct) + 1)])
 
 
 def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, the rows of cells, and after how many blank lines each stands."""
+    """The header, the rows of cells, and the number of blank lines before each."""
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
@@ -82,7 +78,7 @@ def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
             header = cells
             check_names(f"{path}: line {number}", header)
         else:
-            _check(f"{path}: line {number}", cells, header)
+            _check_cells(f"{path}: line {number}", cells, header)
             rows.append(cells)
             series.append(blank)
     if not header:
@@ -90,7 +86,7 @@ def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     return header, rows, series
 
 
-def _check(place: str, cells: list[str], header: list[str]) -> None:
+def _check_cells(place: str, cells: list[str], header: list[str]) -> None:
     if len(cells) != len(header):
         raise BadInput(f"{place}: {len(cells)} cells, but the header names {len(header)} columns")
     for name, cell in zip(header, cells, strict=True):
@@ -106,77 +102,77 @@ Pieces = Mapping[str, Sequence[NDArray[np.intp]]]
 def deal_series(
     recording: Recording, silos: int | None, truth: Structure | None, about: Mapping[str, Any]
 ) -> FederatedData:
-    """Deal the series of `recording` to silos, whole: in their order to `silos` of them, or a silo each.
+    """Deal the whole series of `recording` in their order to `silos` silos; by default each series is a silo.
 
-    A single series is cut into `silos` consecutive pieces instead. Where the rows have an owner, each owner is a silo.
+    A single series is divided into `silos` consecutive pieces instead. If the rows have owners, each owner is a silo.
     Raises `BadInput` as `cut` does, for a silo without two consecutive rows or with a constant column, and for fewer
     series than silos.
     """
-    found = cut(recording)
+    complete = cut(recording)
     if recording.keys.owner is not None:
-        pieces = _by_owner(recording, found)
+        pieces = _owner_pieces(recording, complete)
     elif silos is not None and len(recording.names) == 1:
-        pieces = _cut_up(recording, found, silos)
+        pieces = _consecutive_pieces(recording, complete, silos)
     else:
-        pieces = _whole(recording, found, silos)
+        pieces = _series_pieces(recording, complete, silos)
     tables, stretches = {}, {}
     for silo, rows in pieces.items():
         place = f"{recording.path}: silo {shown(silo)}"
         tables[silo] = recording.values[np.concatenate(rows)] if rows else recording.values[:0]
         stretches[silo] = tuple(map(len, rows))
-        if max(stretches[silo], default=0) < LEAST_ROWS:
+        if max(stretches[silo], default=0) < MIN_SILO_ROWS:
             raise BadInput(f"{place}: no two consecutive complete rows")
         check_table(place, recording.variables, tables[silo])
     schema = time_series(tables, stretches, recording.variables)
     return FederatedData(schema, tables, truth, {}, {"kind": "time-series", **about})
 
 
-def _stretches(recording: Recording, found: Cut) -> list[NDArray[np.intp]]:
+def _stretch_rows(recording: Recording, found: Cut) -> list[NDArray[np.intp]]:
     return np.split(found.rows, np.cumsum(found.lengths)[:-1])
 
 
-def _by_owner(recording: Recording, found: Cut) -> Pieces:
+def _owner_pieces(recording: Recording, found: Cut) -> Pieces:
     pieces: dict[str, list[NDArray[np.intp]]] = {owner: [] for owner in sorted(set(recording.owners))}
     for owner in pieces:
         check_silo_name(f"{recording.path}: column {shown(recording.keys.owner or '')}", owner)
-    for rows in _stretches(recording, found):
+    for rows in _stretch_rows(recording, found):
         pieces[recording.owners[recording.series[rows[0]]]].append(rows)
     return pieces
 
 
-def _cut_up(recording: Recording, found: Cut, silos: int) -> Pieces:
-    if len(found.rows) < LEAST_ROWS * silos:
+def _consecutive_pieces(recording: Recording, found: Cut, silos: int) -> Pieces:
+    if len(found.rows) < MIN_SILO_ROWS * silos:
         raise BadInput(f"silos: {recording.path} has one series of {len(found.rows)} rows, too few for {silos} silos")
     places = np.array_split(np.arange(len(found.rows)), silos)
-    begins = np.cumsum((0, *found.lengths))
+    starts = np.cumsum((0, *found.lengths))
     pieces = {}
     for silo, part in zip(silo_names(silos), places, strict=True):
-        inside = [int(begin) - int(part[0]) for begin in begins if part[0] < begin <= part[-1]]
+        inside = [int(start) - int(part[0]) for start in starts if part[0] < start <= part[-1]]
         pieces[silo] = np.split(found.rows[part], inside)
     return pieces
 
 
-def _whole(recording: Recording, found: Cut, silos: int | None) -> Pieces:
+def _series_pieces(recording: Recording, found: Cut, silos: int | None) -> Pieces:
     series, count = len(recording.names), silos or len(recording.names)
     if count > series:
         raise BadInput(f"silos: {recording.path} has {series} series, too few for {count} silos")
     owner = np.repeat(np.arange(count), [len(part) for part in np.array_split(np.arange(series), count)])
     names = silo_names(count)
     pieces: dict[str, list[NDArray[np.intp]]] = {name: [] for name in names}
-    for rows in _stretches(recording, found):
+    for rows in _stretch_rows(recording, found):
         pieces[names[owner[recording.series[rows[0]]]]].append(rows)
     return pieces
 
 
 def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
-    """The subjects' series, and the mean of their networks as the truth if they are there: which drives which.
+    """The subjects' series, and the mean of their networks as the truth, if the file has networks.
 
-    That truth says nothing of lags, and may have cycles. Raises `BadInput` naming file and array: no such file, no
-    MATLAB file up to version 7, an array missing or of another shape.
+    This truth does not specify lags, and may have cycles. Raises `BadInput` naming file and array for a file that does
+    not exist or is not a MATLAB file up to version 7, and for a missing array or an array of another shape.
     """
-    held = _load(path)
-    ts = _array(path, held, "ts", 2)
-    subjects, times = _count(path, held, "Nsubjects"), _count(path, held, "Ntimepoints")
+    held = _load_matlab(path)
+    ts = _matlab_array(path, held, "ts", 2)
+    subjects, times = _matlab_count(path, held, "Nsubjects"), _matlab_count(path, held, "Ntimepoints")
     if len(ts) != subjects * times:
         raise BadInput(f"{path}: array 'ts': {len(ts)} rows, not {subjects} subjects of {times} times")
     if np.isinf(ts).any():
@@ -198,14 +194,14 @@ def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
     )
     if "net" not in held:
         return recording, None
-    net = _array(path, held, "net", 3)
+    net = _matlab_array(path, held, "net", 3)
     d = len(names)
     if net.shape != (subjects, d, d) or not np.isfinite(net).all():
         raise BadInput(f"{path}: array 'net': {net.shape} numbers, not {(subjects, d, d)} that are finite")
     return recording, Structure(names, np.where(np.eye(d, dtype=bool), 0.0, net.mean(axis=0)))
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load_matlab(path: Path) -> dict[str, Any]:
     from scipy.io import loadmat
 
     if not path.exists():
@@ -214,51 +210,51 @@ def _load(path: Path) -> dict[str, Any]:
         held: dict[str, Any] = loadmat(path)
     except NotImplementedError:
         raise BadInput(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
-    except Exception as error:  # what scipy raises for a broken file depends on where it is broken
+    except Exception as error:  # scipy raises various errors for broken files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{path}: not a readable MATLAB file: {reason}") from error
     return held
 
 
-def _array(path: Path, held: dict[str, Any], name: str, dimensions: int) -> Any:
+def _matlab_array(path: Path, held: dict[str, Any], name: str, dimensions: int) -> Any:
     if name not in held:
-        raise BadInput(f"{path}: array {name!r} is missing; there are {', '.join(k for k in held if k[0] != '_')}")
+        raise BadInput(f"{path}: array {name!r} is missing; available: {', '.join(k for k in held if k[0] != '_')}")
     found = np.asarray(held[name])
     if found.ndim != dimensions or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
         raise BadInput(f"{path}: array {name!r}: {found.dtype} of shape {found.shape}, not {dimensions}-D real numbers")
     return found.astype(np.float64)
 
 
-def _count(path: Path, held: dict[str, Any], name: str) -> int:
-    found = _array(path, held, name, 2)
+def _matlab_count(path: Path, held: dict[str, Any], name: str) -> int:
+    found = _matlab_array(path, held, name, 2)
     if found.size != 1 or found.item() < 1 or not found.item().is_integer():
-        raise BadInput(f"{path}: array {name!r}: not one whole number from 1 on")
+        raise BadInput(f"{path}: array {name!r}: not an integer of 1 or more")
     return int(found.item())
 
 
-CONSTANT = 1e-12
-"""a standard deviation below this part of the greatest value is what rounding left of zero"""
+MIN_RELATIVE_SPREAD = 1e-12
+"""a standard deviation below this fraction of the maximum is a rounding error"""
 
 
 def standardise_series(recording: Recording) -> Recording:
     """`recording` with every variable of every series at mean 0 and standard deviation 1.
 
-    A variable that does not change in a series is 0 there; empty cells stay empty. Levels that tell series apart are
-    lost, and so is which variable varies more than another.
+    A variable that is constant in a series becomes 0 there; empty cells stay empty. Differences between the levels of
+    series and between the scales of variables are lost.
     """
     values = pd.DataFrame(recording.values)
-    of_series = values.groupby(recording.series)
-    spread = of_series.transform("std", ddof=0)
+    by_series = values.groupby(recording.series)
+    spread = by_series.transform("std", ddof=0)
     largest = values.abs().groupby(recording.series).transform("max")
-    scaled = (values - of_series.transform("mean")) / spread.where(spread > CONSTANT * largest, np.inf)
+    scaled = (values - by_series.transform("mean")) / spread.where(spread > MIN_RELATIVE_SPREAD * largest, np.inf)
     return replace(recording, values=scaled.to_numpy())
 
 
 def read_summary(path: Path, variables: tuple[str, ...]) -> Structure:
     """The graph in `path` over `variables`: a .json file is `{"edges": [[source, target], ...]}`.
 
-    Such a graph says which variable drives which, not after how many steps, and may have cycles. Raises `BadInput`
-    naming file, edge and variable, or as `read_truth` does.
+    Such a graph has effects at unspecified lags, and may have cycles. Raises `BadInput` naming file, edge and variable,
+    or as `read_truth` does.
     """
     if path.suffix.lower() != ".json":
         return read_truth(path, variables)[0]
@@ -299,31 +295,30 @@ def series(
     truth: Path | None = None,
     standardise: bool = False,
 ) -> FederatedData:
-    """Deal the time series in `table` to silos: whole, or consecutive pieces of a single one, as `deal_series` says.
+    """Deal the time series in `table` to silos: whole series, or consecutive pieces of a single one (`deal_series`).
 
-    A .csv, .csv.gz or .parquet file is a long table, with the columns `series` and `time`, and a silo for each value of
-    the column `by`. A .mat file is one of NetSim, with its own truth, a .tsv file one of the DREAM4 challenge: they
-    have no such columns to choose. `truth` is a file of the true graph, .csv or .json. `standardise` takes the levels
-    and units of every series away. Raises `BadInput` naming file, line, column and value for what cannot be read or
-    dealt.
+    A .csv, .csv.gz or .parquet file is a long table with the columns `series` and `time`, and a silo for each value of
+    the column `by`. A .mat file is from NetSim, with its own truth, and a .tsv file from the DREAM4 challenge; these
+    have no key columns to choose. `truth` is a file of the true graph, .csv or .json. `standardise` removes the levels
+    and units of every series. Raises `BadInput` naming file, line, column and value for unusable data.
     """
     if silos is not None and (silos < 1 or by is not None):
-        raise BadInput("silos: give a number from 1 on, or by, not both")
+        raise BadInput("silos: give a number of 1 or more, or by, not both")
     recording, graph = _read(table, series, time, by)
     if truth is not None:
         graph = read_summary(truth, recording.variables)
-    chosen = {"series": recording.keys.series, "time": recording.keys.time, "silos": silos, "by": by}
-    how: dict[str, object] = {name: value for name, value in chosen.items() if value is not None}
+    choices = {"series": recording.keys.series, "time": recording.keys.time, "silos": silos, "by": by}
+    given: dict[str, object] = {name: value for name, value in choices.items() if value is not None}
     if standardise:
-        recording, how = standardise_series(recording), how | {"standardise": True}
-    return deal_series(recording, silos, graph, {"generator": "series", "parameters": {"table": table.name} | how})
+        recording, given = standardise_series(recording), given | {"standardise": True}
+    return deal_series(recording, silos, graph, {"generator": "series", "parameters": {"table": table.name} | given})
 
 
 def _read(table: Path, series: str | None, time: str | None, by: str | None) -> tuple[Recording, Structure | None]:
-    form = table.suffix.lower()
-    if form not in (".mat", ".tsv"):
+    ending = table.suffix.lower()
+    if ending not in (".mat", ".tsv"):
         return read_recording(table, series, time, by), None
     for name, value in (("series", series), ("time", time), ("by", by)):
         if value is not None:
-            raise BadInput(f"{name}: {table} is a {form} file, whose series and times have no columns to choose")
-    return read_netsim(table) if form == ".mat" else (read_challenge(table), None)
+            raise BadInput(f"{name}: {table} is a {ending} file, whose series and times have no columns to choose")
+    return read_netsim(table) if ending == ".mat" else (read_challenge(table), None)

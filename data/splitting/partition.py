@@ -1,6 +1,7 @@
-"""A table of somebody's, of numbers or of labels, split among silos.
+"""Splitting the user's table, of numbers or of labels, among silos.
 
-Which rows go to which silo: equal parts, given sizes, Dirichlet-skewed sizes, by a column, by skewed labels.
+The methods are equal parts, given sizes, Dirichlet-skewed sizes, a silo per value of a column, skewed labels, and a
+hidden child of some columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,12 @@ from fedbnsl.algorithms.core.schema import Kind
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..federated import LEAST_ROWS, FederatedData, continuous, deal_rows, silo_names
+from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
 from ..folder.about import ABOUT, Declared, Reading, declarations, read_about
 from ..folder.check import check_silo_name, check_table
 from ..folder.columns import read_names
 from ..folder.scan import check_label_column
-from ..folder.schema_inference import agreed_schema
+from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_time
 from ..folder.table import read_table
 from ..folder.truth import read_truth
@@ -29,7 +30,7 @@ Parts = list[NDArray[np.intp]]
 
 
 def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts that differ by one row at most, larger parts first.
+    """Shuffle `rows` rows and deal them in parts whose sizes differ by at most one, larger parts first.
 
     Returns the row numbers of each part. Raises `BadInput` if a silo would get fewer than two.
     """
@@ -41,47 +42,47 @@ def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
 def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
     """Shuffle `rows` rows and deal them in parts of the given sizes. Raises `BadInput` unless they add up to `rows`."""
     for size in sizes:
-        if size < LEAST_ROWS:
-            raise BadInput(f"sizes: {size} is less than {LEAST_ROWS} rows")
+        if size < MIN_SILO_ROWS:
+            raise BadInput(f"sizes: {size} is less than {MIN_SILO_ROWS} rows")
     if sum(sizes) != rows:
         raise BadInput(f"sizes: {'+'.join(map(str, sizes)) or 0} = {sum(sizes)}, but the table has {rows} rows")
     return [np.sort(part) for part in np.split(rng.permutation(rows), np.cumsum(sizes)[:-1])]
 
 
 def dirichlet(rows: int, silos: int, concentration: float, rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts whose shares are drawn from Dirichlet(concentration, ...).
+    """Shuffle `rows` rows and deal them in parts whose shares come from Dirichlet(concentration, ...).
 
-    A small concentration gives one silo nearly all, a large one nearly equal parts; every silo gets two rows before the
-    rest is shared out. Raises `BadInput` for a concentration that is not positive, or too few rows.
+    A small concentration gives one silo nearly all rows, a large one nearly equal parts; every silo gets two rows
+    first. Raises `BadInput` for a concentration that is not positive, and for too few rows.
     """
     _check_concentration(concentration)
     _check_silos(rows, silos)
-    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - LEAST_ROWS * silos)
+    shares = rng.dirichlet(np.full(silos, concentration)) * (rows - MIN_SILO_ROWS * silos)
     sizes = np.floor(shares).astype(int)
-    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - LEAST_ROWS * silos - sizes.sum()]
+    largest_rests = np.argsort(sizes - shares, kind="stable")[: rows - MIN_SILO_ROWS * silos - sizes.sum()]
     sizes[largest_rests] += 1
-    return by_sizes(rows, [int(size) + LEAST_ROWS for size in sizes], rng)
+    return by_sizes(rows, [int(size) + MIN_SILO_ROWS for size in sizes], rng)
 
 
 def by_column(labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    """Return, for every value of a column, sorted, the numbers of its rows in their order; nothing is shuffled."""
+    """The row numbers of each value of a column, without shuffling; values are sorted."""
     codes, owner = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     return {str(code): np.flatnonzero(owner == number) for number, code in enumerate(codes)}
 
 
 def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
-    """Deal the rows so that every level of one column, `codes` [n_rows], is spread over the silos in a way of its own.
+    """Deal the rows so that the levels of one column, `codes` [n_rows], have different distributions over the silos.
 
-    The shares of each level are drawn from Dirichlet(concentration, ...) (Hsu, Qi, Brown 2019); every silo gets two
-    rows, whatever their levels, before the rest is dealt. A small concentration gives each level to a few silos.
-    Raises `BadInput` for a concentration that is not positive, or too few rows.
+    The shares of each level come from Dirichlet(concentration, ...) (Hsu, Qi, Brown 2019); every silo first gets two
+    rows of any levels. A small concentration gives each level to a few silos. Raises `BadInput` for a concentration
+    that is not positive, and for too few rows.
     """
     _check_concentration(concentration)
     _check_silos(len(codes), silos)
     shuffled = rng.permutation(len(codes))
     owner = np.empty(len(codes), dtype=np.intp)
-    owner[shuffled[: LEAST_ROWS * silos]] = np.tile(np.arange(silos), LEAST_ROWS)
-    rest = shuffled[LEAST_ROWS * silos :]
+    owner[shuffled[: MIN_SILO_ROWS * silos]] = np.tile(np.arange(silos), MIN_SILO_ROWS)
+    rest = shuffled[MIN_SILO_ROWS * silos :]
     for level in np.unique(codes):
         rows = rest[codes[rest] == level]
         ends = np.cumsum(rng.dirichlet(np.full(silos, concentration)))[:-1] * len(rows)
@@ -92,20 +93,20 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
 def by_hidden_child(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
     """Deal the rows by a hidden child of some columns, whose `codes` are [n_rows, n_columns].
 
-    P(silo | configuration of the columns) is drawn from Dirichlet(concentration, ...) for every configuration that
-    occurs: the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a concentration that is not
-    positive, or a silo that gets fewer than two rows.
+    P(silo | configuration of the columns) comes from Dirichlet(concentration, ...) for every configuration that occurs:
+    the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a concentration that is not positive,
+    and for a silo with fewer than two rows.
     """
     _check_concentration(concentration)
     _check_silos(len(codes), silos)
-    configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
+    configurations, configuration = np.unique(codes, axis=0, return_inverse=True)
     ends = np.cumsum(rng.dirichlet(np.full(silos, concentration), len(configurations)), axis=1)[:, :-1]
-    owner = (rng.random(len(codes))[:, None] >= ends[of_row.reshape(-1)]).sum(axis=1)
+    owner = (rng.random(len(codes))[:, None] >= ends[configuration.reshape(-1)]).sum(axis=1)
     parts = [np.flatnonzero(owner == silo) for silo in range(silos)]
     least = min(map(len, parts))
-    if least < LEAST_ROWS:
+    if least < MIN_SILO_ROWS:
         raise BadInput(
-            f"silos: one of {silos} would get {least} of {len(codes)} rows, a silo needs {LEAST_ROWS}: give fewer "
+            f"silos: one of {silos} would get {least} of {len(codes)} rows, a silo needs {MIN_SILO_ROWS}: give fewer "
             "silos or a larger concentration"
         )
     return parts
@@ -114,9 +115,11 @@ def by_hidden_child(codes: NDArray[np.int64], silos: int, concentration: float, 
 def _check_silos(rows: int, silos: int) -> None:
     if silos < 1:
         raise BadInput(f"silos: {silos} is less than 1")
-    if rows < LEAST_ROWS * silos:
-        needed = LEAST_ROWS * silos
-        raise BadInput(f"silos: {silos} silos of at least {LEAST_ROWS} rows need {needed} rows, the table has {rows}")
+    if rows < MIN_SILO_ROWS * silos:
+        needed = MIN_SILO_ROWS * silos
+        raise BadInput(
+            f"silos: {silos} silos of at least {MIN_SILO_ROWS} rows need {needed} rows, the table has {rows}"
+        )
 
 
 def _check_concentration(concentration: float) -> None:
@@ -126,11 +129,11 @@ def _check_concentration(concentration: float) -> None:
 
 __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
-DEALT = ("continuous", "discrete")
-"""the kinds of data whose rows are dealt one by one"""
+SUPPORTED_KINDS = ("continuous", "discrete")
+"""the kinds of data whose rows can be dealt individually"""
 WHOLE = "whole"
-SKEW = 0.5
-"""the concentration of skewed labels if none is given"""
+DEFAULT_CONCENTRATION = 0.5
+"""the default concentration of skewed labels"""
 
 
 def split_table(
@@ -148,16 +151,15 @@ def split_table(
     """Split the table in `path` (.csv, .csv.gz or .parquet) among silos; `truth` is a file of the true graph, if known.
 
     Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed sizes), `silos` and `skew` (each
-    level of that column spread by Dirichlet shares of its own), `silos` and `surrogate` (a hidden child of so many
-    columns, drawn at random, deals the rows; of a column of numbers it is told whether they are above the median),
-    `sizes`, or `by` (a silo per value of that column, which is dropped). The kind of data is the given one, else that
-    of the federated data set that the table is a silo of, with its levels, else what it looks like. Raises `BadInput`
-    as `read_table` does, for time series, for a choice that is none of these, and for a silo that would have fewer than
-    two rows.
+    level of that column has its own Dirichlet shares), `silos` and `surrogate` (a hidden child of this number of
+    random columns deals the rows; a numeric column enters as whether it is above its median), `sizes`, or `by` (a silo
+    per value of that column, which is dropped). The kind of the data is `kind`, or that of the federated data set to
+    which the table belongs, with its levels, or else inferred. Raises `BadInput` as `read_table` does, for time series,
+    for other combinations of arguments, and for a silo with fewer than two rows.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)
-    chosen = {
+    choices = {
         "silos": silos,
         "sizes": sizes,
         "concentration": concentration,
@@ -165,16 +167,16 @@ def split_table(
         "skew": skew,
         "surrogate": surrogate,
     }
-    how = {name: value for name, value in chosen.items() if value is not None}
-    about = {"generator": "split", "parameters": {"table": path.name} | how}
+    given = {name: value for name, value in choices.items() if value is not None}
+    about = {"generator": "split", "parameters": {"table": path.name} | given}
     schema = whole.schema
     graph = read_truth(truth, schema.variables, tuple(schema.aside))[0] if truth is not None else None
     whole = replace(whole, truth=graph, about=whole.about | about)
     if by is not None:
-        return _give(whole, _silos_of(path, by, owners))
+        return _deal(whole, _silos_of(path, by, owners))
     parts = _parts(path, whole, np.random.default_rng(seed), silos, sizes, concentration, skew, surrogate)
     whole = replace(whole, about=whole.about | {"seed": seed})
-    return _give(whole, dict(zip(silo_names(len(parts)), parts, strict=True)))
+    return _deal(whole, dict(zip(silo_names(len(parts)), parts, strict=True)))
 
 
 def _parts(
@@ -187,12 +189,12 @@ def _parts(
     skew: str | None,
     surrogate: int | None,
 ) -> Parts:
-    """Which rows each silo gets, where no column says it."""
-    rows, uneven = len(whole.tables[WHOLE]), SKEW if concentration is None else concentration
+    """The row numbers of each silo, unless a column determines them."""
+    rows, uneven = len(whole.tables[WHOLE]), DEFAULT_CONCENTRATION if concentration is None else concentration
     if skew is not None:
         return label_skew(_codes_of(path, whole, skew), silos or 0, uneven, rng)
     if surrogate is not None:
-        return by_hidden_child(_told_apart(whole, surrogate, rng), silos or 0, uneven, rng)
+        return by_hidden_child(_surrogate_codes(whole, surrogate, rng), silos or 0, uneven, rng)
     if sizes is not None:
         return by_sizes(rows, sizes, rng)
     if concentration is not None:
@@ -208,7 +210,7 @@ def deal(
     about: dict[str, Any],
     origin: str,
 ) -> FederatedData:
-    """Give every silo its rows of `values` [n_rows, n_variables]. Raises `BadInput` if one cannot be learned from."""
+    """Give every silo its rows of `values` [n_rows, n_variables]. Raises `BadInput` for an unusable table of a silo."""
     tables = {silo: values[rows] for silo, rows in parts.items()}
     for silo, table in tables.items():
         check_table(f"{origin}: silo {shown(silo)}", variables, table)
@@ -233,53 +235,53 @@ def _check_choice(
         raise BadInput("split: give skew or surrogate, not both")
     if seed < 0:
         raise BadInput(f"seed: {seed} is less than 0")
-    if kind is not None and kind not in DEALT:
-        raise BadInput(f"kind: {kind!r} is not one of {', '.join(DEALT)}")
+    if kind is not None and kind not in SUPPORTED_KINDS:
+        raise BadInput(f"kind: {kind!r} is not one of {', '.join(SUPPORTED_KINDS)}")
 
 
 def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData, list[str]]:
-    """The rows of the table as those of one silo, and what the column `by` says of each, which is left out."""
+    """The table as the data of a single silo, without the column `by`, and the labels of that column."""
     beside = read_about(path.parent) if (path.parent / ABOUT).is_file() else {}
     about = beside if path.name in beside.get("checksums", {}) else {}
     if kind is not None:
         about = {"kind": kind, "levels": about.get("levels", {}) if kind == "discrete" else {}}
-    said = declarations(about)
-    by_itself = replace(said, reading=Reading(ignore=(by,) if by is not None else ()))
-    if said.kind == "time-series" or (said.may_be_series and has_time(path, by_itself)):
+    declared = declarations(about)
+    without_by = replace(declared, reading=Reading(ignore=(by,) if by is not None else ()))
+    if declared.kind == "time-series" or (declared.may_be_series and has_time(path, without_by)):
         raise BadInput(
-            f"{path}: its column 'time' or its about.json makes it time series, whose rows are not dealt one by one: "
-            "deal whole series with `prepare series`, or say that its kind is continuous"
+            f"{path}: its column 'time' or its about.json makes it time series, whose rows cannot be dealt singly: "
+            "deal whole series with `prepare series`, or declare that its kind is continuous"
         )
     owners: list[str] = []
     if by is not None:
-        check_label_column(path, read_names(path, said.form), by)
-        owners = read_table(path, Declared(form=said.form, reading=Reading(only=(by,)))).labels(by)
-    table = read_table(path, by_itself)
-    found = agreed_schema(str(path), lambda asked: {WHOLE: table.profile()}, by_itself, {WHOLE: str(path)})
-    schema, rows = found.schema, table.rows(found.schema)
-    aside = {name: why for name, why in found.schema.aside.items() if name != by}
-    notes = (*(f"{name} was left out: {why}" for name, why in aside.items()), *found.notes)
+        check_label_column(path, read_names(path, declared.form), by)
+        owners = read_table(path, Declared(form=declared.form, reading=Reading(only=(by,)))).labels(by)
+    table = read_table(path, without_by)
+    inferred = negotiate_schema(str(path), lambda _: {WHOLE: table.profile()}, without_by, {WHOLE: str(path)})
+    schema, rows = inferred.schema, table.rows(inferred.schema)
+    excluded = {name: reason for name, reason in schema.aside.items() if name != by}
+    notes = (*(f"{name} was left out: {reason}" for name, reason in excluded.items()), *inferred.notes)
     return FederatedData(schema, {WHOLE: rows}, None, {}, {"kind": schema.kind}, notes), owners
 
 
-def _give(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:
-    """Give every silo its rows; columns that were set aside are no longer in its table."""
-    made = deal_rows(whole, parts, {})
-    return replace(made, schema=replace(made.schema, aside={}), notes=whole.notes)
+def _deal(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:
+    """Give every silo its rows; the schema no longer lists excluded columns, as the tables do not have them."""
+    dealt = deal_rows(whole, parts, {})
+    return replace(dealt, schema=replace(dealt.schema, aside={}), notes=whole.notes)
 
 
 def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
     if not whole.schema.levels:
-        raise BadInput(f"skew: {path} holds numbers; the levels of a column can be skewed in discrete data only")
+        raise BadInput(f"skew: {path} has no discrete column, whose levels could be skewed")
     if skew not in whole.schema.levels:
-        named = ", ".join(list(whole.schema.levels)[:8])
-        raise BadInput(f"{path}: column {shown(skew)} is missing; there are {named}")
+        names = ", ".join(list(whole.schema.levels)[:8])
+        raise BadInput(f"{path}: column {shown(skew)} is missing; available: {names}")
     codes = whole.tables[WHOLE][:, whole.schema.variables.index(skew)]
     return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 
 
-def _told_apart(whole: FederatedData, columns: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Codes [n_rows, columns] of so many columns, drawn at random: levels, numbers above the median, or -1."""
+def _surrogate_codes(whole: FederatedData, columns: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Codes [n_rows, columns] of random columns: levels, 1 for numbers above the median and 0 below, or -1 if empty."""
     variables = whole.schema.variables
     if not 1 <= columns <= len(variables):
         raise BadInput(f"surrogate: {columns} is not between 1 and {len(variables)}, the number of columns")
@@ -295,6 +297,6 @@ def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[n
     parts = by_column(labels)
     for silo, rows in parts.items():
         check_silo_name(f"{path}: column {shown(by)}", silo)
-        if len(rows) < LEAST_ROWS:
+        if len(rows) < MIN_SILO_ROWS:
             raise BadInput(f"{path}: column {shown(by)}: only one row has the value {shown(silo)}; a silo needs two")
     return parts

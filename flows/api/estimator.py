@@ -1,4 +1,4 @@
-"""A structure learner in the manner of scikit-learn: `fit`, `score`, `get_params`, clones, pipelines and searches."""
+"""A scikit-learn estimator that learns structures: `fit`, `score`, `get_params`, clones, pipelines and searches."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.data.federated import LEAST_ROWS
+from fedbnsl.data.federated import MIN_SILO_ROWS
 from fedbnsl.tracking.model import network_of
 
 from .learning import learn, numbered_names
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 ALL = "all"
-"""the only silo where `groups` do not tell several apart"""
+"""the name of the only silo if there are no `groups`"""
 
 
 class StructureLearner(BaseEstimator):  # type: ignore[misc]
-    """Learn a Bayesian network from rows whose silos are known, in this process.
+    """Learn a Bayesian network from rows with known silos, in this process.
 
-    `algorithm` and `params` are those of `fedbnsl.learn`, or settings such as `FedSparse(rounds=60)`; `options` are
-    further options of it, such as {"epsilon": 2, "forbidden_arcs": "a->b"}; `random_state` is its seed. Columns of an
-    array are numbers; those of a DataFrame are read as those of a folder are, labels among them.
+    `algorithm` and `params` are those of `fedbnsl.learn`, or settings such as `FedSparse(rounds=60)`; `options` are its
+    other options, such as {"epsilon": 2, "forbidden_arcs": "a->b"}; `random_state` is its seed. Columns of an array are
+    numbers; those of a DataFrame follow the rules for folders and may have labels.
 
-    After `fit` there are: `learned_`, all that was learned; `adjacency_` and `weights_`, `[n_features, n_features]`,
-    where row i and column j are the edge i → j (an undirected edge stands in both directions, and in a PAG every edge
-    does); `n_features_in_`, and `feature_names_in_` of a DataFrame.
+    The attributes after `fit` are `learned_`, the complete result; `adjacency_` and `weights_`, `[n_features,
+    n_features]`, with the edge i → j in row i and column j (undirected edges, and all edges of a PAG, are in both
+    directions); `n_features_in_`, and for a DataFrame `feature_names_in_`.
     """
 
     def __init__(
@@ -43,23 +43,23 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         random_state: int = 0,
     ) -> None:
-        """Keep the parameters as they are: they are checked when rows are there."""
+        """Store the parameters; `fit` checks them."""
         self.algorithm = algorithm
         self.params = params
         self.options = options
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> "StructureLearner":
-        """Learn from the rows of `X` `[n_rows, n_features]`; `groups` `[n_rows]` name the silo of each.
+        """Learn from the rows of `X` `[n_rows, n_features]`; `groups` `[n_rows]` has the silo of each row.
 
-        Without `groups` all rows are one silo's. `y` is not used. Raises `BadInput` (a ValueError) for what cannot be
-        learned from.
+        Without `groups` all rows belong to one silo. `y` is ignored. Raises `BadInput` (a `ValueError`) for unusable
+        data.
         """
         arrays = not isinstance(X, pd.DataFrame)
         frame = _frame(self, X, reset=True)
         about = {"kind": "continuous"} if arrays else None
-        asked: dict[str, Any] = {"about": about, **(self.options or {}), **(self.params or {})}
-        self.learned_ = learn(_silos(frame, groups), self.algorithm, seed=self.random_state, **asked)
+        keywords: dict[str, Any] = {"about": about, **(self.options or {}), **(self.params or {})}
+        self.learned_ = learn(_silos(frame, groups), self.algorithm, seed=self.random_state, **keywords)
         structure = self.learned_.result.structure
         places = [list(frame.columns).index(name) for name in structure.variables]
         self.weights_: FloatArray = np.zeros((frame.shape[1],) * 2)
@@ -70,7 +70,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
     def score_samples(self, X: Any) -> FloatArray:
         """The log likelihood of each row of `X` under the learned network, `[n_rows]`.
 
-        Raises `ValueError` if the network has no parameters, and `BadInput` for a label that it does not know.
+        Raises `ValueError` if the network has no parameters, and `BadInput` for an unknown label.
         """
         check_is_fitted(self)
         frame = _frame(self, X, reset=False)
@@ -83,7 +83,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         return float(self.score_samples(X).mean())
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: empty cells and words are welcome, and there is no target."""
+        """The tags for scikit-learn: empty cells and strings are allowed, and there is no target."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -91,11 +91,11 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
 
 
 def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
-    """`X` as a DataFrame with names of text, its form checked as scikit-learn does."""
+    """`X` as a DataFrame with string names, after scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.rename(columns=str)
-    least = LEAST_ROWS if reset else 1
+    least = MIN_SILO_ROWS if reset else 1
     checked = validate_data(
         estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least
     )
@@ -103,24 +103,24 @@ def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
 
 
 def _silos(frame: pd.DataFrame, groups: Any) -> dict[str, pd.DataFrame]:
-    """The rows of each silo; raises `BadInput` for a row that has none."""
+    """The rows of each silo; raises `BadInput` for a row without a silo."""
     if groups is None:
         return {ALL: frame}
     check_consistent_length(frame, groups)
     named = pd.Series(np.asarray(groups, dtype=object).ravel(), index=frame.index)
     empty = np.flatnonzero(named.isna())
     if len(empty):
-        raise BadInput(f"groups: row {empty[0] + 1} names no silo")
+        raise BadInput(f"groups: row {empty[0] + 1} has no silo")
     return {str(silo): rows for silo, rows in frame.groupby(named.map(str).to_numpy(), sort=False)}
 
 
 def _codes(column: "pd.Series[Any]", levels: tuple[str, ...] | None, name: str) -> FloatArray:
-    """The numbers of a column, or the codes of its labels, written as a folder's tables are read."""
+    """The numbers of a column, or the codes of its labels, by the rules for folders."""
     if levels is None:
         return column.to_numpy(np.float64)
     labels = [str(int(one)) if isinstance(one, float) and one.is_integer() else str(one).strip() for one in column]
     place = {label: float(code) for code, label in enumerate(levels)}
     for row, label in enumerate(labels, start=1):
         if label not in place:
-            raise BadInput(f"X: row {row}, column {shown(name)}: {shown(label)} is none of {', '.join(levels)}")
+            raise BadInput(f"X: row {row}, column {shown(name)}: {shown(label)} is not one of {', '.join(levels)}")
     return np.array([place[label] for label in labels])

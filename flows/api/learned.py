@@ -39,9 +39,9 @@ from fedbnsl.data.folder.folder import read_structure
 from fedbnsl.tracking.result import Confidence
 
 NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-"""what an SVG needs that stands by itself; these are names, and nothing is fetched from there"""
-MOST_FINDINGS = 5
-"""findings that are shown; the report has them all"""
+"""namespaces of a stand-alone SVG; these are names only, and nothing is fetched from there"""
+MAX_FINDINGS = 5
+"""maximum number of findings to show; the report has them all"""
 
 
 def headline(result: RunResult) -> str:
@@ -61,31 +61,31 @@ SCORES = {"shd": "SHD", "lagged_shd": "lagged SHD"}
 
 
 def structure_figure(result: RunResult, title: str = "") -> "Figure":
-    """The figure of the structure of a run, held against the truth where that is known."""
+    """The figure of the structure of a run, compared with the true graph if it is known."""
     known = (result.knowledge.required, result.labelled)
     return draw_structure(result.structure, result.truth, title, strengths_in(result), *known)
 
 
 def standalone_svg(figure: "Figure") -> str:
-    """`figure` as an SVG document, for an image: its inner names cannot meet those of other pictures."""
+    """`figure` as an SVG document for an image element, whose ids cannot collide with those of other pictures."""
     return as_svg(figure, "structure").replace("<svg", f"<svg {NAMESPACES}", 1)
 
 
 def notebook_figure(figure: "Figure") -> "Figure":
-    """`figure` such that a notebook shows it: it is made without pyplot, of whose figures alone that is true."""
+    """`figure` with the method by which notebooks display it, as they do so only for figures of pyplot."""
     vars(figure)["_repr_svg_"] = lambda: standalone_svg(figure)
     return figure
 
 
 def notebook_html(result: RunResult) -> str:
-    """The HTML of a run for a notebook: self-contained, and all that is text in it escaped."""
+    """The HTML of a run for a notebook: self-contained, with all text escaped."""
     line = headline(result)
     image = b64encode(standalone_svg(structure_figure(result)).encode()).decode()
     findings = result.diagnosed.findings
-    said = [f"{one.said} {one.advice}" for one in findings[:MOST_FINDINGS]]
-    more = len(findings) - len(said)
-    said += [f"{_number(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
-    notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *said))
+    texts = [f"{one.said} {one.advice}" for one in findings[:MAX_FINDINGS]]
+    more = len(findings) - len(texts)
+    texts += [f"{_number(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
+    notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *texts))
     return (
         f"<div><p><b>{escape(result.algorithm)}</b>{escape(line.removeprefix(result.algorithm))}</p>"
         f'<img alt="{escape(line)}" style="max-width:100%;background:#fff" src="data:image/svg+xml;base64,{image}">'
@@ -99,24 +99,24 @@ def _number(number: int, word: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Learned:
-    """What was learned: `result` has everything, the other attributes give it in the usual forms."""
+    """The result of `learn`: `result` is complete, and the other attributes convert parts of it to common types."""
 
     result: RunResult
     folder: Path | None = None
-    """where its files are, if they were written"""
+    """the folder of its files, if they were written"""
 
     def __repr__(self) -> str:
-        """One line: algorithm, data, edges, how well they match the truth, and how the run ended."""
+        """One line: algorithm, data, edges, scores, and how the run ended."""
         return f"Learned({headline(self.result)})"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the line, the picture, and what to know before trusting it."""
+        """The HTML that a notebook displays: one line, the picture, assumptions and findings."""
         return notebook_html(self.result)
 
     def plot(self) -> "Figure":
-        """The picture of the structure, held against the truth where that is known, as a matplotlib figure.
+        """A matplotlib figure of the structure, compared with the true graph if it is known.
 
-        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        A notebook displays it as the last value of a cell; `savefig` writes it to a file.
         """
         return notebook_figure(structure_figure(self.result))
 
@@ -126,18 +126,18 @@ class Learned:
         return self.result.structure.to_networkx()
 
     def to_networkx(self) -> "nx.DiGraph[str]":
-        """A copy of `graph`, to change at will."""
+        """A copy of `graph` that can be modified."""
         return self.graph.copy()
 
     @cached_property
     def weights(self) -> pd.DataFrame:
-        """The weights: row i, column j is the weight of i → j. Of a dynamic structure those within one time."""
+        """The weights, i → j in row i and column j; for a dynamic structure those within one time step."""
         names = list(self.result.structure.variables)
         return pd.DataFrame(self.result.structure.weights, index=names, columns=names)
 
     @cached_property
     def lagged(self) -> tuple[pd.DataFrame, ...]:
-        """The weights of the edges across time, lag by lag, in the same form; none where the structure has no lags."""
+        """The weights of the lagged edges, one table per lag; empty if the structure has no lags."""
         names = list(self.result.structure.variables)
         lagged = self.result.structure.lagged
         return () if lagged is None else tuple(pd.DataFrame(one, index=names, columns=names) for one in lagged)
@@ -155,7 +155,7 @@ class Learned:
     def features(self, target: str) -> MarkovBlanket:
         """The parents, children, undirected neighbours and spouses of `target`.
 
-        Raises `BadInput` for an unknown target, and for a PAG, which does not tell parents from spouses.
+        Raises `BadInput` for an unknown target, and for a PAG, which does not distinguish parents from spouses.
         """
         return markov_blanket(self.result.structure, target)
 
@@ -163,8 +163,8 @@ class Learned:
     def model(self) -> Any:
         """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
 
-        That of a dynamic structure is over several times, with nodes such as "x" and "x[t-1]". That of mixed data is a
-        `MixedNetwork` of ours, with `sample` and `query`. Raises `ValueError` that says why, if there is none.
+        For a dynamic structure it has nodes for several times, such as "x" and "x[t-1]". For mixed data it is this
+        package's `MixedNetwork`, with `sample` and `query`. Raises `ValueError` with the reason if there is no model.
         """
         from fedbnsl.tracking.model import network_of
 
@@ -174,8 +174,8 @@ class Learned:
     def to_pgmpy(self) -> Any:
         """The structure with its parameters as a new pgmpy network, discrete or linear Gaussian.
 
-        Raises `ValueError` that says why, if there is none: pgmpy has no networks of mixed variables, for which `model`
-        is one of ours.
+        Raises `ValueError` with the reason if there is none. pgmpy has no networks of mixed variables; use `model` for
+        these.
         """
         from fedbnsl.tracking.model import pgmpy_model
 
@@ -183,28 +183,28 @@ class Learned:
 
     @cached_property
     def dynamic(self) -> Any:
-        """A structure with edges from one step before as a pgmpy `DynamicBayesianNetwork`, without parameters.
+        """A structure with a single lag as a pgmpy `DynamicBayesianNetwork`, without parameters.
 
-        Raises `ValueError` that says why, if it is none.
+        Raises `ValueError` with the reason for other structures.
         """
         from fedbnsl.tracking.model import pgmpy_dynamic
 
         return pgmpy_dynamic(self.result.structure)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the files of the run to the new or empty `folder` and return it: `fedbnsl.load` brings them back.
+        """Write the files of the run to the new or empty `folder` and return it; `fedbnsl.load` reads them.
 
-        They are those of `fedbnsl learn`, among them the report. Those of a run that has a folder are copied. Raises
-        `BadInput` for a folder that is in use or cannot be written.
+        These are the files of `fedbnsl learn`, including the report; if the run has a folder, they are copied from it.
+        Raises `BadInput` for a folder that is not empty or cannot be written.
         """
         folder = Path(folder)
         check_out(folder)
-        there = (
+        sources = (
             []
             if self.folder is None
             else [self.folder / name for name in (*OUTPUTS, *OPTIONAL_OUTPUTS, AVERAGED, *MODELS)]
         )
-        found = {path.name: path.read_bytes() for path in there if path.is_file()}
+        found = {path.name: path.read_bytes() for path in sources if path.is_file()}
         if set(OUTPUTS) <= set(found):
             write_files(folder, found)
         else:
@@ -213,9 +213,9 @@ class Learned:
 
 
 def confidence_in(folder: Path, structure: Structure, metrics: dict[str, Metric]) -> Confidence | None:
-    """Return what the resamples of the run in `folder` say of its edges; None where there were none.
+    """The confidence of the edges of the run in `folder`, None if it had no resamples.
 
-    The counts of pairs that neither its structure nor its averaged one joins are not in its files: they are NaN.
+    Counts of pairs without an edge in the structure and the averaged network are not in the files, and NaN here.
     """
     path = folder / AVERAGED
     if not path.is_file():
@@ -225,12 +225,12 @@ def confidence_in(folder: Path, structure: Structure, metrics: dict[str, Metric]
     arrows, lines, at_lags = np.full((d, d), np.nan), np.zeros((d, d)), np.full((lags, d, d), np.nan)
     for row in (*_rows(folder / "structure.csv"), *_rows(path)):
         i, j = (variables.index(unescape_formula(row[end])) for end in ("source", "target"))
-        joined = float(row["strength"]) * count
+        resamples = float(row["strength"]) * count
         if int(row.get("lag") or 0):
-            at_lags[int(row["lag"]) - 1, i, j] = joined
+            at_lags[int(row["lag"]) - 1, i, j] = resamples
         else:
-            way = float(row["direction"] or 0)
-            arrows[i, j], arrows[j, i] = way * joined, (1 - way) * joined
+            share = float(row["direction"] or 0)
+            arrows[i, j], arrows[j, i] = share * resamples, (1 - share) * resamples
     strengths = Strengths(variables, int(count), arrows, lines, at_lags, structure.kind == "dag")
     exchanges, sent = (int(_count_or_none(metrics, f"bootstrap_{name}")) for name in ("rounds", "bytes"))
     return Confidence(strengths, _count_or_none(metrics, "threshold"), read_structure(path, variables), exchanges, sent)

@@ -55,11 +55,11 @@ FORMS = (
 
 
 def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
-    """The table of each silo, by its name as it was given.
+    """The table of each silo, by the given name.
 
-    Those of a list are called silo-1, silo-2, ..., and columns of an array x1, x2, ..., with as many digits as the last
-    needs. Raises `BadInput` for `data` of another form, a table that is none, and for `by` that names no column, has
-    empty cells (of a `private` run it does not say where), or is not needed.
+    Silos of a list have the names silo-1, silo-2, ..., and columns of an array x1, x2, ..., padded with zeros. Raises
+    `BadInput` for `data` of another type, for an invalid table, and for a column `by` that does not exist, has empty
+    cells (without their place in a `private` run), or is superfluous.
     """
     data = _frame(data)
     if isinstance(data, pd.DataFrame):
@@ -71,7 +71,7 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         silos = dict(zip(numbered_names("silo-", len(data)), data, strict=True))
     elif isinstance(data, np.ndarray):
-        raise BadInput("data is one array, whose rows do not say whose they are: give a list of arrays, one a silo")
+        raise BadInput("data is one array, without the silos of its rows: give a list of arrays, one per silo")
     else:
         raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
     if not silos:
@@ -80,20 +80,20 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
 
 
 def _frame(given: Any) -> Any:
-    """Return what other libraries than pandas make a DataFrame of; anything else as it is."""
+    """A table of another library as a DataFrame, if it has `to_pandas`; anything else unchanged."""
     return given.to_pandas() if hasattr(given, "to_pandas") else given
 
 
 def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any, pd.DataFrame]:
-    """The rows of each silo, without the column `by`, in the order in which the silos come."""
+    """The rows of each silo without the column `by`, in the order of the silos' first rows."""
     if by is None:
-        raise BadInput("data is one DataFrame: say which column names the silo of each row, as by='hospital'")
+        raise BadInput("data is one DataFrame: give the column with the silo of each row, such as by='hospital'")
     if list(frame.columns).count(by) != 1:
-        raise BadInput(f"by is {shown(str(by))}: there is no such column among {', '.join(map(str, frame.columns))}")
+        raise BadInput(f"by is {shown(str(by))}: no such column; available: {', '.join(map(str, frame.columns))}")
     empty = np.flatnonzero(frame[by].isna())
     if len(empty):
         where = "" if private else f"row {empty[0] + 1}, "
-        raise BadInput(f"data: {where}column {shown(by)}: a cell is empty, and no silo has its row")
+        raise BadInput(f"data: {where}column {shown(by)}: a cell is empty, so its row has no silo")
     groups = frame.groupby(frame[by].astype(str), sort=False)
     return {silo: rows.drop(columns=by) for silo, rows in groups}
 
@@ -111,7 +111,7 @@ def _table(silo: Any, given: Any) -> pd.DataFrame:
 
 
 def numbered_names(word: str, count: int) -> list[str]:
-    """`word` with the numbers from 1 to `count`, with as many digits as the last needs, so that they sort."""
+    """`word` with the numbers from 1 to `count`, padded with zeros so that they sort by number."""
     return [f"{word}{number:0{len(str(count))}d}" for number in range(1, count + 1)]
 
 
@@ -121,19 +121,17 @@ IN_MEMORY = "data"
 def tables_in_memory(
     data: Any, reading: Reading = READ_ALL, by: str | None = None, about: Mapping[str, Any] | None = None
 ) -> FederatedData:
-    """`data`, or the data set of tables that `tables_of` takes; `about` is what its `about.json` would say.
+    """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
 
-    Raises `BadInput` as reading a folder does.
+    Returns a `FederatedData` unchanged. Raises `BadInput` as reading a folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:
-            raise BadInput("about says how tables are to be read: this FederatedData has been read already")
+            raise BadInput("about describes how to read tables: a FederatedData is already read")
         if by is not None:
-            raise BadInput(f"by is {shown(by)}, a column of one DataFrame: a FederatedData has its silos already")
+            raise BadInput(f"by is {shown(by)}, a column of one DataFrame: a FederatedData already has its silos")
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
-            raise BadInput(
-                "ignore, only, silos and missing are for data that are read: this FederatedData has been already"
-            )
+            raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
         return data
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
@@ -145,14 +143,14 @@ def tables_in_memory(
                 (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
             return read_folder(folder, reading)
         except BadInput as error:
-            said = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
-            raise BadInput(said.replace(".parquet", "")) from None
+            message = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
+            raise BadInput(message.replace(".parquet", "")) from None
         except TypeError as error:
             raise BadInput(f"about cannot be written as JSON: {error}") from None
 
 
 def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:
-    """Write the table of one silo; raises `BadInput` for what is none, of a `private` one without its values."""
+    """Write the table of one silo; raises `BadInput` for an invalid table, in a `private` run without its values."""
     import pyarrow
 
     if not isinstance(silo, str):
@@ -166,11 +164,11 @@ def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> No
 
 
 def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The algorithm by name, and those of its parameters that are given: in a settings object, or by keyword.
+    """The name of the algorithm and its given parameters, from a settings object or keywords.
 
-    Of a settings object these are the fields that differ from their defaults, so that what the run sets itself, such as
-    its seed, stays so. Raises `BadInput` for what is neither name nor settings, for parameters beside settings, and for
-    a keyword that is neither an option nor a parameter, naming the nearest.
+    From a settings object only the fields that differ from their defaults count, so that the run can set others, such
+    as the seed. Raises `BadInput` if `algorithm` is neither a name nor settings, for parameters beside settings, and
+    for an unknown keyword, with the nearest known one.
     """
     if isinstance(algorithm, str):
         check_keywords(algorithm, params)
@@ -178,16 +176,16 @@ def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str,
     name = name_of(algorithm)
     if params:
         one = next(iter(params))
-        raise BadInput(f"{one} is given beside {type(algorithm).__name__}(...): give it to that, as {one}=...")
+        raise BadInput(f"{one} is given beside {type(algorithm).__name__}(...): pass it there, as {one}=...")
     changed = {field.name: getattr(algorithm, field.name) for field in fields(algorithm) if field.init}
     defaults = {field.name: field.default for field in fields(algorithm) if field.default is not MISSING}
     return name, {key: value for key, value in changed.items() if key not in defaults or value != defaults[key]}
 
 
 def name_of(settings: Any) -> str:
-    """The algorithm whose settings these are: that of their class's name, else the only one of that class.
+    """The algorithm of `settings`: the one with the name of their class, or else the only one that uses the class.
 
-    Raises `BadInput` if there is none, or if several share the class.
+    Raises `BadInput` if no algorithm or several use the class.
     """
     if isinstance(settings, type):
         raise BadInput(f"algorithm is the class {settings.__name__}: give its settings, {settings.__name__}()")
@@ -211,7 +209,7 @@ def name_of(settings: Any) -> str:
 
 
 def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for a keyword of `learn` that is like one of its options, and no parameter of the algorithm."""
+    """Raise `BadInput` for a keyword that resembles an option of `learn` and is not a parameter of the algorithm."""
     if algorithm not in (*registry.ALGORITHMS, AUTO):
         return
     known = registry.parameter_names(algorithm) if algorithm != AUTO else ()
@@ -325,11 +323,11 @@ OPTIONS = {name: field for name, field in LearnOptions.model_fields.items() if n
 
 
 WIDER: dict[str, Any] = {"out": str | Path | None}
-"""types of keywords where Python takes more than the command line"""
+"""types of keywords that accept more in Python than on the command line"""
 
 
 def _document_options() -> None:
-    """Give `learn` the signature and the documentation of its options, as `LearnOptions` declares them."""
+    """Add the options of `LearnOptions` to the signature and the docstring of `learn`."""
     signature = inspect.signature(learn)
     *own, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -345,7 +343,7 @@ def _document_options() -> None:
         "",
         "Returns\n-------\nLearned\n    The structure with its scores; with `out`, the files are written there, too.",
         "",
-        "Raises\n------\nBadInput\n    A ValueError, for data or options that cannot be learned from.",
+        "Raises\n------\nBadInput\n    A ValueError, for unusable data or options.",
     ]
     learn.__doc__ = inspect.cleandoc(str(learn.__doc__)) + "\n" + "\n".join(lines) + "\n"
 
@@ -367,7 +365,7 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
 
 
 def _settings(data: Any, algorithm: "str | DataclassInstance", keywords: "Mapping[str, Any]") -> LearnSettings:
-    """The settings of a run; keywords that are no options of `learn` are settings of the algorithm."""
+    """The settings of a run; keywords that are not options of `learn` are settings of the algorithm."""
     given = {name: value for name, value in keywords.items() if name in OPTIONS}
     params = {name: value for name, value in keywords.items() if name not in OPTIONS}
     given["algorithm"], given["params"] = requested_algorithm(algorithm, params)
@@ -395,23 +393,23 @@ def _learned(
     check_inline(settings)
     check_options(settings)
     reading = reading_of(settings)
-    read = tables_in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
-    return _learn_inline(settings, read, folder, listeners)
+    data_set = tables_in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
+    return _learn_inline(settings, data_set, folder, listeners)
 
 
 def _learn_inline(
     settings: LearnSettings, tables: FederatedData, folder: Path | None, listeners: tuple[Listener, ...]
 ) -> Learned:
-    """Learn from `tables`, read from `folder` if that is given: then the ledgers beside its files are charged."""
+    """Learn from `tables`; if they come from `folder`, the run charges the ledgers beside its files."""
     out = None if settings.out is None else Path(settings.out)
     if out is not None:
         check_out(out)
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
     files = silo_files(folder, selected_silos(settings)) if folder is not None else None
-    said = declarations(tables.about, reading_of(settings)) if folder is not None else NO_DECLARATION
+    declared = declarations(tables.about, reading_of(settings)) if folder is not None else NO_DECLARATION
     with nullcontext() if out is None else run_lock(out, fresh=True):
-        result = run_inline(job, tables, listeners, files, said)
+        result = run_inline(job, tables, listeners, files, declared)
         if out is not None:
             write_outputs(result, out)
     return Learned(result, out)

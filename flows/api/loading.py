@@ -1,4 +1,4 @@
-"""What the files of a finished run hold, as what `learn` returned."""
+"""Loading a finished run from its files, as the result that `learn` returned."""
 
 import csv
 import json
@@ -25,11 +25,11 @@ from .learned import Learned, confidence_in
 
 
 def load(path: str | Path) -> Learned:
-    """Return what was learned in the finished run whose files are in the folder `path`, as `learn` returned it.
+    """The result of the finished run whose files are in the folder `path`, as `learn` returned it.
 
-    All that the files hold is there: structure, model, scores, rounds, settings, findings, ε spent, the silos' own
-    structures. What they do not hold is not: the truth, what the rows were like, and the strengths of edges that
-    neither structure has. Raises `BadInput` for a folder without a finished run, naming what is missing or damaged.
+    It has the content of the files: structure, model, scores, rounds, settings, findings, ε spent, the silos' own
+    structures. The files do not have the true graph, descriptions of the rows, and the strengths of edges that are in
+    neither structure. Raises `BadInput` for a folder without a finished run, naming the missing or damaged file.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -80,7 +80,7 @@ def _schema(config: dict[str, Any]) -> Schema:
 
 
 def _padded(structure: Structure, lags: int) -> Structure:
-    """`structure` with as many lags as the run had: the file says nothing of those without an edge."""
+    """`structure` with all lags of the run, as the file has only lags with an edge."""
     if not lags:
         return structure
     lagged: NDArray[np.float64] = np.zeros((lags, *structure.weights.shape))
@@ -103,18 +103,18 @@ def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
     return Diagnosed(tuple(found), int(metrics.get("diagnosis_bytes") or 0))
 
 
-def _privacy(said: dict[str, Any] | None) -> PrivacySpent | None:
-    if said is None:
+def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:
+    if config is None:
         return None
-    known = {key: said[key] for key in said if key != "not_covered"}
+    values = {key: config[key] for key in config if key != "not_covered"}
     for name in ("run", "ever"):
-        known[name] = {silo: _or_endless(spent) for silo, spent in said[name].items()}
-    released = tuple((what, times, _or_endless(rho)) for what, times, rho in said["releases"])
-    return PrivacySpent(**known | {"releases": released})
+        values[name] = {silo: _or_infinity(spent) for silo, spent in config[name].items()}
+    releases = tuple((what, times, _or_infinity(rho)) for what, times, rho in config["releases"])
+    return PrivacySpent(**values | {"releases": releases})
 
 
-def _or_endless(spent: float | None) -> float:
-    """A number of JSON, which has no infinity: the price of noise that was none."""
+def _or_infinity(spent: float | None) -> float:
+    """A number of JSON, with null for infinity, the cost of a release without noise."""
     return math.inf if spent is None else spent
 
 
@@ -127,7 +127,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file of numbers without their empty cells; none where there is no such file."""
+    """The rows of a CSV file of numbers without their empty cells; empty without a file."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -138,7 +138,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
 
 
 def _value(cell: str) -> Metric:
-    """The number in a cell, or what else it says."""
+    """The number or truth value in a cell, or else its text."""
     words: dict[str, Metric] = {"True": True, "False": False}
     if cell in words:
         return words[cell]
@@ -152,7 +152,7 @@ def _value(cell: str) -> Metric:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise `BadInput` that names `path` for what is not there, or not as a run writes it."""
+    """Raise `BadInput` that names `path` for missing or invalid content."""
     try:
         yield
     except BadInput:
@@ -160,5 +160,5 @@ def _reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-        raise BadInput(f"{path}: not as this version of fedbnsl writes it: {what}") from None
+        fault = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        raise BadInput(f"{path}: not in the format of this version of fedbnsl: {fault}") from None

@@ -1,4 +1,4 @@
-"""How far a run is, in one line that is rewritten: below the cell of a notebook, or on a terminal."""
+"""The progress of a run in one line that is rewritten, below the cell of a notebook or on a terminal."""
 
 import sys
 import time
@@ -9,17 +9,17 @@ from typing import Any
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, Listener, Progress, progress_text
 
-EVERY = 0.2
-"""seconds between two looks of the line"""
-WIDEST = 110
-"""letters of the line: a longer one would be two on many terminals, and could not be rewritten"""
+UPDATE_SECONDS = 0.2
+"""minimum time between two updates of the line"""
+MAX_LINE_CHARACTERS = 110
+"""length of the line: longer lines wrap on many terminals, and could not be rewritten"""
 
 Write = Callable[[str], None]
 
 
 @contextmanager
 def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
-    """Yield what listens to the rounds: nothing if it is not `wanted`, or, for None, if this is no notebook."""
+    """Yield the listeners that show the progress; none if it is not `wanted` or, for None, outside of notebooks."""
     shell = notebook()
     if wanted is False or (wanted is None and shell is None):
         yield ()
@@ -32,9 +32,9 @@ def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
 
 
 def notebook() -> Any:
-    """The shell of the notebook in which this runs; None where there is none."""
-    ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = ask() if ask is not None else None
+    """The shell of the notebook in which this runs; None outside of notebooks."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = get_shell() if get_shell is not None else None
     return shell if hasattr(shell, "kernel") else None
 
 
@@ -42,40 +42,40 @@ class _Line:
     """The line: round, measures and bytes, then how many resamples have converged."""
 
     def __init__(self, write: Write) -> None:
-        """Begin with a line that says so: the first round may take a while."""
+        """Show that the run is starting, as the first round may take a while."""
         self._write, self._next = write, 0.0
         self._begin = time.monotonic()
-        self._tell("starting", always=True)
+        self._update("starting", always=True)
 
-    def __call__(self, heard: Progress) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Show the round."""
-        most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
-        ended = bool(heard.round.outcome)
-        self._tell(f"round {heard.round.number}{most}: {progress_text(heard)}", always=ended)
+        most = "" if progress.max_rounds >= OPEN_ENDED else f" of {progress.max_rounds}"
+        ended = bool(progress.round.outcome)
+        self._update(f"round {progress.round.number}{most}: {progress_text(progress)}", always=ended)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show how many resamples have converged."""
         done = job.settings.bootstrap - running
-        self._tell(f"{done} of {job.settings.bootstrap} resamples done, {exchanges} exchanges", always=not running)
+        self._update(f"{done} of {job.settings.bootstrap} resamples done, {exchanges} exchanges", always=not running)
 
     def end(self) -> None:
-        """Take the line away: what came out is shown by whoever wants it."""
+        """Clear the line."""
         self._write("")
 
-    def _tell(self, said: str, *, always: bool) -> None:
+    def _update(self, text: str, *, always: bool) -> None:
         now = time.monotonic()
         if always or now >= self._next:
-            self._next = now + EVERY
-            self._write(f"{now - self._begin:.0f} s  {said}"[:WIDEST])
+            self._next = now + UPDATE_SECONDS
+            self._write(f"{now - self._begin:.0f} s  {text}"[:MAX_LINE_CHARACTERS])
 
 
 def _on_terminal(line: str) -> None:
-    """Rewrite the line at the cursor: return to its beginning, write, and clear the rest."""
+    """Rewrite the line at the cursor: return to its start, write, and clear the rest."""
     print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _in_notebook() -> Write:
-    """Return what rewrites one output of the cell."""
+    """A function that rewrites one output of the cell."""
     from IPython.display import display  # type: ignore[import-not-found]
 
     handle = display(_Text(""), display_id=True)
@@ -83,10 +83,10 @@ def _in_notebook() -> Write:
 
 
 class _Text:
-    """A line as a notebook shows it: plain, and without the quotes of a string."""
+    """A line that a notebook displays without the quotes of a string."""
 
     def __init__(self, line: str) -> None:
-        """Keep the line."""
+        """Store the line."""
         self._line = line
 
     def __repr__(self) -> str:

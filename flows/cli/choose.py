@@ -64,7 +64,7 @@ def algorithm_text(choice: Choice) -> str:
 
 
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
-    """Return what there is to know of the data before anything is learned; of the rows only if `data` are given."""
+    """The facts on the data before learning; facts on the rows only if `data` are given."""
     from fedbnsl.algorithms.core.schema import pluralize
 
     rows = list(schema.rows.values())
@@ -86,7 +86,7 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
 
 
 def missing_share(schema: Schema) -> str:
-    """How many cells are empty, in all and in the column that has most of them."""
+    """The share of empty cells, in total and in the column with most of them."""
     import numpy as np
 
     rows = sum(schema.rows.values())
@@ -97,7 +97,7 @@ def missing_share(schema: Schema) -> str:
 
 
 def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
-    """How far the standard deviations of columns of numbers, and the silos' means, lie apart."""
+    """The range of the standard deviations of numeric columns, and of the silos' means."""
     import numpy as np
 
     from fedbnsl.algorithms.statistics.moments import column_summaries
@@ -121,7 +121,7 @@ def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
 
 
 def communication_estimate(choice: Choice, schema: Schema) -> str:
-    """About how many bytes all silos send, where that is known beforehand: 8 a number."""
+    """The approximate number of bytes that all silos send, if it is predictable, at 8 per number."""
     from fedbnsl.algorithms.statistics.coding import coding_of
 
     from ..job.run import format_bytes

@@ -20,7 +20,7 @@ from ..servers.environment import prepare_environment
 
 @dataclass(frozen=True)
 class OldJournal:
-    """A silo's journal that no run has written to for long, and the runs in it: all were abandoned."""
+    """A silo's journal of abandoned runs, to which no run has written for long, and the runs in it."""
 
     path: Path
     used: datetime
@@ -57,7 +57,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
 
 
 def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
-    """The journals of the silos in `folder` that hold runs, none of which went on within the last `age`."""
+    """The journals of the silos in `folder` that have runs, none of which was active within the last `age`."""
     found = []
     for path in sorted((folder / ".fedbnsl").glob("*.sqlite")):
         used = datetime.fromtimestamp(max(one.stat().st_mtime for one in _files(path)))
@@ -67,7 +67,7 @@ def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
 
 
 def forget(journal: OldJournal) -> None:
-    """Have the silo forget the runs in its journal as if they were finished, and give the space back."""
+    """Let the silo forget the runs in its journal as if they were finished, and free the space."""
     from fedbnsl.tasks.silo.service import SiloService
 
     silo = SiloService(journal.path.stem, journal.path.parent.parent / journal.path.stem)

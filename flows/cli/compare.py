@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from fedbnsl.tracking.comparison import Comparison
 
-MOST = 10
-"""variables listed, those that have drifted most"""
+MAX_LISTED = 10
+"""number of variables to list, those with the largest drift"""
 
 
 def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
@@ -37,12 +37,14 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
     if found.drift is None:
         out.print(f"parameter drift is unknown: {found.no_drift}", soft_wrap=True)
         return
-    terms = sorted(found.drift.by_variable.items(), key=lambda one: -one[1])[:MOST]
+    terms = sorted(found.drift.by_variable.items(), key=lambda one: -one[1])[:MAX_LISTED]
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, term in terms:
         table.add_row(name, f"{term:.3g}")
     out.print(
-        "drift in nats per row, largest first:" if len(found.drift.by_variable) > MOST else "drift in nats per row:"
+        "drift in nats per row, largest first:"
+        if len(found.drift.by_variable) > MAX_LISTED
+        else "drift in nats per row:"
     )
     out.print(table)
 

@@ -1,4 +1,4 @@
-"""What a shell completes beyond options and files: algorithms, their parameters, engines."""
+"""Shell completion of algorithms, their parameters, and engines."""
 
 from collections.abc import Callable
 from typing import Any

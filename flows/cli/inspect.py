@@ -22,7 +22,7 @@ LARGE = 6
 
 
 def show_folder(folder: Path, options: LearnOptions) -> None:
-    """Print what `folder` holds and how it is read; raises `BadInput` as reading it does."""
+    """Print the content of `folder` and how it is read; raises `BadInput` as reading it does."""
     from fedbnsl.data.folder.folder import read_folder
 
     from ..job.check import reading_of
@@ -55,7 +55,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
 
 
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:
-    """Print a table of the columns, the rows by silo, what was set aside and why, and every note."""
+    """Print a table of the columns, the rows by silo, the excluded columns with reasons, and every note."""
     from rich.table import Table
 
     from fedbnsl.algorithms.core.schema import pluralize
@@ -87,7 +87,7 @@ def _ends(sizes: list[float]) -> tuple[float, float]:
 
 
 def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
-    """In words what columns of numbers hold; nothing of time series."""
+    """A description of the content of numeric columns; empty for time series."""
     from fedbnsl.data.folder.folder import profiles_of
 
     if schema.kind == "time-series":

@@ -1,4 +1,4 @@
-"""The command line `fedbnsl`: what the user types, and one line for what is wrong with it.
+"""The command line `fedbnsl`: its commands, and errors of one line.
 
 The module of a command is imported when the command is called: numpy and pydantic alone take longer than `--help` may.
 """
@@ -49,24 +49,24 @@ ENVIRONMENT_ERRORS = (
     errno.EPERM,
     errno.ELOOP,
 )
-"""errors of files that are no fault of the program: a path or a disk is not as it must be"""
+"""errors of paths and disks, which are not errors of the program"""
 EXIT_INTERRUPTED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
 
 class Commands(TyperGroup):
-    """The commands, each known by its line in the help until it is called."""
+    """The commands, whose modules are imported when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """Return what the help shows of a command; None for one that there is not."""
+        """The entry of a command in the help; None for an unknown one."""
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, with all that belongs to it; the nearest is named if there is none."""
+        """The called command with its options; the error for an unknown one has the nearest name."""
         self.commands = {one: TyperCommand(one) for one in COMMANDS}
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and command(str(name)), rest
@@ -154,7 +154,7 @@ def main(words: list[str] | None = None) -> None:
 
 
 def end_like_ctrl_c() -> None:
-    """Have SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
+    """Let SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -187,7 +187,7 @@ def stop() -> None:
 
 
 def fail(message: str, code: int = 2) -> None:
-    """Say what is wrong in one line and leave with `code`."""
+    """Print an error in one line and exit with `code`."""
     line = " ".join(message.split()).encode(errors="backslashreplace").decode()
     print(f"error: {line}", file=sys.stderr)
     exit_with(code)

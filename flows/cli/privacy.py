@@ -65,7 +65,7 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
     table.add_row(silo, run, str(len(charges)), f"{rho:.5g}", epsilon, "" if last else what, end_section=last)
 
 
-MOST_SILOS = "two thirds of the silos, not the coordinator"
+MAX_SILOS = "two thirds of the silos, not the coordinator"
 # A χ² test of level 5 % finds, nine times in ten, what adds this much to a statistic of one degree of freedom.
 DETECTION_POWER = 10.5
 # How much the noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
@@ -119,7 +119,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
     for name, plan, trusted in (
-        ("secure-sum", secure_sum.secure_sum_plan, MOST_SILOS),
+        ("secure-sum", secure_sum.secure_sum_plan, MAX_SILOS),
         ("dp-covariance", secure_sum.dp_covariance_plan, "nobody"),
         ("dp-fed-sparse", None, "nobody"),
     ):
@@ -145,7 +145,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
 def forecast_of(
     name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
 ) -> Forecast | None:
-    """Return what to expect of an algorithm with its default settings; None if it would refuse the budget.
+    """The expected result of an algorithm with its default settings; None if it would refuse the budget.
 
     `plan` gives the noise of an algorithm that learns from second moments; any other one measures its own.
     """
@@ -168,7 +168,7 @@ def forecast_of(
 
 
 def _print_price_of_a_silo(name: str, silos: int) -> None:
-    """Print what it costs that no silo, which knows its own share of the noise, learns more than ε allows."""
+    """Print the cost of protection from a silo that knows its own share of the noise."""
     from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 
     from ..terminal.summary import console
@@ -195,7 +195,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
     for name, method in (("fed-pc", PC), ("fed-fci", FCI)):
         noise = noise_in_counts(schema, method, epsilon, delta)
         weakest.append(weakest_dependence(sum(schema.rows.values()), noise))
-        table.add_row(name, MOST_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
+        table.add_row(name, MAX_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
     console().print(table)
     console().print("Of pairs of variables, in the first exchange; the later ones, given others, have more noise.")
     _print_price_of_a_silo("fed-pc", len(schema.rows))
@@ -211,7 +211,7 @@ def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, de
     levels = [len(schema.levels[name]) for name in schema.variables]
     tables = len(levels) * (len(levels) - 1) // 2
     cells = (sum(levels) ** 2 - sum(one**2 for one in levels)) // 2
-    each = fed_pc.plan_of(settings, method, schema.rows).variance(tables, cells)
+    each = fed_pc.privacy_plan(settings, method, schema.rows).variance(tables, cells)
     return math.sqrt(float(each) * len(schema.rows))
 
 

@@ -24,7 +24,7 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     """
     from fedbnsl.tasks.silo.service import SiloService
     from fedbnsl.tasks.transport.configuration import read_silo_file
-    from fedbnsl.tasks.transport.silo_worker import attend
+    from fedbnsl.tasks.transport.silo_worker import run_silo_worker
 
     from ..terminal.daemon import log_line, run_until_signal
 
@@ -33,13 +33,13 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     try:
         service.describe()
         listen = (file.listen.host, file.listen.port)
-        run_until_signal(lambda: attend(file.coordinator.tls, service, file.identity, listen, log_line))
+        run_until_signal(lambda: run_silo_worker(file.coordinator.tls, service, file.identity, listen, log_line))
     finally:
         service.close()
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Say what this silo would tell a coordinator before round 1, what its owner allows, and who answers.
+    """Print what this silo would send to a coordinator before round 1, its owner's policy, and who answers.
 
     Raises `BadInput` if a part of it does not work.
     """
@@ -53,7 +53,7 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def disclosure_lines(file: SiloFile) -> list[str]:
-    """Return, in lines, all that a coordinator learns before round 1."""
+    """Lines on everything that a coordinator learns before round 1."""
     from fedbnsl.tasks.silo.rows import Described, describe_rows
 
     described = describe_rows(file.name, file.data)
@@ -65,7 +65,7 @@ def disclosure_lines(file: SiloFile) -> list[str]:
 
 
 def policy_lines(file: SiloFile) -> list[str]:
-    """Return what the owner's policy says, in lines."""
+    """Lines on the owner's policy."""
     policy = file.policy
     set_to = [(field.name, getattr(policy, field.name)) for field in fields(policy)]
     said = [f"{name} = {value}" for name, value in set_to if value != getattr(type(policy)(), name)]

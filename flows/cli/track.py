@@ -11,7 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 
 def track_run(folder: Path) -> str:
-    """Tell MLflow what is kept in `folder` of a finished run, and return a link to the MLflow run.
+    """Upload the outbox in `folder` of a finished run, and return a link to the MLflow run.
 
     The store is the one that the run was begun with, or the one that MLFLOW_TRACKING_URI now names. Raises `BadInput`
     if nothing is kept there, if the run goes on or was interrupted, and if MLflow still cannot be told.

@@ -1,4 +1,4 @@
-"""`python -m fedbnsl.flows.cli.warm`: do once, after installing, what the first run would otherwise wait for.
+"""`python -m fedbnsl.flows.cli.warm`: prepare compiled code and databases once after installing, for a fast first run.
 
 It makes the empty databases that new ones are copied from, and has Python and numba compile what a run imports.
 """
@@ -9,14 +9,14 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from fedbnsl.tracking.mlflow.store import keep_as_template, template
+from fedbnsl.tracking.mlflow.store import save_template, template
 
 from ..servers.environment import prepare_environment
 from ..servers.processes import CHILD, process, temporary_server
 
 
 def warm() -> None:
-    """Do it all at once, each in a process of its own."""
+    """Run all steps at once, each in a separate process."""
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         os.environ["PREFECT_HOME"] = scratch
@@ -25,7 +25,7 @@ def warm() -> None:
         with temporary_server() as ready, process([*CHILD, "fedbnsl.flows.cli.warm", "mlflow", scratch], {}) as mlflow:
             _learn(here / "out")
             ready()
-            keep_as_template("prefect", here / "prefect.db")
+            save_template("prefect", here / "prefect.db")
             if mlflow.wait():
                 raise SystemExit("the empty MLflow database could not be made")
     print(f"ready: {template('prefect').parent}")
@@ -48,7 +48,7 @@ def _make_mlflow(database: Path) -> None:
     from fedbnsl.tracking.mlflow.store import open_client
 
     open_client(f"sqlite:///{database}")
-    keep_as_template("mlflow", database, without=("experiment_tags", "experiments"))
+    save_template("mlflow", database, without=("experiment_tags", "experiments"))
 
 
 if __name__ == "__main__":

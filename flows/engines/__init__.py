@@ -1,1 +1,1 @@
-"""The two engines: in this process, or with Prefect, Dask and MLflow."""
+"""The two engines: `inline`, in this process, and `prefect`, with Prefect, Dask and MLflow."""

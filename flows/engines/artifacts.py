@@ -1,4 +1,4 @@
-"""What Prefect's pages show of a run besides its tasks: progress, picture, tables, links, and its log.
+"""The artifacts and the log of a run on Prefect's pages: progress, picture, tables and links.
 
 Log lines are sent directly to the server, several at a time: Prefect's own log worker would print errors on the
 terminal when the server ends, and the command line silences Prefect's loggers.
@@ -31,12 +31,12 @@ from ..job.run import Progress, outcome_text, progress_text
 
 UPDATE_SECONDS = 2.0
 """seconds between two updates of the progress: each is a request to the server"""
-LARGEST_PICTURE = 1_000_000
-"""bytes of a picture that Prefect's database is given"""
+MAX_PICTURE_BYTES = 1_000_000
+"""maximum size of a picture in Prefect's database"""
 
 
 class ProgressArtifact:
-    """A listener that keeps the progress artifact of the current flow run up to date."""
+    """A listener that updates the progress artifact of the current flow run."""
 
     def __init__(self, orchestration: Orchestration) -> None:
         """Start without an artifact: the first round creates it."""
@@ -44,26 +44,26 @@ class ProgressArtifact:
         self._id: UUID | None = None
         self._next = 0.0
 
-    def __call__(self, heard: Progress) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Update the artifact if it is time, or the run is over."""
-        if self._id is None or heard.round.outcome or time.monotonic() >= self._next:
-            done = 100.0 if heard.round.outcome else 100.0 * heard.round.number / heard.max_rounds
-            self._orchestration.tell(lambda: self._show(done))
+        if self._id is None or progress.round.outcome or time.monotonic() >= self._next:
+            done = 100.0 if progress.round.outcome else 100.0 * progress.round.number / progress.max_rounds
+            self._orchestration.report(lambda: self._show(done))
             self._next = time.monotonic() + UPDATE_SECONDS
 
     def _show(self, done: float) -> None:
         if self._id is not None:
             update_progress_artifact(self._id, progress=done)
             return
-        made: Any = create_progress_artifact(done, key="rounds", description="Rounds of at most the given number")
-        self._id = made
+        artifact: Any = create_progress_artifact(done, key="rounds", description="Rounds of at most the given number")
+        self._id = artifact
 
 
 def publish(finished: CompletedRun) -> None:
     """Create the picture, the table of scores, the table of edges and the link to the MLflow run."""
     result = finished.result
     picture = finished.files.get("structure.png")
-    if picture is not None and picture.stat().st_size <= LARGEST_PICTURE:
+    if picture is not None and picture.stat().st_size <= MAX_PICTURE_BYTES:
         title = f"What {result.algorithm} learned from {result.dataset}"
         create_image_artifact(image_url=data_uri(picture), key="picture", description=title)
     scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
@@ -81,7 +81,7 @@ def publish(finished: CompletedRun) -> None:
 
 
 def data_uri(picture: Path) -> str:
-    """The PNG file `picture` as an address that holds it: pages show it wherever its folder is."""
+    """The PNG file `picture` as a data URI, which pages can show without access to its folder."""
     return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
@@ -93,63 +93,63 @@ def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
 
 
 Line = dict[str, Any]
-"""a line as Prefect's API takes it"""
+"""a log line in the form of Prefect's API"""
 SEND_SECONDS = 2.0
-"""seconds between two requests with what has been said since"""
+"""seconds between two requests"""
 MAX_LINE_CHARACTERS = 10_000
-"""characters of a line"""
+"""length of a line"""
 SCORES = ("shd", "tpr", "fdr", "f1", "edges", "lagged_shd", "lagged_edges", "epsilon", "seconds")
 
 
 class FlowRunLog:
-    """A listener that logs every round of the flow run `flow_run_id`, and what else it is told to say."""
+    """A listener that logs every round of the flow run `flow_run_id`, and other lines."""
 
     def __init__(
         self, orchestration: Orchestration, flow_run_id: str, send: Callable[[list[Line]], None] | None = None
     ) -> None:
-        """Start with nothing said; `send` delivers lines, by default to the Prefect server."""
+        """Start without lines; `send` delivers lines, by default to the Prefect server."""
         self._orchestration, self._flow_run_id = orchestration, flow_run_id
         self._send = send or _deliver
-        self._kept: list[Line] = []
+        self._pending: list[Line] = []
         self._next = 0.0
 
-    def __call__(self, heard: Progress) -> None:
-        """Log the round that is over."""
-        self.say(round_line(heard), now=heard.round.outcome is not None)
+    def __call__(self, progress: Progress) -> None:
+        """Log the finished round."""
+        self.log(round_line(progress), now=progress.round.outcome is not None)
 
-    def say(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
-        """Log `line`, at the latest with the next one that is said after a while, or `now`."""
-        said = {
+    def log(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
+        """Log `line`: `now`, or with the first line after `SEND_SECONDS`."""
+        entry = {
             "name": "fedbnsl",
             "level": level,
             "message": line[:MAX_LINE_CHARACTERS],
             "timestamp": datetime.now(UTC).isoformat(),
             "flow_run_id": self._flow_run_id,
         }
-        self._kept.append(said)
+        self._pending.append(entry)
         if now or time.monotonic() >= self._next:
-            kept, self._kept = self._kept, []
-            self._orchestration.tell(lambda: self._send(kept))
+            lines, self._pending = self._pending, []
+            self._orchestration.report(lambda: self._send(lines))
             self._next = time.monotonic() + SEND_SECONDS
 
     def fail(self, error: BaseException) -> None:
-        """Log why the run has ended without a result."""
-        self.say(f"the run failed: {str(error) or type(error).__name__}", logging.ERROR, now=True)
+        """Log the reason why the run failed."""
+        self.log(f"the run failed: {str(error) or type(error).__name__}", logging.ERROR, now=True)
 
     def finish(self, finished: CompletedRun) -> None:
-        """Log the scores of the run that is over, what to know of them, and where the results are."""
+        """Log the scores and findings of the finished run, and the paths of the results."""
         for line in result_lines(finished):
-            self.say(line)
-        self.say(f"all files: {finished.folder.absolute()}", now=True)
+            self.log(line)
+        self.log(f"all files: {finished.folder.absolute()}", now=True)
 
 
-def round_line(heard: Progress) -> str:
-    """Return what a round came to, in one line: its measures, and the bytes sent until then."""
-    return f"round {heard.round.number} of at most {heard.max_rounds}: {progress_text(heard)}"
+def round_line(progress: Progress) -> str:
+    """The measures of a round and the bytes so far, in one line."""
+    return f"round {progress.round.number} of at most {progress.max_rounds}: {progress_text(progress)}"
 
 
 def result_lines(finished: CompletedRun) -> list[str]:
-    """How the run ended, its scores, findings that a reader must know, and where the report is."""
+    """The outcome of the run, its scores and findings, and the path of the report."""
     result, metrics = finished.result, finished.result.metrics
     known = {name: metrics.get(name) for name in SCORES}
     scores = [f"{name} {value:.4g}" for name, value in known.items() if isinstance(value, int | float)]

@@ -1,4 +1,4 @@
-"""Where the silos of a run are: embedded workers that read a folder, or workers their owners have started."""
+"""The silos of a run on Dask: embedded workers that read a folder, or workers that their owners have started."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,8 +20,7 @@ from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 
-from ..job.check import create_job, needs_pooling, reading_of
-from ..job.check import selected_silos as silos_asked
+from ..job.check import create_job, needs_pooling, reading_of, selected_silos
 from ..job.job import Job, Session
 from ..options.learn import LearnSettings
 from .resuming import Interrupted, Pin
@@ -32,7 +31,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Silos:
-    """The silos of a run, connected and described: the session over them, and what the folder says of them."""
+    """The connected silos of a run: the session over them, and the description and truth of their folder."""
 
     session: Session
     about: dict[str, Any]
@@ -42,9 +41,9 @@ class Silos:
     connect: Callable[[Job, AlgorithmSpec, str], SiloFederation]
 
     def begin(self, job: Job) -> dict[str, Pin]:
-        """Have every silo admit `job` by its owner's policy, and return what the run is pinned to.
+        """Have every silo admit `job` by its owner's policy, and return the pins of the run.
 
-        Raises `NotAllowed` if one refuses: then nothing has been spent at any of them.
+        Raises `NotAllowed` if one refuses; no silo has then spent any ε.
         """
         seals = self.seals(job, job.run_id)
         return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
@@ -52,7 +51,7 @@ class Silos:
     def seals(self, job: Job, context: str) -> dict[str, str]:
         """Have every silo admit `job`, and return the seals of their rows for one `context`, as `begin` does."""
         federation = self.connect(job, job.spec, job.run_id)
-        hidden = masked.is_masked(registry.build(job.spec), self.session.schema, asked=job.settings.secure)
+        hidden = masked.is_masked(registry.build(job.spec), self.session.schema, requested=job.settings.secure)
         federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
         return federation.ask("seal", context, tolerates_dropout=False)
 
@@ -63,14 +62,14 @@ class Silos:
 
 
 def _files(settings: LearnSettings) -> dict[str, Path]:
-    """The silos of a folder with their files, or, for what needs all rows in one place, one with all of them."""
+    """The silos of a folder with their files, or a single silo with all files for algorithms that pool the rows."""
     folder = Path(settings.data)
-    return {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, silos_asked(settings)))
+    return {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings)))
 
 
 def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
-    """The Dask client of the silos, as a context, and the silos that take part; no names: all that are connected."""
-    wanted = silos_asked(settings)
+    """The Dask client of the silos, as a context, and the silos that take part; empty for all connected ones."""
+    selected = selected_silos(settings)
     if settings.federation is None:
         files = _files(settings)
         reuse = started is not None and started.files == files
@@ -78,12 +77,12 @@ def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[Abstract
     if needs_pooling(settings):
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
     file = read_federation_file(Path(settings.federation))
-    return connect_to_coordinator(file), wanted or file.silos
+    return connect_to_coordinator(file), selected or file.silos
 
 
 @contextmanager
 def prestarted_workers(settings: LearnSettings) -> Iterator[Workers | None]:
-    """Start the workers that the run of `settings` needs on this machine; None if its silos are elsewhere."""
+    """Start the workers of the run of `settings` on this machine; None if its silos are elsewhere."""
     if settings.federation is not None:
         yield None
         return
@@ -99,33 +98,33 @@ def connect_silos(
     resumed: Interrupted | None = None,
     workers: Workers | None = None,
 ) -> Iterator[Silos]:
-    """Yield the silos that `settings` name, or those of the run that is `resumed`; `workers` are those started already.
+    """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
 
-    Raises `SilosAway` if one is missing, `BadInput` if its rows cannot be used.
+    Raises `SilosAway` if one is missing, `BadInput` if its rows are unusable.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
-    cluster, asked = _cluster(settings, workers)
+    cluster, expected = _cluster(settings, workers)
     with cluster as client:
-        asked, quorum = (asked, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
-        names = wait_for_silos(client, asked, settings.silo_patience, quorum)
-        stayed_away = tuple(f"{silo} did not connect: learned without it" for silo in asked if silo not in names)
+        expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
+        names = wait_for_silos(client, expected, settings.silo_patience, quorum)
+        absent = tuple(f"{silo} did not connect: learned without it" for silo in expected if silo not in names)
         about = read_about(folder) if folder.is_dir() else {}
         transport = DaskTransport(client)
-        said = declarations(about, reading_of(settings))
-        found = schema_from_descriptions(transport, names, said)
-        schema, aside = found.schema, tuple(found.schema.aside)
+        declared = declarations(about, reading_of(settings))
+        inferred = schema_from_descriptions(transport, names, declared)
+        schema, excluded = inferred.schema, tuple(inferred.schema.aside)
         truth, silo_weights = (
-            read_truth(folder / TRUTH, schema.variables, aside) if (folder / TRUTH).exists() else (None, {})
+            read_truth(folder / TRUTH, schema.variables, excluded) if (folder / TRUTH).exists() else (None, {})
         )
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
-            # Silos that an earlier federation of this run has given up are not waited for again.
-            gone = dict(federations[-1].roster.gone) if federations else dict(resumed.gone if resumed else {})
+            # Do not wait again for silos that an earlier federation of this run has given up.
+            gone = dict(federations[-1].roster.lost) if federations else dict(resumed.gone if resumed else {})
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
-            known = job.known(schema)
+            terms_schema = job.run_schema(schema)
             terms = RunTerms(
-                run_id, registry.pack(spec), known, job.settings.seed, job.budget, said, step_of=job.run_id
+                run_id, registry.pack(spec), terms_schema, job.settings.seed, job.budget, declared, step_of=job.run_id
             )
             federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)
@@ -136,7 +135,7 @@ def connect_silos(
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
-            notes=(*stayed_away, *found.notes),
+            notes=(*absent, *inferred.notes),
         )
         yield Silos(
             session, about, truth, weights_after_pooling(silo_weights) if pooled else silo_weights, federations, connect
@@ -144,5 +143,5 @@ def connect_silos(
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
-    """The job that `settings` ask for on `silos`."""
+    """The job for `settings` on `silos`."""
     return create_job(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)

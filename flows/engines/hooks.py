@@ -36,21 +36,21 @@ Message = Mapping[str, Any]
 def notify_finished(
     settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun, hooks: HookOptions
 ) -> None:
-    """Tell of a run that has come to its end: that it was learned, or failed for want of silos, and of drift."""
+    """Notify of a finished run: learned or failed for lack of silos, and of drift."""
     result = finished.result
     if result.outcome == "silo lost":
         notify(hooks, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
         return
-    told = _message(settings, repeat) | {"algorithm": result.algorithm}
+    message = _message(settings, repeat) | {"algorithm": result.algorithm}
     if result.changes is not None:
-        told |= result.changes.metrics | changes_by_fate(result.changes)
-    notify(hooks, "learned", told)
+        message |= result.changes.metrics | changes_by_fate(result.changes)
+    notify(hooks, "learned", message)
     if result.changes is not None and is_drift(result.changes, repeat):
-        notify(hooks, "drift", told)
+        notify(hooks, "drift", message)
 
 
 def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException, hooks: HookOptions) -> None:
-    """Tell of a run that has failed, and of which kind the failure is."""
+    """Notify of a failed run and the kind of failure."""
     reason = "the run failed"
     if isinstance(error, BadInput):
         reason = "silos did not respond" if isinstance(error, SilosAway) else "wrong input"
@@ -58,21 +58,21 @@ def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseEx
 
 
 def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings, hooks: HookOptions) -> None:
-    """Tell of a run that was skipped."""
+    """Notify of a skipped run."""
     notify(hooks, "unchanged", _message(settings, repeat) | {"folder": None})
 
 
 def notify(hooks: HookOptions, event: Event, message: Message) -> None:
-    """Send `message` of `event` to the address and to the command, if it was asked for."""
+    """Send `message` on `event` to the address and the command, if the settings request it."""
     if event not in hooks.hook_on:
         return
     text = json.dumps({"event": event, **message}, ensure_ascii=False)
     if hooks.hook_url is not None:
         url = hooks.hook_url
-        _tried(f"the hook at {urlsplit(url).hostname}", lambda: _post(url, text))
+        _call_hook(f"the hook at {urlsplit(url).hostname}", lambda: _post(url, text))
     if hooks.hook_command is not None:
         words = shlex.split(hooks.hook_command)
-        _tried(f"the hook {words[0]}", lambda: _run(words, text))
+        _call_hook(f"the hook {words[0]}", lambda: _run(words, text))
 
 
 def _message(settings: LearnSettings, repeat: RepeatSettings) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def _message(settings: LearnSettings, repeat: RepeatSettings) -> dict[str, Any]:
     }
 
 
-def _tried(what: str, call: Callable[[], None]) -> None:
-    """Call a hook; what goes wrong is said by its kind, as its words may hold the address and what is secret in it."""
+def _call_hook(what: str, call: Callable[[], None]) -> None:
+    """Call a hook; a notice on its failure has only the kind of error, as the text may contain a secret address."""
     try:
         call()
     except Exception as error:
@@ -106,15 +106,15 @@ def _run(words: list[str], text: str) -> None:
 
 
 SKIPPED = "Skipped"
-"""the state of a run that had nothing to learn"""
+"""the state of a skipped run"""
 MAX_LISTED_EDGES = 40
-"""edges of one fate that the artifact names"""
+"""edges of a fate that the artifact lists"""
 
 
 def run_recurring(
     settings: LearnSettings, repeat: RepeatSettings, learned: Callable[[LearnSettings, RepeatSettings], CompletedRun]
 ) -> Any:
-    """Return what `learned` returns, or the state of a run that was skipped; tell the hooks what has become of it."""
+    """The result of `learned`, or the state of a skipped run; notifies the hooks of the outcome."""
     named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
     hooks = HookOptions.of_environment()
     try:
@@ -133,12 +133,12 @@ def run_recurring(
 
 
 def publish_changes(changes: Comparison) -> None:
-    """Create the artifact of what has changed since the run before."""
+    """Create the artifact of the changes since the previous run."""
     create_markdown_artifact(markdown(changes), key="changes", description=f"since {changes.earlier}")
 
 
 def markdown(changes: Comparison) -> str:
-    """Return what has changed as Markdown; names of variables stand as code, so that none is read as markup."""
+    """The changes as Markdown, with names of variables as code, so that they cannot be markup."""
     lines = [f"# Changes since `{changes.earlier}`", "", changes.said[:1].upper() + changes.said[1:] + "."]
     for fate, edges in changes_by_fate(changes).items():
         if edges:

@@ -13,7 +13,7 @@ from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService, on_one_thread
 from fedbnsl.tasks.silo.source import FileSource, Parsed, SiloSource, TableSource
 from fedbnsl.tasks.transport.federation import SiloFederation
-from fedbnsl.tasks.transport.in_process import InProcessTransport, roster_of
+from fedbnsl.tasks.transport.in_process import InProcessTransport, in_process_roster
 from fedbnsl.tracking.result import RunResult
 
 from ..job.check import create_job
@@ -27,12 +27,12 @@ def run_inline(
     data: FederatedData,
     listeners: tuple[Listener, ...] = (),
     files: Mapping[str, Path] | None = None,
-    said: Declared = NO_DECLARATION,
+    declared: Declared = NO_DECLARATION,
 ) -> RunResult:
     """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
 
-    `files` are those the silos were read from, as `said` declares: beside them lie their privacy ledgers and, of a
-    private run, their journals. Without, both end with the run.
+    `files` are the silos' files, read as `declared`; beside them are their privacy ledgers and, in a private run, their
+    journals. Without files, both end with the run.
     """
     if registry.entry(job.spec.name).pooled:
         data, files = pool(data), None
@@ -41,24 +41,24 @@ def run_inline(
         federations: list[SiloFederation] = []
 
         def connect(job: Job, spec: AlgorithmSpec, run_id: str) -> SiloFederation:
-            schema = job.known(data.schema)
+            schema = job.run_schema(data.schema)
             terms = RunTerms(
-                run_id, registry.pack(spec), schema, job.settings.seed, job.budget, said, step_of=job.run_id
+                run_id, registry.pack(spec), schema, job.settings.seed, job.budget, declared, step_of=job.run_id
             )
-            federations.append(SiloFederation(roster_of(transport, schema.silos), terms, job.settings.secure))
+            federations.append(SiloFederation(in_process_roster(transport, schema.silos), terms, job.settings.secure))
             return federations[-1]
 
         try:
             return run(job, Session(data.schema, connect, notes=data.notes), listeners)
         finally:
-            # Nobody can resume the run, so the keys of its noise go also if it was interrupted.
+            # The run cannot be resumed, so the keys of its noise are erased even if it was interrupted.
             for federation in federations:
                 federation.finish()
 
 
 @contextmanager
 def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterator[InProcessTransport]:
-    """Yield the way to the services of the silos of `data`, which are closed after the block."""
+    """Yield a transport to the services of the silos of `data`, which are closed after the block."""
     private = registry.build(job.spec).private is not None
 
     def source(silo: str) -> SiloSource:
@@ -75,5 +75,5 @@ def _hosted(job: Job, data: FederatedData, files: Mapping[str, Path]) -> Iterato
 
 
 def job_inline(settings: LearnSettings, run_id: str, data: FederatedData) -> Job:
-    """The job that `settings` ask for on `data`, in this process."""
+    """The job for `settings` on `data`, in this process."""
     return create_job(settings, run_id, "inline", data.schema, data.about, data.truth, data.silo_weights)

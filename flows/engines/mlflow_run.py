@@ -29,15 +29,15 @@ FAMILIES = {
     "dynamic": "time series",
     "baselines": "baseline",
 }
-"""what the folders of `algorithms/` that hold learners have in common"""
+"""the families of learners by folder of `algorithms/`"""
 PROMISES = ("epsilon", "delta", "budget")
-"""settings that are a promise only above zero"""
+"""settings that are a guarantee only above zero"""
 
 
 def mlflow_run_name(job: Job) -> str:
-    """The name of the run with what differs first, as tables cut it off: algorithm, seed, time, data set.
+    """The name of the run: algorithm, seed, time, data set; the varying parts are first, as tables truncate names.
 
-    A name that the user has given stays as it is.
+    A name from the user stays unchanged.
     """
     generated = f"{job.settings.algorithm}-{job.dataset[:100]}-seed{job.settings.seed}-"
     name = job.settings.name or ""
@@ -48,9 +48,9 @@ def mlflow_run_name(job: Job) -> str:
 
 
 def mlflow_params(job: Job) -> dict[str, Any]:
-    """The parameters of the run: those that all algorithms have, then the algorithm's own settings.
+    """The parameters of the run: those of all algorithms, and the algorithm's own settings.
 
-    Budgets that nothing was promised for are left out: ε = 0 would read as perfect privacy.
+    Budgets without a guarantee are left out, as ε = 0 would read as perfect privacy.
     """
     settings = asdict(job.spec.settings)
     own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}
@@ -66,7 +66,7 @@ def mlflow_params(job: Job) -> dict[str, Any]:
 
 
 def family(job: Job) -> str:
-    """Return what kind of learner the run uses, from the folder that its settings are defined in."""
+    """The family of the learner, by the folder in which its settings are defined."""
     folder = type(job.spec.settings).__module__.split(".")[2]
     return FAMILIES.get(folder, folder)
 
@@ -77,13 +77,13 @@ def mlflow_run(
     schema: Schema,
     tags: dict[str, str],
     folder: Path,
-    again: tuple[Started, Resumed | None] | None = None,
+    interrupted: tuple[Started, Resumed | None] | None = None,
     opened: Callable[[RunStart], None] = lambda opening: None,
 ) -> Iterator[BackgroundTracker]:
-    """Yield what tells MLflow of `job`, whose results go to `folder`; `again` is a run that was interrupted, if it was.
+    """Yield the tracker of `job`, whose results go to `folder`; `interrupted` is the run to resume, if any.
 
-    `opened` is called by another thread with the opening that names the MLflow run once there is one. Raises `BadInput`
-    for a tracking URI that no store can have.
+    Another thread calls `opened` with the `RunStart` that has the id of the MLflow run, once there is one. Raises
+    `BadInput` for an invalid tracking URI.
     """
     labels = {
         "algorithm": job.spec.name,
@@ -92,7 +92,7 @@ def mlflow_run(
         "run": job.run_id,
         "folder": folder.name,
     }
-    started, resumed = again or (None, None)
+    started, resumed = interrupted or (None, None)
     opening = RunStart(
         mlflow_run_name(job),
         mlflow_params(job),
@@ -111,5 +111,5 @@ def mlflow_run(
 
 
 def mlflow_listener(tracker: BackgroundTracker) -> Listener:
-    """A listener that tells of every round."""
-    return lambda heard: tracker.round(heard.row, heard.structure)
+    """A listener that sends every round to `tracker`."""
+    return lambda progress: tracker.round(progress.row, progress.structure)

@@ -31,10 +31,10 @@ LOCK = ".running"
 
 @contextmanager
 def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
-    """Hold the lock of the run in `folder`, which is created if needed; temporary files of a killed run are removed.
+    """Lock the run in `folder`, which is created if needed; temporary files of a killed run are removed.
 
-    Raises `BadInput` if another process holds the lock, if the folder cannot be written, and, for a `fresh` run, if it
-    has results already. Where files cannot be locked, as on some network drives, there is no lock.
+    Raises `BadInput` if another process has the lock, if the folder cannot be written, and, for a `fresh` run, if it is
+    not empty. On file systems without locks, such as some network drives, there is no lock.
     """
     new = not folder.exists()
     try:
@@ -59,7 +59,7 @@ def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """The descriptor of the lock file, locked; the file that has the name, not one that was just removed."""
+    """The descriptor of the locked lock file; opens it again if it was removed in the meantime."""
     while True:
         held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform == "win32":
@@ -81,7 +81,7 @@ def _locked(folder: Path) -> int:
 
 @dataclass(frozen=True)
 class Pin:
-    """What a silo was when the run began."""
+    """The state of a silo when the run began: its number of rows and their seal."""
 
     rows: int
     seal: str
@@ -89,7 +89,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """How the silos of an interrupted run stand: what they were, and which had been given up, with the reason."""
+    """The silos of an interrupted run: their pins, and the silos that it had given up, with the reason."""
 
     pins: Mapping[str, Pin]
     gone: Mapping[str, str] = field(default_factory=dict)
@@ -117,18 +117,18 @@ STARTED = "started.json"
 
 @dataclass(frozen=True)
 class Started:
-    """What is written before round 1, so that the run can be resumed from any working folder."""
+    """The settings and pins that are written before round 1, so that the run can be resumed from any working folder."""
 
     settings: LearnSettings
     run_id: str
     tracking_uri: str
     tracking_id: str
     pins: dict[str, Pin]
-    """what the run is pinned to, by silo"""
+    """the pin of each silo"""
 
 
 def write_started(folder: Path, started: Started) -> None:
-    """Create the folder of a run that begins."""
+    """Create the folder of a run with its file of settings and pins."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = started.settings.model_dump(mode="json") | {
         "data": str(Path(started.settings.data).absolute()),
@@ -143,7 +143,7 @@ def write_started(folder: Path, started: Started) -> None:
 
 
 def read_started(folder: Path) -> Started:
-    """How the run in `folder` began; raises `BadInput` if there is none that could be resumed."""
+    """The settings and pins of the run in `folder`; raises `BadInput` if it cannot be resumed."""
     path = folder / STARTED
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
@@ -159,9 +159,9 @@ def read_started(folder: Path) -> Started:
 
 
 def resume_settings(folder: Path) -> LearnSettings:
-    """The settings with which the run in `folder` is resumed.
+    """The settings for resuming the run in `folder`.
 
-    Raises `BadInput` if there is nothing to resume, or if the run is still going.
+    Raises `BadInput` if there is nothing to resume, or if the run is already in progress.
     """
     settings = read_started(folder).settings
     with run_lock(folder):
@@ -169,7 +169,7 @@ def resume_settings(folder: Path) -> LearnSettings:
 
 
 def interrupted_silos(folder: Path) -> Interrupted:
-    """How the silos of the interrupted run in `folder` stand."""
+    """The silos of the interrupted run in `folder`."""
     lost = load(folder / CHECKPOINT).lost if (folder / CHECKPOINT).exists() else ()
     return Interrupted(read_started(folder).pins, dict.fromkeys(lost, "it was given up before the run was interrupted"))
 
@@ -178,36 +178,36 @@ def resumed_from(folder: Path) -> Resumed | None:
     """The last finished round of the run in `folder`, None if the first was not finished."""
     if not (folder / CHECKPOINT).exists():
         return None
-    kept = load(folder / CHECKPOINT)
-    algorithm = registry.build(registry.unpack(kept.spec))
-    return Resumed(kept.number, kept.state(algorithm.server_type), kept.rows, kept.seconds)
+    last = load(folder / CHECKPOINT)
+    algorithm = registry.build(registry.unpack(last.spec))
+    return Resumed(last.number, last.state(algorithm.server_type), last.rows, last.seconds)
 
 
 def checkpoint_listener(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
-    """A listener that checkpoints every round; `before` is its run time in seconds until now."""
+    """A listener that writes a checkpoint after every round; `before` is the run time in seconds until now."""
     start = perf_counter() - before
 
-    def keep(heard: Progress) -> None:
-        job: Job = heard.job
-        state = wire.encode(heard.round.server)
+    def write_checkpoint(progress: Progress) -> None:
+        job: Job = progress.job
+        state = wire.encode(progress.round.server)
         seconds = perf_counter() - start
-        number, lost = heard.round.number, heard.round.lost
+        number, lost = progress.round.number, progress.round.lost
         checkpoint = Checkpoint(
             job.run_id,
             registry.pack(job.spec),
             job.settings.seed,
             number,
             state,
-            heard.rows,
+            progress.rows,
             seconds,
             lost,
         )
         save(folder / CHECKPOINT, checkpoint)
 
-    return keep
+    return write_checkpoint
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove what only an interrupted run needs: the outputs are there."""
+    """Remove the files that only an interrupted run needs."""
     for name in (STARTED, CHECKPOINT):
         (folder / name).unlink(missing_ok=True)

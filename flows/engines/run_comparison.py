@@ -30,14 +30,14 @@ from ..options.repeat import RepeatSettings
 
 
 def read_run(folder: Path) -> PastRun:
-    """The finished run whose results are in `folder`; raises `BadInput` naming what is missing or wrong there.
+    """The finished run with results in `folder`; raises `BadInput` naming the missing or invalid file.
 
-    A model that is damaged counts as none: the graphs are compared.
+    A damaged model is ignored, so that the graphs can still be compared.
     """
     config = folder / "config.json"
     try:
-        told = json.loads(config.read_text("utf-8"))
-        name, variables = str(told["name"]), tuple(map(str, told["variables"]))
+        content = json.loads(config.read_text("utf-8"))
+        name, variables = str(content["name"]), tuple(map(str, content["variables"]))
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput(
             f"{folder}: no finished run: config.json cannot be read; give a folder such as runs/NAME"
@@ -50,7 +50,7 @@ def read_run(folder: Path) -> PastRun:
 
 
 def network_in(folder: Path) -> BayesianNetwork | None:
-    """The model that a run has left in `folder`, None without one; raises `BadInput` if it is damaged."""
+    """The model of the run in `folder`, None without one; raises `BadInput` if it is damaged."""
     bif, other = folder / "model.bif", folder / "model.json"
     try:
         if bif.is_file():
@@ -65,12 +65,12 @@ def network_in(folder: Path) -> BayesianNetwork | None:
 LAST_RUN_FILE = ".repeated"
 """the folder of these files, beside those of the runs"""
 IRRELEVANT_OPTIONS = {"name", "out", "resume", "silo_patience"}
-"""settings that make no difference to what is learned"""
+"""settings that do not affect the result"""
 
 
 @dataclass(frozen=True)
 class LastRun:
-    """A finished run: its folder, what was asked (see `question_of`), and the seals of the silos that took part."""
+    """A finished run: its folder, the digest of its settings, and the seals of the silos that took part."""
 
     folder: str
     question: str
@@ -78,32 +78,33 @@ class LastRun:
 
 
 def last_run_file(runs: Path, deployment: str) -> Path:
-    """Where the last run of `deployment` is kept, whose runs are in the folder `runs`."""
+    """The file of the last run of `deployment`, whose runs are in the folder `runs`."""
     return runs / LAST_RUN_FILE / f"{quote(deployment, safe='')}.json"
 
 
 def read_last_run(file: Path) -> LastRun | None:
-    """The last run, None where there is none or the file is not as it was written."""
+    """The last run, None without one or if the file is damaged."""
     try:
-        told = json.loads(file.read_text("utf-8"))
-        return LastRun(str(told["folder"]), str(told["question"]), {str(k): str(v) for k, v in told["seals"].items()})
+        content = json.loads(file.read_text("utf-8"))
+        seals = {str(silo): str(seal) for silo, seal in content["seals"].items()}
+        return LastRun(str(content["folder"]), str(content["question"]), seals)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def write_last_run(file: Path, last: LastRun) -> None:
-    """Keep `last`, whole or not at all; raises `OSError` where it cannot be written."""
+    """Write `last` atomically; raises `OSError` if it cannot be written."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    begun = file.with_name(f"{file.name}.{os.getpid()}")
+    temporary = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        begun.write_text(json.dumps(asdict(last), indent=1), "utf-8")
-        os.replace(begun, file)
+        temporary.write_text(json.dumps(asdict(last), indent=1), "utf-8")
+        os.replace(temporary, file)
     finally:
-        begun.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def settings_digest(settings: LearnSettings) -> str:
-    """A digest of what is asked: all settings that matter, the version, and the files that are not rows.
+    """A digest of all relevant settings, the version, and the files besides the rows.
 
     `about.json` enters without its checksums, which are digests of rows.
     """
@@ -111,10 +112,10 @@ def settings_digest(settings: LearnSettings) -> str:
     about = read_about(folder) if folder.is_dir() else {}
     files = [folder / TRUTH, *(Path(one) for one in (settings.knowledge, settings.federation) if one)]
     contents = [hashlib.sha256(one.read_bytes()).hexdigest() if one.is_file() else "" for one in files]
-    asked = settings.model_dump(mode="json", exclude=IRRELEVANT_OPTIONS)
-    said = {name: value for name, value in about.items() if name != "checksums"}
-    told = json.dumps([asked, said, contents, version("fedbnsl")], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    options = settings.model_dump(mode="json", exclude=IRRELEVANT_OPTIONS)
+    description = {name: value for name, value in about.items() if name != "checksums"}
+    text = json.dumps([options, description, contents, version("fedbnsl")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 Seals = Callable[[str], Mapping[str, str]]
@@ -122,27 +123,27 @@ Seals = Callable[[str], Mapping[str, str]]
 
 
 class Unchanged(Exception):  # noqa: N818 - no error: the run has nothing to learn
-    """No silo's rows have changed since the run before, and the same was asked: there is nothing to learn."""
+    """Neither a silo's rows nor the settings have changed since the previous run: there is nothing to learn."""
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A run that is about to begin: where its deployment's last run is kept, and how things stand now."""
+    """A new run of a deployment: the file of the last run, the new run's own record, and the previous results."""
 
     file: Path
     now: LastRun
     before: PastRun | None
-    """None for the first run, and where the results of the one before are gone"""
+    """None for the first run, and if the results of the previous one are gone"""
 
-    def compared(self, result: RunResult) -> RunResult:
-        """`result` with what has changed since the run before, among its figures, too."""
+    def add_changes(self, result: RunResult) -> RunResult:
+        """`result` with the changes since the previous run, also in its metrics."""
         if self.before is None:
             return result
         changes = compare_runs(self.before, PastRun(result.name, result.structure, result.parameters.network))
         return replace(result, changes=changes, metrics=result.metrics | changes.metrics)
 
-    def keep(self, result: RunResult) -> None:
-        """Keep the finished run as the last one, without the silos that it lost; say so where that cannot be done."""
+    def save(self, result: RunResult) -> None:
+        """Write the finished run as the last one, without the silos that it lost; prints a notice on failure."""
         if result.outcome == "silo lost":
             return
         seals = {silo: seal for silo, seal in self.now.seals.items() if silo not in result.lost}
@@ -153,9 +154,9 @@ class RunComparison:
 
 
 def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals: Seals) -> RunComparison:
-    """How the run that `settings` ask for follows the one before; `settings` are named.
+    """The comparison of the run of the named `settings` with the last run of its deployment.
 
-    Raises `Unchanged` if there is nothing to learn and that is to be skipped: before anything is asked or spent.
+    Raises `Unchanged` if nothing has changed and `repeat` skips such runs, before the run spends any ε.
     """
     folder = Path(str(settings.out)).absolute()
     file = last_run_file(folder.parent, repeat.deployment)
@@ -169,14 +170,14 @@ def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals
 
 
 def is_drift(changes: Comparison, repeat: RepeatSettings) -> bool:
-    """Whether `changes` are drift: enough edges, enough parameter drift, or other variables than before."""
+    """Whether `changes` are drift: enough changed edges, enough parameter drift, or other variables."""
     moved = changes.drift is not None and changes.drift.total >= repeat.drift_parameters
-    others = bool(changes.structure.joined or changes.structure.left)
+    others = bool(changes.structure.added_variables or changes.structure.removed_variables)
     return moved or others or changes.edges_changed >= repeat.drift_edges
 
 
 def _results(folder: Path) -> PastRun | None:
-    """The run in `folder`, None where its results are gone."""
+    """The run in `folder`, None if its results are gone."""
     try:
         return read_run(folder)
     except BadInput:

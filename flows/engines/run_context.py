@@ -1,8 +1,8 @@
-"""The context of one run of the flow `learn` in this process: what Prefect must neither see nor take away.
+"""The context of one run of the flow `learn` in this process, which is not part of the flow's parameters.
 
-Prefect calls a flow with its parameters, which it shows, stores and validates. What the command line and Python give a
-run besides (who follows it, which workers are started already) is closed over by the flow function, and so is the place
-where its outcome is kept: a run that has finished counts, even if Prefect fails afterwards.
+Prefect shows, stores and validates the parameters of a flow. The flow function is therefore a closure over everything
+else that the command line and Python provide: listeners, started workers, and the outcome. The outcome of a finished
+run counts even if Prefect fails afterwards.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ class Workers:
     """Workers on this machine that were started before the run."""
 
     files: dict[str, Path]
-    """the file of each silo that they host"""
+    """the file of each silo on them"""
     client: Any
-    """a Dask client of them"""
+    """their Dask client"""
 
 
 @dataclass
 class Outcome:
-    """The run that has finished, or the error that ended it; neither before then."""
+    """The finished run, or the error that ended it; neither before the end."""
 
     finished: CompletedRun | None = None
     error: BaseException | None = None
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run has besides its settings; nothing for a run of a deployment."""
+    """The context of a run in addition to its settings; empty for a run of a deployment."""
 
     listeners: tuple[Listener, ...] = ()
     """called after every round"""
@@ -43,7 +43,7 @@ class RunContext:
     outcome: Outcome = field(default_factory=Outcome)
 
     def record(self, work: Callable[[], CompletedRun]) -> CompletedRun:
-        """The result of `work`, or raise its error, and keep either as the outcome."""
+        """Return the result of `work` or raise its error, and store either as the outcome."""
         try:
             self.outcome.finished = work()
         except BaseException as error:

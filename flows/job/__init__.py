@@ -1,1 +1,1 @@
-"""One execution of `learn`, whatever the engine: the rounds, and all that follows them."""
+"""One execution of `learn` with either engine: preparation, rounds and follow-up exchanges."""

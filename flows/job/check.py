@@ -23,9 +23,9 @@ from .score import check_truth
 
 
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
-    """The algorithms that `auto` and its alternatives are for data of `schema`, "a or b", if `holds` of them.
+    """The algorithms among `auto`'s choices for data of `schema` that satisfy `holds`, as "a or b"; "" if none.
 
-    They are private if that of `job` is. "" if there are none.
+    They are private if that of `job` is.
     """
     private = registry.build(job.spec).private is not None
     names = [one.name for one in choices(schema, private=private)]
@@ -52,7 +52,7 @@ def check(job: Job, schema: Schema) -> None:
     algorithm = registry.build(job.spec)
     if entry.pooled and job.settings.secure:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
-    masked.is_masked(algorithm, schema, asked=job.settings.secure)
+    masked.is_masked(algorithm, schema, requested=job.settings.secure)
     check_bootstrap(job)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")
@@ -82,10 +82,9 @@ def _check_streams(job: Job, schema: Schema) -> None:
 
 
 def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
-    """The algorithm that `options` ask for on data of `schema`, with its settings, the budget among them.
+    """The algorithm of `options` for data of `schema`, with its settings, including the budget.
 
-    `auto` becomes the algorithm that suits the data. Raises `BadInput` for a parameter or a value that it does not
-    have.
+    `auto` becomes the algorithm that suits the data. Raises `BadInput` for an unknown parameter or an invalid value.
     """
     if options.spec is not None:
         return options.spec
@@ -94,12 +93,12 @@ def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
 
 
 def check_options(options: LearnOptions) -> None:
-    """Raise `BadInput` for what is wrong with `options` whatever the data are."""
+    """Raise `BadInput` for `options` that are invalid for any data."""
     if options.spec is not None:
         registry.build(options.spec)
         return
     if not options.params:
-        return  # The names of all parameters are in the code of all algorithms, which takes a second to import.
+        return  # The names of all parameters need the code of all algorithms, which takes a second to import.
     own = (one for name in registry.ALGORITHMS for one in registry.parameter_names(name))
     known = dict.fromkeys(("preset", *RENAMED_SETTINGS, *own))
     for name in options.params:
@@ -110,14 +109,14 @@ def check_options(options: LearnOptions) -> None:
 
 
 def is_private(options: LearnOptions) -> bool:
-    """Whether `options` ask for a private run: by --epsilon, by a parameter, or by an algorithm that always is."""
+    """Whether `options` request a private run: with --epsilon, a parameter, or an algorithm that is always private."""
     if options.epsilon is not None or options.spec is None:
         return options.epsilon is not None
     return registry.build(options.spec).private is not None
 
 
 def needs_pooling(options: LearnOptions) -> bool:
-    """Whether `options` ask for an algorithm that needs all rows in one place."""
+    """Whether the algorithm of `options` needs all rows in one place."""
     return options.algorithm != AUTO and registry.entry(options.algorithm).pooled
 
 
@@ -130,7 +129,7 @@ def create_job(
     truth: Structure | None,
     silo_weights: dict[str, FloatArray],
 ) -> Job:
-    """The job that `settings` ask for on data of `schema`; raises `BadInput` as `algorithm_spec` does."""
+    """The job for `settings` on data of `schema`; raises `BadInput` as `algorithm_spec` does."""
     return Job(
         settings,
         run_id,
@@ -144,7 +143,7 @@ def create_job(
 
 
 def reading_of(options: LearnOptions) -> Reading:
-    """Which columns to take and what to do about empty cells; raises `BadInput` for a column told both ways."""
+    """The options of reading in `options`; raises `BadInput` for a column that is both selected and ignored."""
     return Reading(
         _stripped(options.ignore),
         _stripped(options.only),
@@ -156,7 +155,7 @@ def reading_of(options: LearnOptions) -> Reading:
 
 
 def selected_silos(options: LearnOptions) -> tuple[str, ...]:
-    """The silos that are to take part, sorted; none for all."""
+    """The selected silos, sorted; empty for all."""
     return tuple(sorted(set(_stripped(options.silos))))
 
 

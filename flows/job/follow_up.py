@@ -20,10 +20,10 @@ from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
-from fedbnsl.algorithms.parameters.refit import EVERYONE, Server, refit_start
+from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
-from fedbnsl.algorithms.resampling.bootstrap import REFUSED, Bootstrap, structures
+from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import Job, Session, extra_exchange
@@ -32,10 +32,10 @@ from .score import structure_scores
 
 
 def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
-    """The model of the run that ended with `last`, or why there is none.
+    """The model of the run that ended with `last`, or the reason for having none.
 
-    The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. The silos of a
-    private run are not asked: their answers would be a release that the privacy budget does not cover.
+    The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. A private run
+    has no such exchange, as it would be a release that the privacy budget does not account for.
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
@@ -56,29 +56,27 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
-    """The model that follows from what a private run has released already."""
+    """The model that follows from the releases of a private run."""
     if algorithm.residual_variances is None or structure.kind != "dag":
         return Parameters(None, "they would be one more release, which the run's ε does not cover")
     variances = np.asarray(algorithm.residual_variances(server))
-    nothing = np.zeros(len(variances))
-    said = (
-        "from the released private moments, at no further privacy cost; no mean was released, so every intercept is 0"
-    )
+    zeros = np.zeros(len(variances))
+    how = "from the released private moments, at no further privacy cost; no mean was released, so every intercept is 0"
     if structure.lags:
-        said += ", and the first values have the variances of the noise"
-        return Parameters(DynamicGaussianNetwork(structure, nothing, variances, nothing, variances), said)
-    return Parameters(GaussianNetwork(structure, nothing, variances), said)
+        how += ", and the first values have the variances of the noise"
+        return Parameters(DynamicGaussianNetwork(structure, zeros, variances, zeros, variances), how)
+    return Parameters(GaussianNetwork(structure, zeros, variances), how)
 
 
 def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
-    reason = tables.too_large(session.schema, dag)
+    reason = tables.size_error(session.schema, dag)
     if reason:
         return Parameters(None, reason)
     settings = tables.FamilyTables(job.settings.smoothing, masked=algorithm.needs_secure_sum)
     last = _exchange(job, session, AlgorithmSpec("family-tables", settings), tables.start(session.schema, dag))
     if last is None:
         return LOST
-    rows = tables.rows_behind(last.server)
+    rows = tables.contributing_rows(last.server)
     prior = f"counts in {rows:,} rows, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     return _learned(tables.network(last.server, settings.ess), (prior, how), last)
 
@@ -88,12 +86,12 @@ def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.boo
     last = _exchange(job, session, AlgorithmSpec("mixed-families", settings), mixed_families.start(session.schema, dag))
     if last is None:
         return LOST
-    rows = mixed_families.rows_behind(last.server)
+    rows = mixed_families.contributing_rows(last.server)
     fitted = f"regressions, tables and logistic regressions on {rows:,} rows"
     return _learned(mixed_families.network(last.server, settings.ess), (fitted, how), last)
 
 
-STRAIGHT = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
+LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
 
 
 def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
@@ -102,18 +100,18 @@ def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[
     last = _exchange(job, session, AlgorithmSpec("regressions", settings), start)
     if last is None:
         return LOST
-    fitted = f"each variable regressed on its parents over {regressions.rows_behind(last.server):,} rows"
-    straight = STRAIGHT if isinstance(job.spec.settings, MlpSettings) else ""
-    return _learned(regressions.network(last.server, settings), (fitted, straight, how), last)
+    fitted = f"each variable regressed on its parents over {regressions.contributing_rows(last.server):,} rows"
+    note = LINEAR_NOTE if isinstance(job.spec.settings, MlpSettings) else ""
+    return _learned(regressions.network(last.server, settings), (fitted, note, how), last)
 
 
 def _lagged_regressions(
     job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension
 ) -> Parameters:
     names = unrolled_names(structure.variables, structure.lags)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        return Parameters(None, f"a variable is called {twice}, the name that another one has at an earlier time")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate:
+        return Parameters(None, f"a variable has the name {duplicate}, which another one has at an earlier time")
     assert chosen.dag is not None
     masked = algorithm.needs_secure_sum
     settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
@@ -121,16 +119,16 @@ def _lagged_regressions(
     last = _exchange(job, session, AlgorithmSpec("lagged-regressions", settings), start)
     if last is None:
         return LOST
-    windows = regressions.rows_behind(last.server)
+    windows = regressions.contributing_rows(last.server)
     fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
     network, forecasts = lagged_regressions.network(last.server, settings)
     return replace(_learned(network, (fitted, chosen.how), last), forecasts=forecasts)
 
 
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
-    """The figures of the model of time series: its lags, whether it explodes, and the errors of its forecasts.
+    """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
 
-    The errors are means over the variables, on the data that the model was fitted to; None where there is no model.
+    The errors are means over the variables, on the data to which the model was fitted; None without a model.
     """
     network, forecasts = model.network, model.forecasts
     return {
@@ -150,16 +148,16 @@ def _exchange(job: Job, session: Session, spec: AlgorithmSpec, start: Any) -> An
     return None if found.lost else found.last
 
 
-def _learned(network: Any, said: tuple[str, ...], last: Round[Any]) -> Parameters:
+def _learned(network: Any, notes: tuple[str, ...], last: Round[Any]) -> Parameters:
     lost = f"without {', '.join(last.lost)}" if last.lost else ""
     sent = last.traffic.up + last.traffic.down
-    return Parameters(network, "; ".join(part for part in (*said, lost) if part), sent)
+    return Parameters(network, "; ".join(part for part in (*notes, lost) if part), sent)
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
-    """The errors of the learned weights and of the silos' own; None where they may not be asked, or one is lost.
+    """The errors of the consensus weights and of weights refitted by each silo; None if not allowed or a silo is lost.
 
-    It runs over the same silos, under the run id `<run id>-refit`.
+    The exchange runs over the same silos, under the run id `<run id>-refit`.
     """
     if last.lost or not may_refit(algorithm, job, session.schema, structure):
         return None
@@ -169,10 +167,9 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
 
 
 def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
-    """Whether there are true weights to compare with, and the silos may be asked for their errors.
+    """Whether there are true weights to compare with, and silos may send their errors.
 
-    They may not in a private run, or in one whose replies are masked. The refit is one of rows that do not depend on
-    each other, so there is none of time series.
+    They may not in private and masked runs. The refit needs independent rows, so time series have none.
     """
     if schema.kind == "time-series":
         return False
@@ -181,12 +178,12 @@ def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structu
 
 
 def true_weights(job: Job) -> dict[str, FloatArray]:
-    """The true weights by silo, or everyone's; empty where the truth has none (in a DAG they all read as 1)."""
+    """The true weights by silo, or common ones; empty if the truth has none (its weights are then all 1)."""
     if job.silo_weights:
         return job.silo_weights
     if job.truth is None or job.truth.kind != "dag" or np.isin(job.truth.weights, (0.0, 1.0)).all():
         return {}
-    return {EVERYONE: job.truth.weights}
+    return {ALL_SILOS: job.truth.weights}
 
 
 def errors(fitted: Server | None) -> dict[str, float | None]:
@@ -199,10 +196,10 @@ def errors(fitted: Server | None) -> dict[str, float | None]:
 
 
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
-    """Return what a reader of `structure` must know, as far as the silos may be asked.
+    """The findings on the data and on `structure`.
 
-    The exchanges run over the same silos, under the run id `<run id>-diagnosis`, the first masked if the run was. The
-    silos of a private run are not asked: their answers would be a release that the privacy budget does not cover.
+    The exchanges run over the same silos, under the run id `<run id>-diagnosis`, the first masked if the run was. A
+    private run has no such exchanges, as they would be releases that the privacy budget does not account for.
     """
     capped = findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None))
     if not job.settings.diagnose or algorithm.private is not None or last.outcome == "silo lost":
@@ -217,24 +214,26 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     found = extra_exchange(job, session, spec, "diagnosis", start)
     if found.lost:
         return Diagnosed(tuple(capped))
-    gaps, sent = _of_gaps(job, session, masked=algorithm.needs_secure_sum)
-    return Diagnosed((*capped, *gaps, *_found(job, found.last.server, structure)), found.bytes_sent + sent)
+    gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
+    return Diagnosed((*capped, *gaps, *_data_findings(job, found.last.server, structure)), found.bytes_sent + sent)
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:
-    """Return what is known if an owner's policy refuses the exchanges: that nothing is."""
+    """The finding if an owner's policy refuses the exchanges."""
     return Diagnosed((findings.Finding("not diagnosed", f"{refusal}.", "What the data can support is unknown."),))
 
 
-def _of_gaps(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
-    """Return what the empty cells depend on, if there are any, and the bytes that took."""
+def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
+    """The findings on the dependence of missing values, if there are any, and the bytes of the exchange."""
     if not session.schema.gaps:
         return [], 0
     found = extra_exchange(job, session, AlgorithmSpec("missingness", missingness.Missingness(masked)), "missingness")
     return ([] if found.lost else missingness.findings(found.last.server)), found.bytes_sent
 
 
-def _found(job: Job, server: exchange.Server | diagnosis_tables.Server, structure: Structure) -> list[findings.Finding]:
+def _data_findings(
+    job: Job, server: exchange.Server | diagnosis_tables.Server, structure: Structure
+) -> list[findings.Finding]:
     if isinstance(server, diagnosis_tables.Server):
         return [*findings.table_fit_findings(server, structure), *findings.silo_findings(server, findings.TABLE_RULES)]
     settings = job.spec.settings
@@ -247,44 +246,48 @@ def _found(job: Job, server: exchange.Server | diagnosis_tables.Server, structur
     ]
 
 
-Tell = Callable[[int, int], None]
-"""(resamples still running, exchanges until now) -> anything"""
+OnExchange = Callable[[int, int], None]
+"""called with the number of resamples still running, and of exchanges so far"""
 
 
 def check_bootstrap(job: Job) -> None:
-    """Raise `BadInput` for a run that cannot be asked how sure its edges are."""
+    """Raise `BadInput` for a run that cannot have resamples."""
     if not job.settings.bootstrap:
         return
     if registry.entry(job.spec.name).needs_truth:
         raise BadInput(f"--bootstrap: {job.spec.name} uses the true graph to choose, which resamples must not see")
     if registry.build(job.spec).private is not None:
-        raise BadInput(REFUSED)
+        raise BadInput(PRIVATE_LEARNER_ERROR)
 
 
-def confidence(job: Job, session: Session, last: Round[Any], structure: Structure, tell: Tell) -> Confidence | None:
-    """How sure the edges are, None if it was not asked for or a silo was lost.
+def confidence(
+    job: Job, session: Session, last: Round[Any], structure: Structure, on_exchange: OnExchange
+) -> Confidence | None:
+    """The confidence in the edges, None without resamples or if a silo was lost.
 
-    The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A run that was
-    resumed repeats them: the seed makes the draws, so they give the same again.
+    The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A resumed run
+    repeats them with the same seed, and so with the same result.
     """
     if not job.settings.bootstrap or last.outcome == "silo lost":
         return None
     learner = resample_spec(job.spec, structure.lags, job.settings.bootstrap)
     spec = learner.wrapped("bootstrap", Bootstrap(job.settings.bootstrap, structure.lags))
-    found = extra_exchange(job, session, spec, "bootstrap", tell=lambda one: tell(len(one.server.running), one.number))
+    found = extra_exchange(
+        job, session, spec, "bootstrap", on_round=lambda one: on_exchange(len(one.server.running), one.number)
+    )
     if found.lost:
         return None
-    agreeing = with_knowledge(registry.build(learner), job.known(session.schema))
+    agreeing = with_knowledge(registry.build(learner), job.run_schema(session.schema))
     strengths = edge_strengths(structures(agreeing, found.last.server))
     threshold = inclusion_threshold(edge_shares(strengths))
     return Confidence(strengths, threshold, averaged_network(strengths), found.last.number, found.bytes_sent)
 
 
 def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:
-    """`spec` as so many resamples run it.
+    """`spec` with the settings for this number of resamples.
 
-    They have the `lags` that the run has found, if it was to choose them. And where a search may ask for so many cells
-    of count tables in an exchange, they share those: what they find is the same, in more and smaller exchanges.
+    They use the `lags` of the run if it chose them. They share a search's limit of cells of count tables per exchange:
+    the result is the same, in more and smaller exchanges.
     """
     settings = spec.settings
     names = {field.name for field in fields(settings)}
@@ -296,7 +299,7 @@ def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSp
 
 
 def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
-    """Return what `metrics.json` has of the resamples: nothing where none were asked for."""
+    """The metrics of the resamples; empty if none were requested."""
     if not job.settings.bootstrap:
         return {}
     if found is None:
@@ -314,6 +317,6 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
 
 
 def _sum(figures: list[Metric]) -> Metric:
-    """The sum of a figure of the edges within one time and that of the lagged ones, None if it is not known."""
+    """The sum of a metric of the edges within one time and of the lagged edges, None if one is not known."""
     known = [one for one in figures if isinstance(one, int | float)]
     return sum(known) if len(known) == len(figures) else None

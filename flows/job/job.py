@@ -1,6 +1,6 @@
-"""A job: one run of `learn`, parsed and typed, before anything has begun; and the exchanges that belong to it.
+"""A job, one run of `learn` with parsed and typed settings, and the additional exchanges of a run.
 
-A `Session` is how a job reaches its silos and how the coordinator performs its steps: each engine provides one.
+A `Session` connects a job to its silos and performs the steps of the coordinator; each engine provides one.
 `extra_exchange` runs a further exchange over the same silos, before or after the rounds. If an owner's policy refuses
 an exchange after the rounds, the run loses that part only (`unless_refused`).
 """
@@ -26,15 +26,15 @@ from ..options.learn import LearnSettings
 
 @dataclass(frozen=True)
 class ImputationCost:
-    """How silos came to know of their empty cells: in words, in how many exchanges, and the bytes these sent."""
+    """The imputation model of a run: a sentence on it, and the exchanges and bytes that it took."""
 
-    said: str = ""
+    summary: str = ""
     exchanges: int = 0
     bytes_sent: int = 0
 
     @property
     def metrics(self) -> dict[str, int]:
-        """As figures of a run."""
+        """The cost as metrics of the run."""
         return {"filling_exchanges": self.exchanges, "filling_bytes": self.bytes_sent}
 
 
@@ -43,26 +43,26 @@ NO_IMPUTATION_COST = ImputationCost()
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be learned, on which data, under which name."""
+    """What to learn, from which data, and under which name."""
 
     settings: LearnSettings
     """the options of the run and its data set, named"""
     run_id: str
     engine: str
     spec: AlgorithmSpec
-    """the algorithm with its settings: the one requested, or the one that `auto` has become"""
+    """the algorithm with its settings: the requested one, or the choice of `auto`"""
     about: dict[str, Any] = field(default_factory=dict)
     truth: Structure | None = None
     knowledge: Knowledge = NO_KNOWLEDGE
-    """of the graph, beforehand"""
+    """background knowledge on the graph"""
     units: tuple[float, ...] = ()
-    """of each column, for masked sums; empty where none were asked for"""
+    """the unit of each column in masked sums; empty without such sums"""
     imputation_model: ImputationModel = NO_IMPUTATION
-    """what silos are to know of their empty cells"""
-    filled: ImputationCost = NO_IMPUTATION_COST
-    """how that was found out"""
+    """the model of the empty cells"""
+    imputation_cost: ImputationCost = NO_IMPUTATION_COST
+    """the cost of that model"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
-    """each silo's own true weights, for data made with such"""
+    """each silo's own true weights, for synthetic data that have them"""
 
     @property
     def dataset(self) -> str:
@@ -76,9 +76,9 @@ class Job:
 
     @property
     def description(self) -> RunDescription:
-        """The part of the job that its result repeats; of a private run without checksums of the silos' files.
+        """The part of the job that its result repeats; without checksums of the silos' files in a private run.
 
-        Whoever knows all rows but one could test guesses of the last one with them.
+        With these, a reader who knows all rows but one could confirm guesses of the last one.
         """
         private = registry.build(self.spec).private is not None
         return RunDescription(
@@ -93,21 +93,21 @@ class Job:
             bootstrap=self.settings.bootstrap,
         )
 
-    def known(self, schema: Schema) -> Schema:
-        """The public `schema` with what this run knows of the graph, the units and the empty cells."""
+    def run_schema(self, schema: Schema) -> Schema:
+        """The public `schema` with the run's background knowledge, units and imputation model."""
         return replace(schema, units=self.units, imputation_model=self.imputation_model, knowledge=self.knowledge)
 
     @property
     def center(self) -> bool:
-        """Whether the algorithm subtracts each silo's own column means: what follows the rounds then does so, too.
+        """Whether the algorithm, and so the follow-up exchanges, subtract each silo's own column means.
 
-        Those without a setting of that name always do.
+        Algorithms without a setting of that name always do.
         """
         return bool(getattr(self.spec.settings, "center", True))
 
     @property
     def center_series(self) -> bool:
-        """The same where the rows are time series, for which a setting of that name may ask instead."""
+        """The same for time series, which may have a setting of that name instead."""
         settings = self.spec.settings
         return bool(getattr(settings, "center_series", getattr(settings, "center", False)))
 
@@ -115,10 +115,10 @@ class Job:
 T = TypeVar("T")
 
 
-def unless_refused(ask: Callable[[], T], otherwise: Callable[[str], T]) -> T:
-    """Return what `ask` gives, or, if an owner's policy refuses it, what is to be said `otherwise` of the refusal."""
+def unless_refused(request: Callable[[], T], otherwise: Callable[[str], T]) -> T:
+    """The result of `request` or, if an owner's policy refuses it, of `otherwise` for the text of the refusal."""
     try:
-        return ask()
+        return request()
     except NotAllowed as refusal:
         return otherwise(str(refusal))
 
@@ -128,29 +128,29 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Session:
-    """An engine ready to run: its silos answer, and nothing has been asked of them yet."""
+    """An engine that is ready to run, with connected silos."""
 
     schema: Schema
     connect: Callable[[Job, AlgorithmSpec, str], Federation]
-    """(job, what to run, run id) -> a federation whose silos run that, as secure as the job asks"""
+    """(job, algorithm, run id) -> a federation whose silos run that algorithm, masked if the job requires it"""
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
-    """how the coordinator carries out its steps"""
+    """wraps the steps of the coordinator"""
     evaluate: Callable[[Work], Any] = lambda work: work()
-    """how it carries out the evaluation"""
+    """performs the evaluation"""
     notes: tuple[str, ...] = ()
-    """what is to be known about how the silos' tables were read"""
+    """notes on how the silos' tables were read"""
 
 
 @dataclass(frozen=True)
 class ExchangeResult:
-    """The last round of a step, and what all its rounds sent."""
+    """The last round of an exchange, and the traffic of all its rounds."""
 
     last: Round[Any]
     traffic: Traffic
 
     @property
     def lost(self) -> bool:
-        """Whether too few silos answered for the step to end."""
+        """Whether too few silos replied to finish the exchange."""
         return self.last.outcome == "silo lost"
 
     @property
@@ -165,15 +165,15 @@ def extra_exchange(
     spec: AlgorithmSpec,
     name: str,
     start: Any = None,
-    tell: Callable[[Round[Any]], None] = lambda finished: None,
+    on_round: Callable[[Round[Any]], None] = lambda finished: None,
 ) -> ExchangeResult:
     """Run `spec` over the silos of `job` under the run id `<run id>-<name>`, from the server's state `start` if given.
 
-    It is masked if the run is, or if `spec` needs it. `tell` hears every round.
+    It is masked if the run is, or if `spec` needs it. `on_round` receives every round.
     """
     federation = session.connect(job, spec, f"{job.run_id}-{name}")
     algorithm, traffic = session.wrap(registry.build(spec), federation), Traffic()
     for last in rounds(algorithm, federation, None if start is None else (0, start)):
         traffic += last.traffic
-        tell(last)
+        on_round(last)
     return ExchangeResult(last, traffic)

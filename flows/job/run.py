@@ -26,7 +26,7 @@ from .score import Scored, privacy_metrics, privacy_spent, score
 
 @dataclass(frozen=True)
 class Progress:
-    """What a listener is told after every round; `row` is the row of `rounds.csv`."""
+    """The progress that listeners receive after every round; `row` is the row of `rounds.csv`."""
 
     job: Job
     max_rounds: int
@@ -41,16 +41,16 @@ Listener = Callable[[Progress], None]
 
 @runtime_checkable
 class ResampleListener(Protocol):
-    """A listener that is also told how far the resamples are, after each exchange about them."""
+    """A listener that also receives the progress of the resamples, after each exchange."""
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Hear that `running` of the job's resamples have not converged after so many `exchanges`."""
+        """Called when `running` of the job's resamples have not converged after this number of `exchanges`."""
         ...
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where an interrupted run stood: its last finished round, the server's state, the rows until then."""
+    """The state of an interrupted run: its last finished round, the server's state, and the rows so far."""
 
     number: int
     server: Any
@@ -59,21 +59,23 @@ class Resumed:
 
 
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result, a lost silo being a value in it; raises `BadInput` as `check`."""
+    """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)
     job = with_imputation_model(with_lags(with_units(job, session), session), session)
-    algorithm = with_knowledge(registry.build(job.spec), job.known(session.schema))
+    algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
-    start, played = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
-    last, rows = _follow(job, algorithm, played, listeners, resumed)
+    start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
+    last, rows = _run_rounds(job, algorithm, pending, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
-    fitted = unless_refused(lambda: refit(*after), lambda said: None)
-    model = unless_refused(lambda: parameters(*after), lambda said: Parameters(None, said))
+    fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
+    model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
     diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
-    tell = _telling(job, listeners)
-    sure = unless_refused(lambda: confidence(job, session, last, scored.structure, tell), lambda said: None)
+    callback = _resample_callback(job, listeners)
+    edge_confidence = unless_refused(
+        lambda: confidence(job, session, last, scored.structure, callback), lambda refusal: None
+    )
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description),
@@ -86,8 +88,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
-        | (diagnosed.metrics | job.filled.metrics)
-        | (confidence_metrics(sure, job) | privacy_metrics(privacy, job)),
+        | (diagnosed.metrics | job.imputation_cost.metrics)
+        | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
@@ -96,45 +98,46 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         diagnosed=diagnosed,
         basis=_basis(job, algorithm, last.server, scored.structure),
         privacy=privacy,
-        secure=masked.is_masked(algorithm, session.schema, asked=job.settings.secure),
-        confidence=sure,
+        secure=masked.is_masked(algorithm, session.schema, requested=job.settings.secure),
+        confidence=edge_confidence,
         notes=session.notes,
     )
 
 
 def _basis(job: Job, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
-    """Return what the directions rest on, and what was done about empty cells."""
-    rests = algorithm.basis(server) or registry.rests_on(job.spec, structure)
-    return (*rests, job.filled.said) if job.filled.said else rests
+    """The assumptions behind the directions, and the treatment of empty cells."""
+    assumptions = algorithm.basis(server) or registry.direction_assumptions(job.spec, structure)
+    summary = job.imputation_cost.summary
+    return (*assumptions, summary) if summary else assumptions
 
 
-def _telling(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
-    """Return what tells those listeners that want to know how far the resamples are."""
+def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
+    """A function that reports the progress of the resamples to the listeners for it."""
     candidates: list[object] = list(listeners)
 
-    def tell(running: int, exchanges: int) -> None:
+    def report(running: int, exchanges: int) -> None:
         for listener in candidates:
             if isinstance(listener, ResampleListener):
                 listener.resampled(job, running, exchanges)
 
-    return tell
+    return report
 
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
-    """The scores of the final state, and the truth that its structure is compared with."""
+    """The scores of the final state, and the true graph in the comparison."""
     compared = comparable_truth(job, algorithm.structure(server), session.schema)
     scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
 
 
-def _follow(
+def _run_rounds(
     job: Job,
     algorithm: Algorithm,
     rounds: Iterator[Round[Any]],
     listeners: Iterable[Listener],
     resumed: Resumed | None,
 ) -> tuple[Round[Any], list[dict[str, float]]]:
-    """Run `rounds` and tell the listeners of each that is new; return the last, and a row of `rounds.csv` for each."""
+    """Run `rounds` and call the listeners for each new one; return the last round, and the rows of `rounds.csv`."""
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
     for last in rounds:
@@ -149,7 +152,7 @@ def _follow(
 
 
 def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
-    """Run the rounds from the start or from where they stood; a run that had ended only gives its last state again."""
+    """Run the rounds from the start or the last checkpoint; a run that had ended yields only its last state."""
     if resumed is None:
         yield from rounds(algorithm, federation)
     elif algorithm.converged(resumed.server):
@@ -177,7 +180,7 @@ COUNTED = ("tests", "tests_left_out", "families")
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
-    """The figures of the whole run that do not depend on the truth."""
+    """The metrics of the whole run that do not depend on the truth."""
     up, down, formula = (int(sum(row[key] for row in rows)) for key in ("bytes_up", "bytes_down", "formula_bytes"))
     return {
         "rounds": last.number,
@@ -191,43 +194,43 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
     }
 
 
-LEVEL = "conditioning_set_size"
-"""what the rounds of a search by independence tests measure besides"""
+SEARCH_LEVEL = "conditioning_set_size"
+"""a measure that only searches by independence tests have"""
 OPEN_ENDED = 1000
-"""a limit of so many rounds or more is no forecast: such a search ends when there is nothing left to test"""
+"""maximum rounds from which on a run has no predictable length: it ends when there is nothing left to test"""
 
 
-def progress_text(heard: Progress) -> str:
-    """The measures of a round and the bytes until then, in short."""
-    if LEVEL in heard.row:
-        return search_text(heard)
-    apart = ("round", "bytes_up", "bytes_down", "formula_bytes")
-    measures = [f"{key} {value:.3g}" for key, value in heard.row.items() if key not in apart]
-    return "  ".join([*measures, format_bytes(bytes_so_far(heard))])
+def progress_text(progress: Progress) -> str:
+    """The measures of a round and the bytes so far, in short."""
+    if SEARCH_LEVEL in progress.row:
+        return search_text(progress)
+    excluded = ("round", "bytes_up", "bytes_down", "formula_bytes")
+    measures = [f"{key} {value:.3g}" for key, value in progress.row.items() if key not in excluded]
+    return "  ".join([*measures, format_bytes(bytes_so_far(progress))])
 
 
-def search_text(heard: Progress) -> str:
-    """How far a search by independence tests is after this exchange."""
-    row = heard.row
+def search_text(progress: Progress) -> str:
+    """The progress of a search by independence tests after this exchange."""
+    row = progress.row
     left_out = f" ({row['tests_left_out']:,.0f} left out)" if row["tests_left_out"] else ""
-    size = "search over" if heard.round.outcome else f"next, conditioning sets of {row[LEVEL]:.0f}"
-    transferred = format_bytes(bytes_so_far(heard))
+    size = "search over" if progress.round.outcome else f"next, conditioning sets of {row[SEARCH_LEVEL]:.0f}"
+    transferred = format_bytes(bytes_so_far(progress))
     return f"{row['tests']:,.0f} tests{left_out}, {row['edges']:.0f} edges left, {transferred}; {size}"
 
 
 def outcome_text(result: RunResult) -> str:
-    """How a run ended, after how many rounds, and without which silos."""
+    """The outcome of a run, its number of rounds, and the lost silos."""
     lost = f" (lost: {', '.join(result.lost)})" if result.lost else ""
     return f"{result.outcome} after {pluralize(len(result.rounds), 'round')}{lost}"
 
 
-def bytes_so_far(heard: Progress) -> float:
-    """The bytes sent until now, both ways."""
-    return sum(row["bytes_up"] + row["bytes_down"] for row in heard.rows)
+def bytes_so_far(progress: Progress) -> float:
+    """The bytes sent so far, in both directions."""
+    return sum(row["bytes_up"] + row["bytes_down"] for row in progress.rows)
 
 
 def format_bytes(count: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes with a unit."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

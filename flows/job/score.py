@@ -1,7 +1,7 @@
 """The scores of a run, and the ε that it has spent.
 
-The learned structure is compared with the true graph; local baselines are scored at every silo. The silos' ledgers are
-the only source of any ε that is shown.
+The learned structure is compared with the true graph; local baselines are scored at every silo. Every ε comes from the
+silos' ledgers.
 """
 
 import math
@@ -28,38 +28,38 @@ COUNTED = ("edges", "v_structures", "lagged_edges")
 
 @dataclass(frozen=True)
 class Scored:
-    """The structure to show, its scores (None where there is no truth), and each silo's own where there are such."""
+    """The structure to show, its scores (None without a truth), and the silos' own structures and scores, if any."""
 
     structure: Structure
     metrics: Metrics
     local_structures: dict[str, Structure] = field(default_factory=dict)
     silo_scores: dict[str, Metrics] = field(default_factory=dict)
-    """by silo, those of its own structure against its own truth, or against everyone's"""
+    """by silo, the scores of its own structure against its own truth, or else against the common one"""
     averaged: bool = False
     """whether the scores are means over the silos"""
 
 
 def check_truth(job: Job, schema: Schema) -> None:
-    """Raise `BadInput`, before anything is learned, for a truth that cannot be compared with.
+    """Raise `BadInput`, before the run learns, for a truth that is unusable for comparison.
 
-    The truth of time series may say only who drives whom, at whatever lag: then it may have cycles. Where the silos
-    have truths with different edges, these are compared with, and what they have together may have cycles, too.
+    A truth of time series without lags is a summary of effects at any lag, which may have cycles. If the silos' truths
+    have different edges, each of these is compared, and their union may have cycles.
     """
     if job.truth is None:
         return
     truths = list(own_truths(job).values()) if _truths_differ(job) else [job.truth]
     for truth in truths:
-        only_who = schema.kind == "time-series" and truth.lagged is None
-        compare(truth, truth, allow_cyclic_truth=job.settings.allow_cyclic_truth or only_who)
+        is_summary = schema.kind == "time-series" and truth.lagged is None
+        compare(truth, truth, allow_cyclic_truth=job.settings.allow_cyclic_truth or is_summary)
 
 
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """The scores of the final state `server`.
 
-    What learns one structure a silo is scored by the mean over the silos, each held against its silo's own truth where
-    the silos have such (mSHD of Chen, Ma & Yue, §4), and shows the one its algorithm considers typical. A baseline that
-    lets the silos vote shows and is scored by the vote; one that picks by the truth shows the structure with the lowest
-    SHD, lagged edges included, the first by name among equals.
+    For a learner of one structure per silo, the scores are means over the silos, each compared with its silo's own
+    truth if there is one (mSHD of Chen, Ma & Yue, §4), and the structure is the one its algorithm considers typical. A
+    baseline with a vote of the silos has the structure and scores of the vote; one that selects by the truth has the
+    structure with the lowest SHD, including lagged edges, and the first by name among equals.
     """
     structure = algorithm.structure(server)
     local = algorithm.local_structures(server) if algorithm.local_structures else {}
@@ -67,15 +67,15 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
     each = {silo: structure_scores(one, own.get(silo, job.truth), lenient) for silo, one in local.items()}
     scored = each if job.truth is not None else {}
     if entry.needs_truth and job.truth is not None:
-        best = min(sorted(local), key=lambda silo: _distance(_of_all(local[silo], job)))
+        best = min(sorted(local), key=lambda silo: _distance(_common_scores(local[silo], job)))
         structure = local[best]
     elif local and not entry.vote:
         return Scored(structure, mean_scores(list(each.values())), local, scored, averaged=True)
-    return Scored(structure, _of_all(structure, job), local, scored, averaged=_truths_differ(job))
+    return Scored(structure, _common_scores(structure, job), local, scored, averaged=_truths_differ(job))
 
 
-def _of_all(structure: Structure, job: Job) -> Metrics:
-    """The scores of one structure for all silos: means over their truths, where these have different edges."""
+def _common_scores(structure: Structure, job: Job) -> Metrics:
+    """The scores of one structure for all silos: means over their truths, if these have different edges."""
     lenient = job.settings.allow_cyclic_truth
     if not _truths_differ(job):
         return structure_scores(structure, job.truth, lenient)
@@ -88,7 +88,7 @@ def _truths_differ(job: Job) -> bool:
 
 
 def own_truths(job: Job) -> dict[str, Structure]:
-    """Return, by silo, the truth of time series that were made with weights for each silo; empty for other data."""
+    """By silo, the truth of synthetic time series with weights for each silo; empty for other data."""
     if job.truth is None:
         return {}
     names = job.truth.variables
@@ -101,14 +101,14 @@ def _dynamic(variables: tuple[str, ...], slices: FloatArray) -> Structure:
 
 
 def _distance(found: Metrics) -> float:
-    """How far a structure is from the truth, its lagged edges included."""
+    """The SHD of a structure, including lagged edges."""
     return float(found["shd"] or 0.0) + float(found.get("lagged_shd") or 0.0)
 
 
 def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
     """The scores of `structure`; those that need a truth are None if there is none.
 
-    They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then says why.
+    They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then has the reason.
     """
     found: Metrics
     if truth is not None:
@@ -123,7 +123,7 @@ def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic
 
 
 def mean_scores(scores: list[Metrics]) -> Metrics:
-    """The mean of each score over the silos; a flag holds if it holds everywhere, None stays None."""
+    """The mean of each score over the silos; a flag is true if it is true at all silos, None stays None."""
     averaged: Metrics = {}
     for key, first in scores[0].items():
         values = [one[key] for one in scores]
@@ -138,7 +138,7 @@ def mean_scores(scores: list[Metrics]) -> Metrics:
 def privacy_spent(
     job: Job, algorithm: FederatedAlgorithm[Any, Any, Any, Any], federation: Federation
 ) -> PrivacySpent | None:
-    """Return what the run of `job` and all runs before it have spent; None for an algorithm that is not private."""
+    """The privacy loss of the run of `job` and of all runs; None for an algorithm that is not private."""
     if algorithm.private is None:
         return None
     promise = algorithm.private.promise(federation.schema)
@@ -158,7 +158,7 @@ def privacy_spent(
 
 
 def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
-    """Each kind of release with how often it was made and the ρ of all of that."""
+    """Each kind of release with its number and total ρ."""
     kinds: dict[str, list[float]] = defaultdict(list)
     for charge in charges:
         kinds[charge.what].append(charge.rho)

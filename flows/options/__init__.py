@@ -1,1 +1,1 @@
-"""What a user can choose, declared once: the models behind the command line, the Python API and Prefect's forms."""
+"""The options of users, declared once: the models behind the command line, the Python API and Prefect's forms."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 Missing = Literal["model", "complete-rows", "refuse"]
-"""as `fedbnsl.data.folder.about` has it, which the command line's help does not import"""
+"""a copy of the type in `fedbnsl.data.folder.about`, which the command line's help does not import"""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -49,11 +49,11 @@ Listed = BeforeValidator(lambda given: given.split(",") if isinstance(given, str
 
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 PARSED = {"algorithm", "params", "epsilon", "delta", "seed"}
-"""fields that `LearnOptions.spec` is made from"""
+"""fields on which `LearnOptions.spec` depends"""
 
 
 class LearnOptions(Options):
-    """How to learn, whatever the data."""
+    """The options of learning for any data."""
 
     algorithm: Algorithm = "auto"
     params: Annotated[
@@ -283,7 +283,7 @@ class LearnOptions(Options):
         return None if self.algorithm == AUTO else self.specify(self.algorithm)
 
     def specify(self, name: str, defaults: Mapping[str, Any] = NO_DEFAULTS) -> "AlgorithmSpec":
-        """The algorithm `name` with these settings, seed and budget; `defaults` hold where no setting is given."""
+        """The algorithm `name` with these settings, seed and budget, and `defaults` for other settings."""
         from fedbnsl.algorithms import registry
 
         seed = {"seed": self.seed} if "seed" in registry.parameter_names(name) else {}
@@ -303,7 +303,7 @@ class LearnOptions(Options):
 
 
 class DataSet(Options):
-    """On which data to learn."""
+    """The data to learn from."""
 
     data: Annotated[str, AfterValidator(in_utf8)] = Field(
         title="Data set",
@@ -322,7 +322,7 @@ class LearnSettings(LearnOptions, DataSet):
     )
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """The same settings with a name and an output folder; a generated name is one that no folder in runs/ has."""
+        """The same settings with a name and an output folder; a generated name is unused in runs/."""
         name = self.name or run_name(self.algorithm, self.data, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))
@@ -331,7 +331,7 @@ class LearnSettings(LearnOptions, DataSet):
 
 
 class FeaturesOptions(LearnOptions):
-    """How to learn if only the Markov blanket of one variable is wanted."""
+    """The options of learning the Markov blanket of one variable."""
 
     algorithm: Algorithm = "fed-pc"
     parameters: bool = False
@@ -340,5 +340,5 @@ class FeaturesOptions(LearnOptions):
 
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:
     """The name of a run: algorithm, data set, seed, time."""
-    of = re.sub(r"[\x00-\x1f\x7f\\]", "_", Path(data).absolute().name)[:100]
-    return f"{algorithm}-{of}-seed{seed}-{when:%Y%m%d-%H%M%S}"
+    dataset = re.sub(r"[\x00-\x1f\x7f\\]", "_", Path(data).absolute().name)[:100]
+    return f"{algorithm}-{dataset}-seed{seed}-{when:%Y%m%d-%H%M%S}"

@@ -1,4 +1,4 @@
-"""Base classes of option models, how a field is written on the command line, and the fields that recipes share."""
+"""Base classes of option models, the form of a field on the command line, and the fields that recipes share."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,14 @@ from fedbnsl.data.defaults import Noise
 
 if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
-    from fedbnsl.data.folder.folder import Form as FileForm
+    from fedbnsl.data.folder.folder import FileFormat
 
 LARGEST = 2**63 - 1
-"""the largest seed: all that keep it, such as messages and databases, hold whole numbers of 64 bits"""
+"""the largest seed, as messages and databases store integers of 64 bits"""
 
 
 class Options(BaseModel):
-    """Options that a user can choose; a field's description is its meaning in the help, the forms and the docs."""
+    """Options of users; the description of a field appears in the help, the forms and the documentation."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -33,31 +33,31 @@ class DataRecipe(Options):
 
     @abstractmethod
     def build(self) -> "FederatedData":
-        """The data set; raises `BadInput` for options that make no sense together."""
+        """The data set; raises `BadInput` for inconsistent options."""
 
     def arguments(self, *without: str) -> dict[str, Any]:
         """The options by name, as arguments of a generator."""
         return self.model_dump(exclude={"kind", "form", *without})
 
     @property
-    def file_form(self) -> "FileForm":
-        """The kind of file that a silo's rows are written to."""
-        form: FileForm = getattr(self, "form", "csv")
+    def file_form(self) -> "FileFormat":
+        """The file format of the silos' rows."""
+        form: FileFormat = getattr(self, "form", "csv")
         return form
 
 
 @dataclass(frozen=True)
 class OnCommandLine:
-    """How a field is written on the command line, where that is not `--its-name <type>`."""
+    """The form of a field on the command line, if it is not `--its-name <type>`."""
 
     names: tuple[str, ...] = ()
     """the option's names; by default the field's"""
     value: str | None = None
-    """what stands for the value in the help"""
+    """the placeholder of the value in the help"""
 
 
 def in_utf8(text: str) -> str:
-    """`text`, raising `BadInput` for a path that is not UTF-8: no message, page or database takes it."""
+    """`text`; raises `BadInput` for a path that is not UTF-8, which messages, pages and databases do not accept."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -67,7 +67,7 @@ def in_utf8(text: str) -> str:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Raise `BadInput` for options that are refused within the block: one line with the first field and its value."""
+    """Turn a `ValidationError` in the block into a `BadInput` of one line with the first field and its value."""
     try:
         yield
     except ValidationError as error:
@@ -84,7 +84,7 @@ Model = TypeVar("Model", bound=Options)
 
 
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """The `model` of values from outside, by name; raises `BadInput` as `one_line` does."""
+    """The `model` of external values by name; raises `BadInput` as `one_line_errors` does."""
     with one_line_errors():
         return model(**values)
 

@@ -22,7 +22,7 @@ class Parameter:
 
     name: str
     kind: str
-    """its type, or the values there are to choose from"""
+    """its type or its choices"""
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
 def field_meanings(config: type[Any]) -> dict[str, str]:
     """The docstrings of the fields of `config`: the string literals that follow them in its source.
 
-    Those of a base class count where a class repeats a field without one.
+    If a class repeats a field without a docstring, that of the base class applies.
     """
     found: dict[str, str] = {}
     for one in reversed(config.__mro__[:-1]):
@@ -62,8 +62,8 @@ def _stated_in(config: type[Any]) -> dict[str, str]:
     found = {}
     for field, after in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            said = ast.literal_eval(after.value)
-            found[field.target.id] = " ".join(str(said).split())
+            text = ast.literal_eval(after.value)
+            found[field.target.id] = " ".join(str(text).split())
     return found
 
 
@@ -86,15 +86,15 @@ def _shown(kind: Any) -> str:
 
 
 ELSEWHERE = ("epsilon", "delta", "seed")
-"""settings that have fields of their own beside those of the algorithm"""
+"""settings with fields of their own beside those of the algorithm"""
 FEATURED = ("fed-sparse", "secure-linear", "secure-sum", "fed-pc", "secure-ges", "fdbnl")
-"""those that a form shows which is for any algorithm: the page has them in one line, and no room for all"""
+"""algorithms in a form for any algorithm, as the page shows them in one line, without room for all"""
 _default_text: ContextVar[tuple[str, ...] | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
 def with_settings_schema(algorithm: str) -> Iterator[None]:
-    """Have the schemas that are made within the block hold the settings of `algorithm`; "auto": of those featured."""
+    """Include the settings of `algorithm` in the schemas made in the block; for "auto", those of `FEATURED`."""
     from fedbnsl.algorithms.choose import AUTO
 
     token = _default_text.set(FEATURED if algorithm == AUTO else (algorithm,))
@@ -105,10 +105,10 @@ def with_settings_schema(algorithm: str) -> Iterator[None]:
 
 
 def list_settings(schema: dict[str, Any]) -> None:
-    """Replace the `schema` of any settings by one that lists those of algorithms, where that is wanted.
+    """Replace the `schema` of any settings by one that lists the settings of algorithms.
 
-    It is wanted within `with_form_of`, and in Prefect's own commands, such as `prefect deploy`. What no field is for
-    can be given as JSON.
+    Does so only within `with_settings_schema`, and in Prefect's own commands, such as `prefect deploy`. Settings
+    without a field can be given as JSON.
     """
     names = _default_text.get() or (FEATURED if in_prefect_command() else ())
     if names:
@@ -119,9 +119,9 @@ def list_settings(schema: dict[str, Any]) -> None:
 
 
 def settings_schema(name: str) -> dict[str, Any]:
-    """The JSON schema of the settings of algorithm `name`: types and meanings; none of them is needed.
+    """The JSON schema of the settings of algorithm `name`: types and meanings; all are optional.
 
-    Defaults are said and not filled in: what a form sends would otherwise override a preset.
+    Defaults are in the descriptions and not filled in, as the values of a form would override a preset.
     """
     from pydantic import TypeAdapter
 
@@ -133,8 +133,8 @@ def settings_schema(name: str) -> dict[str, Any]:
     properties = {}
     for key, field in fields.items():
         if key not in ELSEWHERE:
-            said = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
-            properties[key] = {**field, "title": key, "description": said.strip()}
+            description = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
+            properties[key] = {**field, "title": key, "description": description.strip()}
     if one.presets:
         preset = {"title": "preset", "enum": list(one.presets), "type": "string"}
         properties = {"preset": preset | {"description": "Named settings to start from."}, **properties}

@@ -19,7 +19,7 @@ HOOKS = "FEDBNSL_HOOKS"
 
 
 class RepeatOptions(Options):
-    """How runs of one deployment follow each other."""
+    """The options of repeated runs of a deployment."""
 
     model_config = ConfigDict(title="Repeat")
 
@@ -126,7 +126,7 @@ NO_HOOKS = HookOptions()
 
 
 class RepeatSettings(RepeatOptions):
-    """Whether this run follows others, and what is done about what has changed since."""
+    """The repetition of a run: its deployment, and the treatment of changes since the previous run."""
 
     deployment: str = Field(
         default="",
@@ -136,10 +136,10 @@ class RepeatSettings(RepeatOptions):
 
 
 class ServeOptions(HookOptions, RepeatOptions, LearnOptions):
-    """How to learn again and again."""
+    """The options of scheduled learning."""
 
     def repeat(self, deployment: str) -> RepeatSettings:
-        """Return what is said of the repetition alone, for runs of `deployment`."""
+        """The options of the repetition, for runs of `deployment`."""
         return RepeatSettings(
             **{name: getattr(self, name) for name in RepeatOptions.model_fields}, deployment=deployment
         )
@@ -149,5 +149,5 @@ class ServeOptions(HookOptions, RepeatOptions, LearnOptions):
         return HookOptions(**{name: getattr(self, name) for name in HookOptions.model_fields})
 
     def learn(self) -> LearnOptions:
-        """Return what is said of a single run."""
+        """The options of a single run."""
         return LearnOptions(**{name: getattr(self, name) for name in LearnOptions.model_fields})

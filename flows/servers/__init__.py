@@ -1,1 +1,1 @@
-"""The servers a run needs or a user wants: Prefect, MLflow, schedules."""
+"""The servers of Prefect and MLflow, and their settings."""

@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends; only Linux can do so."""
+    """Let the kernel end this process when its parent ends; only Linux can do so."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

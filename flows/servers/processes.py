@@ -26,7 +26,7 @@ from urllib.parse import quote, urlsplit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.fork_server import fork_server
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
-from fedbnsl.tracking.mlflow.store import EXPERIMENT, begin_from_template, comparison_link, table_link
+from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
 
 from .environment import prepare_environment
 
@@ -225,7 +225,7 @@ def _home() -> Path:
 
 def _begin_database() -> None:
     """Begin Prefect's database, unless it is there: servers that begin it at once make each other's tables fail."""
-    begin_from_template("prefect", _home() / "prefect.db")
+    create_from_template("prefect", _home() / "prefect.db")
 
 
 @contextmanager

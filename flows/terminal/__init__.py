@@ -1,1 +1,1 @@
-"""What is printed in a terminal."""
+"""Output in the terminal."""

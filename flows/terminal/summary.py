@@ -30,7 +30,7 @@ from fedbnsl.tracking.report.report import knowledge_line
 from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, silo_edges, strengths_in
 
 from ..job.job import Job
-from ..job.run import LEVEL, OPEN_ENDED, Listener, format_bytes, outcome_text, progress_text
+from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
 from ..job.run import Progress as Round
 
 
@@ -83,7 +83,11 @@ def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengt
     for edge in edges[:most]:
         weight = [f"{edge.weight:+.3f}"] if weighted and edge.weight is not None else []
         table.add_row(
-            edge.cause, SYMBOLS[edge.at_source, edge.at_target], edge.target, *weight, *_sure(edge, strengths)
+            edge.cause,
+            SYMBOLS[edge.at_source, edge.at_target],
+            edge.target,
+            *weight,
+            *_strengths(edge, strengths),
         )
     which = "strongest" if weighted else "first"
     console().print(
@@ -92,11 +96,11 @@ def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengt
     console().print(table)
 
 
-def _sure(edge: Edge, strengths: Strengths | None) -> list[str]:
-    """How many of the resamples have `edge`, and of those of an edge that has a direction how many this way."""
+def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
+    """The share of resamples with `edge`, and for a directed edge the share of those with its direction."""
     if strengths is None:
         return []
-    strength, direction = strengths.of(edge)
+    strength, direction = strengths.strength_and_direction(edge)
     timed = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
     return [f"strength {strength:.2f}", "" if timed else f"direction {direction:.2f}"]
 
@@ -108,7 +112,7 @@ SHOWN = (
 
 
 def as_document(finished: CompletedRun) -> str:
-    """Return what a program wants to know of a run as one JSON document: metrics, folder, files, and the ε spent.
+    """The result of a run as one JSON document for programs: metrics, folder, files, and the ε spent.
 
     `privacy` is null where nothing was promised, and its `epsilon` where the promise was broken.
     """
@@ -175,12 +179,12 @@ def show_result(finished: CompletedRun) -> None:
 
 
 def finding_lines(result: RunResult) -> list[str]:
-    """Return what a reader must know of the data, and what to do about it."""
+    """The findings on the data, with advice."""
     return [f"! {one.said} {one.advice}" for one in result.diagnosed.findings]
 
 
 def confidence_lines(result: RunResult) -> list[str]:
-    """Return what the resamples say in one line, if any were asked for."""
+    """The result of the resamples in one line, if any were requested."""
     found = result.confidence
     if not result.bootstrap:
         return []
@@ -194,7 +198,7 @@ def confidence_lines(result: RunResult) -> list[str]:
 
 
 def agreement_lines(result: RunResult) -> list[str]:
-    """How far the silos' own structures agree, if there are such."""
+    """The agreement of the silos' own structures, if there are any."""
     silos, edges = len(result.local_structures), silo_edges(result.local_structures)
     most = sum(2 * len(one.weights) > silos for one in edges)
     return (
@@ -203,7 +207,7 @@ def agreement_lines(result: RunResult) -> list[str]:
 
 
 def forecast_lines(result: RunResult) -> list[str]:
-    """Return what the model of time series says of the future, and what must be known before trusting it."""
+    """The forecast errors of a model of time series, and its warnings."""
     model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
     lines = series_warnings(result)
     if model is not None and same is not None:
@@ -215,7 +219,7 @@ def forecast_lines(result: RunResult) -> list[str]:
 
 
 def privacy_line(privacy: PrivacySpent) -> str:
-    """The spent privacy budget in one line, which begins with NOT PRIVATE if the promise is broken."""
+    """The spent privacy budget in one line, which starts with NOT PRIVATE if the guarantee is broken."""
     if privacy.broken:
         return f"NOT PRIVATE: {privacy.broken}"
     tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"
@@ -225,7 +229,7 @@ def privacy_line(privacy: PrivacySpent) -> str:
     )
 
 
-EVERY = 5.0
+LINE_INTERVAL_SECONDS = 5.0
 """seconds between two lines where there is no terminal"""
 
 
@@ -262,11 +266,11 @@ class _Bar:
         """Show the run called `name` as `task` of `progress`."""
         self._progress, self._task, self._name = progress, task, name
 
-    def __call__(self, heard: Round) -> None:
+    def __call__(self, update: Round) -> None:
         """Show the round."""
-        number, most = heard.round.number, None if heard.max_rounds >= OPEN_ENDED else heard.max_rounds
+        number, most = update.round.number, None if update.max_rounds >= OPEN_ENDED else update.max_rounds
         self._progress.update(
-            self._task, description=self._name, completed=number, total=most, figures=progress_text(heard)
+            self._task, description=self._name, completed=number, total=most, figures=progress_text(update)
         )
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
@@ -288,17 +292,17 @@ class _Lines:
         """Start the clock."""
         self._next, self._level = 0.0, -1.0
 
-    def __call__(self, heard: Round) -> None:
+    def __call__(self, update: Round) -> None:
         """Print a line if it is time."""
-        level = heard.row.get(LEVEL, self._level)
-        if time.monotonic() >= self._next or heard.round.outcome or level != self._level:
-            self._next, self._level = time.monotonic() + EVERY, level
-            most = "" if heard.max_rounds >= OPEN_ENDED else f" of {heard.max_rounds}"
-            print(f"round {heard.round.number}{most}: {progress_text(heard)}", file=sys.stderr, flush=True)
+        level = update.row.get(SEARCH_LEVEL, self._level)
+        if time.monotonic() >= self._next or update.round.outcome or level != self._level:
+            self._next, self._level = time.monotonic() + LINE_INTERVAL_SECONDS, level
+            most = "" if update.max_rounds >= OPEN_ENDED else f" of {update.max_rounds}"
+            print(f"round {update.round.number}{most}: {progress_text(update)}", file=sys.stderr, flush=True)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Print how many resamples have converged, if it is time."""
         if time.monotonic() >= self._next or not running:
-            self._next = time.monotonic() + EVERY
+            self._next = time.monotonic() + LINE_INTERVAL_SECONDS
             done = f"{job.settings.bootstrap - running} of {job.settings.bootstrap} resamples done"
             print(f"exchange {exchanges}: {done}", file=sys.stderr, flush=True)

@@ -1,19 +1,19 @@
-"""A silo's journal: its replies and its latest state in every open run, in one SQLite file beside its rows.
+"""The private folder `.fedbnsl` beside a silo's rows, the seals of these rows, and the silo's journal.
 
-A silo that dies and comes back must not solve a round twice: noise drawn a second time would be a second release. So
-every round commits its reply and the state after it in one transaction, before the reply is sent. Whoever asks for that
-round again gets the stored reply, if nothing it depends on is another: each reply is bound to broadcast, settings and
-schema, and of a private run to the rows. Which rounds were charged is never forgotten: a ledger that does not know of
-them is not the one they were charged to. Everything has a checksum: a wrong state would make a wrong model, silently.
+The folder contains the ledger, the journal and the secret; only its owner can read it. Paths are resolved first, so
+that a link to the rows leads to the same folder as the rows.
 
-Seals of a silo's rows, and the private folder `.fedbnsl` beside them.
-
-A seal shows whether rows have changed and discloses nothing about them. A plain digest would allow guessing: whoever
-knows all rows but one can try every value of the last one. A seal is an HMAC of the digest under a random secret that
+A seal shows whether rows have changed and discloses nothing about them. A plain digest would allow guessing: anyone who
+knows all rows but one could try every value of the last one. A seal is an HMAC of the digest under a random secret that
 never leaves the silo. Without the secret, it only shows whether two contents are the same within one context.
 
-The folder has the ledger, the journal and the secret, and only its owner may read it. Paths are resolved first, so that
-a link to the rows leads to the same folder as the rows.
+The journal is one SQLite file with the silo's replies and its latest state in every open run. A silo that crashes and
+restarts must not solve a round twice, since noise drawn a second time would be a second release. So every round commits
+its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
+the stored reply, provided that its binding is the same: a reply is bound to broadcast, settings and schema, and in a
+private run to the rows. The journal keeps the numbers of charged rounds for ever: a ledger without these charges is not
+the ledger to which they were charged. Every record has a checksum, because a damaged state would silently give a wrong
+model.
 """
 
 import hashlib
@@ -40,8 +40,8 @@ class BadRecord(BadInput):
 
 def private_folder(source: Path) -> Path:
     """The private folder for the rows at `source`: a file, or a folder if the rows are pooled or in parts."""
-    there = source.resolve()
-    return (there if there.is_dir() else there.parent) / FOLDER
+    path = source.resolve()
+    return (path if path.is_dir() else path.parent) / FOLDER
 
 
 def make_private_folder(folder: Path) -> None:
@@ -54,7 +54,7 @@ def make_private_folder(folder: Path) -> None:
 def make_private_file(path: Path) -> None:
     """Create an empty file at `path` unless it exists, with access for its owner only; raises `OSError`.
 
-    The files that SQLite writes beside a database have the same permissions as the database.
+    SQLite gives the files beside a database the same permissions as the database.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -100,17 +100,17 @@ def _secret(folder: Path) -> bytes:
 def _make_secret(path: Path) -> None:
     """Write a random secret to `path` atomically, unless another process is faster."""
     make_private_folder(path.parent)
-    begun = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(secrets.token_bytes(SECRET_BYTES))
-            opened.flush()
-            os.fsync(opened.fileno())
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(begun, path)
+            os.link(temporary, path)
     finally:
-        begun.unlink()
+        temporary.unlink()
 
 
 SCHEMA = """
@@ -129,13 +129,13 @@ CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run stands at this silo: the last finished round (0 before the first) and the state it left."""
+    """The progress of a run at this silo: the last finished round (0 before the first) and the state after it."""
 
     number: int = 0
     state: bytes | None = None
 
 
-NOT_BEGUN = RunState()
+NOT_STARTED = RunState()
 
 
 class Journal:
@@ -155,15 +155,13 @@ class Journal:
             make_private_folder(path.parent)
             make_private_file(path)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-            # FULL: a reply that was sent must survive a power cut, or its noise would be drawn anew.
+            # FULL: a reply that was sent must survive a power cut, or its noise would be drawn a second time.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise BadRecord(
-                f"{path.parent}: a silo keeps its journal there, but it cannot be written ({error})"
-            ) from None
+            raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None
 
     def __enter__(self) -> "Journal":
         """The open journal."""
@@ -179,19 +177,19 @@ class Journal:
         """Close the file."""
         self._db.close()
 
-    def standing(self, run: str) -> RunState:
-        """Where `run` stands; raises `BadRecord` if its state is damaged."""
+    def run_state(self, run: str) -> RunState:
+        """The last finished round and state of `run`; raises `BadRecord` if they are damaged."""
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
-            return NOT_BEGUN
-        self._require_whole(row[2] == _checksum(run, *row[:2]), run, row[0])
+            return NOT_STARTED
+        self._require_intact(row[2] == _checksum(run, *row[:2]), run, row[0])
         return RunState(*row[:2])
 
     def reply(self, run: str, number: int, binding: str) -> bytes | None:
-        """Return what was answered in round `number` of `run`, None if that round was not finished.
+        """The stored reply of round `number` of `run`, None if that round is not finished.
 
-        Raises `BadInput` if it was answered to something else than `binding` stands for, `BadRecord` if it is damaged.
+        Raises `BadInput` if the reply has a binding other than `binding`, `BadRecord` if it is damaged.
         """
         with self._readable():
             row = self._db.execute(
@@ -199,17 +197,17 @@ class Journal:
             ).fetchone()
         if row is None:
             return None
-        self._require_whole(row[2] == _checksum(run, number, *row[:2]), run, number)
-        require_same(run, number, row[0], binding)
+        self._require_intact(row[2] == _checksum(run, number, *row[:2]), run, number)
+        require_same_binding(run, number, row[0], binding)
         return bytes(row[1])
 
     def commit(self, run: str, number: int, reply: bytes, state: bytes, binding: str, *, charged: bool = False) -> None:
-        """Store the reply of round `number` and the state after it, both or neither, and whether it was `charged`.
+        """Store the reply of round `number`, the state after it, and whether it was `charged`, in one transaction.
 
         Raises `ValueError` unless `number` follows the last finished round.
         """
         db = self._db
-        with self._at_once():
+        with self._transaction():
             last = db.execute("SELECT round FROM standings WHERE run = ?", (run,)).fetchone()
             if number != (last[0] if last else 0) + 1:
                 raise ValueError(f"round {number} of run {run} cannot follow round {last[0] if last else 0}")
@@ -221,15 +219,15 @@ class Journal:
                 db.execute("INSERT OR IGNORE INTO charged VALUES (?, ?)", (run, number))
 
     def charged(self) -> set[tuple[str, int]]:
-        """The rounds, by run and number, that were charged to the ledger and answered, in all runs ever."""
+        """(run, number) of every round that was charged to the ledger and answered, over all runs."""
         with self._readable():
             return set(self._db.execute("SELECT run, round FROM charged"))
 
-    def one_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
-        """Record that the sum over `survivors` is about to be unmasked; return whether it is the only one of the round.
+    def record_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
+        """Record that the sum over `survivors` is about to be unmasked; False if the round has had a different sum.
 
-        The difference of the sums over two sets of silos would reveal what those silos added that are in only one of
-        them. The same sum once more reveals nothing new.
+        The difference of the sums over two sets of silos would reveal the summands of the silos that are in only one
+        set. Unmasking the same sum again reveals nothing new.
         """
         names = "\n".join(survivors)
         self._db.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?)", (run, number, names))
@@ -237,22 +235,22 @@ class Journal:
         return bool(row[0] == names)
 
     def pin(self, run: str, seal: str) -> bool:
-        """Record that `run` learns from the rows of this `seal`; return whether they are those that it began with."""
+        """Record that `run` learns from the rows with this `seal`; False if it began with other rows."""
         self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
         row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
         return bool(row[0] == seal)
 
     def forget(self, run: str) -> None:
-        """Delete everything that a finished run stored, but for which of its rounds were charged."""
-        with self._at_once():
+        """Delete all records of a finished run, except the numbers of its charged rounds."""
+        with self._transaction():
             for table in ("answers", "standings", "sums", "pins"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
         if self.path is not None:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """Do all of the block or, if it raises, nothing."""
+    def _transaction(self) -> Iterator[None]:
+        """One transaction: rolled back if the block raises."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -266,19 +264,19 @@ class Journal:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise BadRecord(f"{self.path}: the journal is damaged ({error}): begin a new run") from None
+            raise BadRecord(f"{self.path}: the journal is damaged ({error}): start a new run") from None
 
-    def _require_whole(self, whole: bool, run: str, number: int) -> None:
-        if not whole:
-            raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: begin a new run")
+    def _require_intact(self, intact: bool, run: str, number: int) -> None:
+        if not intact:
+            raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: start a new run")
 
 
-def require_same(run: str, number: int, answered: str, asked: str) -> None:
-    """Raise `BadInput` if round `number` of `run` is `asked` for with another binding than it was `answered` with."""
-    if answered != asked:
+def require_same_binding(run: str, number: int, stored: str, requested: str) -> None:
+    """Raise `BadInput` if round `number` of `run` has a reply `stored` under a binding other than `requested`."""
+    if stored != requested:
         raise BadInput(
-            f"round {number} of run {run} was answered to another broadcast, with other settings or from other rows: "
-            "begin a new run"
+            f"round {number} of run {run} was answered for another broadcast, other settings or other rows: "
+            "start a new run"
         )
 
 

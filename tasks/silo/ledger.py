@@ -1,8 +1,8 @@
 """A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
-What was charged stays charged, also if the run fails or is forgotten, or if the process dies between charge and reply.
-If the file cannot be read or written, nothing is released. With each charge stands the seal of the rows it was made on:
-ledgers in the same folder whose rows are the same count together, so that a file under another name has no budget anew.
+A charge is permanent, also if the run fails or is forgotten, or if the process dies between charge and reply. If the
+file cannot be read or written, nothing is released. Each charge includes the seal of its rows: ledgers in the same
+folder on the same rows share one budget, so that a renamed file gets no new budget.
 """
 
 import fcntl
@@ -27,21 +27,21 @@ CREATE TABLE IF NOT EXISTS charges (
     PRIMARY KEY (run, number)
 );
 """
-LATER = ("rows", "checksum")
-"""columns that the ledgers of earlier versions lack"""
+ADDED_COLUMNS = ("rows", "checksum")
+"""columns that are missing in ledgers of earlier versions"""
 COLUMNS = "run, number, digest, what, rho, delta, broken, key, rows, checksum"
-ENDING, USE = ".ledger", "ledger"
+LEDGER_SUFFIX, SEAL_CONTEXT = ".ledger", "ledger"
 
 
 class FileLedger:
-    """The ledger at `path`. Every call opens the file anew, so that several processes may share it."""
+    """The ledger at `path`. Every call reopens the file, so that several processes may share it."""
 
     def __init__(self, path: Path, rows: Callable[[], str] = lambda: "") -> None:
-        """Name the file; the first charge creates it. `rows` gives the seal of the rows ("": of nobody's)."""
+        """Set the file; the first charge creates it. `rows` returns the seal of the rows ("": no rows)."""
         self.path = path
         self._rows = rows
-        self._made: set[tuple[str, int]] = set()
-        """what this process has charged: a ledger that lacks it was tampered with"""
+        self._reserved: set[tuple[str, int]] = set()
+        """charges of this process: a ledger without them has been tampered with"""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
         """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if it cannot be recorded."""
@@ -53,7 +53,7 @@ class FileLedger:
             with _locked(self.path.parent), closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 charges = self._complete(_charges(db, self.path))
-                charge = decide(charges, request, key, self._elsewhere({rows}))
+                charge = decide(charges, request, key, self._other_charges({rows}))
                 if charge not in charges:
                     db.execute(f"INSERT INTO charges ({COLUMNS}) VALUES (?{', ?' * 9})", _row(charge, rows))
                 db.execute("COMMIT")
@@ -61,33 +61,33 @@ class FileLedger:
             raise BadRecord(
                 f"{self.path}: the privacy ledger cannot be written, so nothing is released ({error})"
             ) from None
-        self._made.add((charge.run, charge.number))
+        self._reserved.add((charge.run, charge.number))
         return charge.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """The charges of `run`, or all: then also those that other ledgers beside this have on the same rows.
+        """The charges of `run`, or all, including those on the same rows in other ledgers of the folder.
 
-        Raises `BadRecord` if the file is not a ledger, or lacks what was charged.
+        Raises `BadRecord` if the file is not a ledger, or a charge of this process is missing.
         """
         own = self._complete(self._own())
         if run is not None:
             return tuple(charge for charge in own if charge.run == run)
-        others = tuple(path for path in self.path.parent.glob("*" + ENDING) if path != self.path)
-        return (*own, *self._elsewhere({self._rows()})) if others else own
+        others = tuple(path for path in self.path.parent.glob("*" + LEDGER_SUFFIX) if path != self.path)
+        return (*own, *self._other_charges({self._rows()})) if others else own
 
     def require(self, charged: set[tuple[str, int]]) -> None:
-        """Raise `BadRecord` unless the rounds `charged`, by run and number, are all in this ledger."""
+        """Raise `BadRecord` unless the ledger has all rounds in `charged`, given as (run, number)."""
         self._require(self._own(), charged)
 
     def finish(self, run: str) -> None:
-        """Overwrite the keys of the noise of `run`, which is over; its charges stay."""
+        """Overwrite the noise keys of the finished `run`; its charges remain."""
         if not self.path.exists():
             return
         try:
             with closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
-                kept = db.execute(f"SELECT {COLUMNS} FROM charges WHERE run = ?", (run,)).fetchall()
-                for row in kept:
+                charged = db.execute(f"SELECT {COLUMNS} FROM charges WHERE run = ?", (run,)).fetchall()
+                for row in charged:
                     erased = (*row[:7], b"", row[8])
                     db.execute(
                         "UPDATE charges SET key = x'', checksum = ? WHERE run = ? AND number = ?",
@@ -101,20 +101,20 @@ class FileLedger:
         return _read(self.path, lambda db: _charges(db, self.path)) if self.path.exists() else ()
 
     def _complete(self, charges: tuple[Charge, ...]) -> tuple[Charge, ...]:
-        self._require(charges, self._made)
+        self._require(charges, self._reserved)
         return charges
 
     def _require(self, charges: tuple[Charge, ...], charged: set[tuple[str, int]]) -> None:
         for run, number in sorted(charged - {(charge.run, charge.number) for charge in charges})[:1]:
             raise BadRecord(
-                f"{self.path}: the privacy ledger lacks round {number} of run {run}, which was charged: bring back the "
-                "file as it was, nothing is released without it"
+                f"{self.path}: round {number} of run {run} was charged but is missing in the privacy ledger: restore "
+                "the file; nothing is released without it"
             )
 
-    def _elsewhere(self, rows: set[str]) -> tuple[Charge, ...]:
-        """The charges that other ledgers in this folder have on the rows of one of these seals."""
+    def _other_charges(self, rows: set[str]) -> tuple[Charge, ...]:
+        """The charges in other ledgers of this folder on rows with one of these seals."""
         found: list[Charge] = []
-        for path in sorted(self.path.parent.glob("*" + ENDING)):
+        for path in sorted(self.path.parent.glob("*" + LEDGER_SUFFIX)):
             if path != self.path:
                 found += _read(path, lambda db, path=path: _charges(db, path, rows - {""}))  # type: ignore[misc]
         return tuple(found)
@@ -122,23 +122,23 @@ class FileLedger:
 
 def ledger_of(source: Path, silo: str) -> FileLedger:
     """The ledger of `silo`, whose rows are at `source`."""
-    return FileLedger(ledger_path(source, silo), partial(seal, source, USE))
+    return FileLedger(ledger_path(source, silo), partial(seal, source, SEAL_CONTEXT))
 
 
 def ledger_path(source: Path, silo: str) -> Path:
     """The path of the ledger of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
-    return private_folder(source) / f"{silo}{ENDING}"
+    return private_folder(source) / f"{silo}{LEDGER_SUFFIX}"
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """The open ledger; what is not committed when it is closed is rolled back."""
+    """The open ledger; closing it rolls back uncommitted changes."""
     db = sqlite3.connect(path, timeout=30, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")
     db.executescript(SCHEMA)
-    there = {row[1] for row in db.execute("PRAGMA table_info(charges)")}
-    for name in LATER:
-        if name not in there:
+    present = {row[1] for row in db.execute("PRAGMA table_info(charges)")}
+    for name in ADDED_COLUMNS:
+        if name not in present:
             db.execute(f"ALTER TABLE charges ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
     return db
 
@@ -153,7 +153,7 @@ def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from charging any ledger in `folder` meanwhile."""
+    """Lock `folder`: no other process charges a ledger in it meanwhile."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -163,13 +163,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
-    """The charges in `db`, or those on `rows` of one of these seals; raises `BadRecord` for a damaged one."""
+    """The charges in `db`, or only those on rows with one of the seals `rows`; raises `BadRecord` for a damaged one."""
     found = []
     for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
         if row[9] not in ("", _checksum(row[:9])):
             raise BadRecord(
-                f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: bring back the file as it "
-                "was"
+                f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: restore the file"
             )
         if rows is None or row[8] in rows:
             found.append(Charge(*row[:8]))
@@ -183,5 +182,5 @@ def _row(charge: Charge, rows: str) -> tuple[object, ...]:
 
 
 def _checksum(row: tuple[object, ...]) -> str:
-    """A checksum of the columns before it."""
+    """A checksum of the preceding columns of `row`."""
     return hashlib.blake2b(wire.encode(row), digest_size=16).hexdigest()

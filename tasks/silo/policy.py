@@ -1,7 +1,7 @@
-"""What the owner of a silo allows: its worker refuses everything else, whatever a coordinator asks for.
+"""The policy of a silo's owner: its worker refuses every run and request that the policy does not allow.
 
-A policy is judged twice by the same function: before the first round, at all silos, so that a run that one of them
-refuses spends nothing anywhere; and again with every request, since a coordinator may ask for what it did not announce.
+The same function checks a run twice: before the first round at all silos, so that a run refused by one silo spends
+nothing at any other; and again with every request, since a coordinator could request something it did not announce.
 """
 
 import math
@@ -22,30 +22,30 @@ class NotAllowed(BadInput):
 
 @dataclass(frozen=True)
 class Policy:
-    """What the owner of a silo allows; the defaults allow everything.
+    """The limits set by the owner of a silo; the defaults allow everything.
 
-    Raises `BadInput` for values that cannot be meant.
+    Raises `BadInput` for an unknown algorithm or step, and for values out of range.
     """
 
     algorithms: tuple[str, ...] = ()
-    """algorithms that may run; none named: all"""
+    """algorithms that may run; empty: all"""
     steps: tuple[str, ...] | None = None
-    """further exchanges that a run may ask for (parameters, diagnoses, resamples …); not said: all"""
+    """further exchanges that a run may request (parameters, diagnoses, resamples …); None: all"""
     epsilon: float = math.inf
     """the largest ε of a run at the owner's δ; if it is finite, runs that promise no ε are refused"""
     total_epsilon: float = math.inf
-    """the largest ε of all runs together, at the owner's δ"""
+    """the largest total ε of all runs, at the owner's δ"""
     delta: float = 0.0
-    """the owner's δ; 0 stands for 1/n², n the rows of this silo"""
+    """the owner's δ; 0: 1/n² for the n rows of this silo"""
     masked: bool = False
-    """whether replies may leave as summands of a secure sum only"""
+    """whether replies may leave only as summands of a secure sum"""
     silos: int = 1
-    """the least number of silos in a secure sum, also after silos were lost"""
+    """the minimum number of silos in a secure sum, also after dropouts"""
     rows: int = 1
-    """the least number of rows of this silo in a run"""
+    """the minimum number of rows of this silo in a run"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for an unknown algorithm or step, and for numbers out of their range."""
+        """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
         _refuse_unknown("algorithms", self.algorithms, (*registry.ALGORITHMS,))
         _refuse_unknown("steps", self.steps or (), STEPS)
         for name in ("epsilon", "total_epsilon"):
@@ -58,16 +58,21 @@ class Policy:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be 1 or more")
 
     @property
+    def demands_epsilon(self) -> bool:
+        """Whether runs without an ε are refused."""
+        return not math.isinf(self.epsilon)
+
+    @property
     def budget(self) -> Budget:
-        """What all runs together may spend."""
+        """The budget of all runs together."""
         return Budget(self.total_epsilon, self.delta)
 
     def check(self, silo: str, spec: AlgorithmSpec, schema: Schema, *, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run of `spec` on `silo` that its owner does not allow.
 
-        `behind_masks` tells whether the silo's replies leave as summands of a secure sum.
+        `behind_masks`: whether the silo's replies leave as summands of a secure sum.
         """
-        reason = self._against(silo, spec, schema, behind_masks)
+        reason = self._refusal_reason(silo, spec, schema, behind_masks)
         if reason:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses {spec.name}: {reason}")
 
@@ -75,50 +80,50 @@ class Policy:
         """Raise `NotAllowed` for a secure sum over fewer silos than the owner allows."""
         if survivors < self.silos:
             raise NotAllowed(
-                f"silo {silo}: its owner's policy refuses a sum over {survivors} silos, {self.silos} at least"
+                f"silo {silo}: its owner's policy refuses a sum over {survivors} silos: the minimum is {self.silos}"
             )
 
-    def _against(self, silo: str, spec: AlgorithmSpec, schema: Schema, behind_masks: bool) -> str:
-        """Return what speaks against a run, "" if nothing does."""
-        asked = [*((spec.name,) if spec.name in registry.STEPS else ()), *(one.name for one in spec.wrappers)]
-        odd = [name for name in asked if self.steps is not None and name not in self.steps]
+    def _refusal_reason(self, silo: str, spec: AlgorithmSpec, schema: Schema, behind_masks: bool) -> str:
+        """The reason to refuse a run, "" if the policy allows it."""
+        steps = [*((spec.name,) if spec.name in registry.STEPS else ()), *(one.name for one in spec.wrappers)]
+        odd = [name for name in steps if self.steps is not None and name not in self.steps]
         if odd:
-            return f"{odd[0]} is none of the steps that are allowed, {', '.join(self.steps or ()) or 'which are none'}"
+            return f"step {odd[0]} is not allowed; allowed steps: {', '.join(self.steps or ()) or 'none'}"
         if self.algorithms and spec.name not in (*self.algorithms, *registry.STEPS):
-            return f"allowed are {', '.join(self.algorithms)}"
+            return f"allowed algorithms: {', '.join(self.algorithms)}"
         if schema.rows.get(silo, 0) < self.rows:
-            return f"it takes runs on {self.rows} rows or more, and this silo has {schema.rows.get(silo, 0)}"
+            return f"the minimum is {self.rows} rows, and this silo has {schema.rows.get(silo, 0)}"
         if self.masked and not behind_masks:
-            return "replies may leave behind masks only (--secure)"
+            return "replies must be masked (--secure)"
         if behind_masks and len(schema.rows) < self.silos:
-            return f"a secure sum is over {len(schema.rows)} silos, {self.silos} at least"
-        return self._over(registry.build(spec), schema, silo)
+            return f"a secure sum would be over {len(schema.rows)} silos: the minimum is {self.silos}"
+        return self._epsilon_excess(registry.build(spec), schema, silo)
 
-    def _over(self, algorithm: Algorithm, schema: Schema, silo: str) -> str:
-        """In which way the run would promise less than the owner demands, "" if it does not."""
-        if math.isinf(self.epsilon):
+    def _epsilon_excess(self, algorithm: Algorithm, schema: Schema, silo: str) -> str:
+        """The reason why the ε of the run exceeds the owner's limit, "" if it does not."""
+        if not self.demands_epsilon:
             return ""
         promise = algorithm.private.promise(schema) if algorithm.private else None
         if promise is None or promise.broken:
-            return f"it promises no ε, and ε is {self.epsilon:g} at most (--epsilon)"
+            return f"it promises no ε: the maximum ε is {self.epsilon:g} (--epsilon)"
         delta = self.budget.delta_of(schema.rows[silo])
-        found = epsilon(promise.cost, delta)
-        if found > self.epsilon * (1 + 1e-9):
-            return f"its ε is {found:.4g} at the owner's δ = {delta:.3g}, {self.epsilon:g} at most"
+        spent = epsilon(promise.cost, delta)
+        if spent > self.epsilon * (1 + 1e-9):
+            return f"its ε is {spent:.4g} at the owner's δ = {delta:.3g}: the maximum is {self.epsilon:g}"
         return ""
 
 
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
-"""the exchanges besides an algorithm's own rounds, and what may be wrapped around it"""
+"""the exchanges besides an algorithm's own rounds, and the wrappers"""
 
 
-def policy_of(said: dict[str, Any]) -> Policy:
-    """The policy of the table `[policy]` of a silo's file; raises `BadInput` naming a key or a value."""
+def policy_of(table: dict[str, Any]) -> Policy:
+    """The policy from the `[policy]` table of a silo's file; raises `BadInput` naming a key or a value."""
     kinds = {field.name: field.type for field in fields(Policy)}
     values: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in table.items():
         if name not in kinds:
-            raise BadInput(f"policy: there is no '{name}': there are {', '.join(kinds)}")
+            raise BadInput(f"policy: unknown key '{name}'; available: {', '.join(kinds)}")
         values[name] = _value(name, value)
     return Policy(**values)
 
@@ -126,23 +131,23 @@ def policy_of(said: dict[str, Any]) -> Policy:
 def _value(name: str, value: Any) -> Any:
     if name in ("algorithms", "steps"):
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise BadInput(f"policy: {name} is {value!r}: give a list of names")
+            raise BadInput(f"policy: {name} is {value!r}: it must be a list of names")
         return tuple(value)
     if name == "masked":
         if not isinstance(value, bool):
-            raise BadInput(f"policy: masked is {value!r}: give true or false")
+            raise BadInput(f"policy: masked is {value!r}: it must be true or false")
         return value
     whole = name in ("silos", "rows")
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        raise BadInput(f"policy: {name} is {value!r}: give a {'whole ' if whole else ''}number")
+        raise BadInput(f"policy: {name} is {value!r}: it must be a {'whole ' if whole else ''}number")
     return value if whole else float(value)
 
 
-def _refuse_unknown(what: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _refuse_unknown(key: str, names: tuple[str, ...], available: tuple[str, ...]) -> None:
     for name in names:
-        if name not in known:
-            raise BadInput(f"policy: {what} names '{name}': there are {', '.join(known)}")
+        if name not in available:
+            raise BadInput(f"policy: {key} has the unknown name '{name}'; available: {', '.join(available)}")
 
 
-ANYTHING = Policy()
-"""the policy of an owner who did not give one"""
+UNRESTRICTED = Policy()
+"""the default policy, which allows everything"""

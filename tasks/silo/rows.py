@@ -1,4 +1,4 @@
-"""The rows of a silo: read from its own file, or, for a pooled baseline, from all the files of a folder."""
+"""The rows of a silo: read from its own file or, for a pooled baseline, from all files of a folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
-from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, open_table, source_of
+from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, is_streamed, open_table, source_of
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
@@ -19,12 +19,14 @@ from fedbnsl.data.folder.table import read_variables
 
 @dataclass(frozen=True)
 class Described:
-    """What a silo says about its table before round 1; all of it is public."""
+    """The public description of a silo's table, sent before round 1."""
 
     silo: str
     profile: Profile
     streamed: bool = False
-    """whether its rows are read in passes, as they are more than its memory is to hold"""
+    """whether its rows are read in passes, because they exceed its memory limit"""
+    pins_members: bool = True
+    """whether its owner knows the other silos; if not, it adds as much noise as if they all colluded"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -39,7 +41,7 @@ class Described:
 
 @dataclass(frozen=True)
 class DescribedPooled:
-    """The same of the rows of several silos, which came to a schema by themselves."""
+    """The public description of the pooled rows of several silos, with the schema inferred from them."""
 
     silo: str
     schema: Schema
@@ -58,7 +60,7 @@ class DescribedPooled:
 
 @dataclass(frozen=True)
 class DescribedSeries:
-    """The same of time series: the lengths of their unbroken stretches, and the time between two rows."""
+    """The public description of time series: the lengths of unbroken stretches, and the time step between rows."""
 
     silo: str
     variables: tuple[str, ...]
@@ -75,34 +77,31 @@ AnyDescribed = Described | DescribedPooled | DescribedSeries
 
 
 def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
-    """The public part of the rows at `source`; raises `BadInput` naming file, column, row and value.
+    """The public description of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
-    What is `declared` of the kinds of data, of levels and of the step between two times is binding. With an ε, only
-    names and the number of rows are described (`private_table.py`).
+    The kinds, levels and time step in `declared` are binding. With an ε, only names and the number of rows are
+    described (`private_table.py`).
     """
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
-    if declared.reading.private:
-        table = PrivateTable(source, declared)
-        return Described(silo, table.profile(), table.streamed)
-    if declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared)):
-        series = read_series(source, declared)
-        return DescribedSeries(silo, series.variables, series.stretches, series.step)
-    return Described(silo, open_table(source, declared).profile(), source_of(source, declared) is not None)
+    series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
+    if series and not declared.reading.private:
+        found = read_series(source, declared)
+        return DescribedSeries(silo, found.variables, found.stretches, found.step)
+    return Described(silo, open_table(source, declared).profile(), is_streamed(source, declared))
 
 
 def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Any:
-    """The rows at `source`, in memory or to be read in passes: numbers or level codes.
+    """The rows at `source` as numbers or level codes, in memory or as a table to read in passes.
 
-    Their columns are those of `schema` in its order.
-
-    Raises `BadInput` naming file, column, row and value, and if the rows are not as many as `schema` says.
+    The columns are those of `schema`, in its order. Raises `BadInput` naming file, column, row and value, and if the
+    number of rows differs from that in `schema`.
     """
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
-            raise BadInput(f"{source}: it has other columns or levels than when the run began")
+            raise BadInput(f"{source}: its columns or levels have changed since the run began")
         return next(iter(data.tables.values()))
     if declared.reading.private:
         return PrivateTable(source, declared).rows(schema, silo)
@@ -115,12 +114,12 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
         return LargeTable(rows, declared).passes(schema, silo)
     table = read_variables(source, schema, declared).rows(schema)
     if len(table) != schema.rows[silo]:
-        raise BadInput(f"{source}: it has {len(table)} rows, not {schema.rows[silo]} as when the run began")
+        raise BadInput(f"{source}: it has {len(table)} rows, but had {schema.rows[silo]} when the run began")
     return table
 
 
 def _is_pooled(silo: str, source: Path) -> bool:
-    """Whether `source` is a folder of several silos, whose rows are to be in one place."""
+    """Whether `source` is a folder of several silos, whose rows are pooled."""
     return source.is_dir() and (silo == POOLED or not holds_parts(source))
 
 

@@ -1,7 +1,7 @@
-"""Runs as a silo knows them: the terms that a coordinator sends, and the state of a run in memory.
+"""Runs at a silo: the terms that a coordinator sends, and the state of a run in memory.
 
-`RunTerms` are everything but the broadcasts of the rounds, and the same in every round. `OpenRun` is a run between two
-of its rounds.
+`RunTerms` is the same in every round and includes everything except the broadcasts. `OpenRun` is the state of a run
+between two rounds.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from .journal import RunState
 
 @dataclass(frozen=True)
 class RunTerms:
-    """The terms of a run, the same in every round."""
+    """The terms of a run, the same in every round; sent by the coordinator with each request."""
 
     run_id: str
     spec: bytes
@@ -30,7 +30,7 @@ class RunTerms:
     budget: Budget = NO_LIMIT
     """the limit for all runs on a silo's rows together"""
     declared: Declared = NO_DECLARATION
-    """the declaration of the data, and how to read them"""
+    """the declaration of the data and of how to read them"""
     step_of: str = ""
     """the run to which this one belongs as a step before or after its rounds; both use the same rows"""
 
@@ -52,9 +52,9 @@ def built(spec: bytes) -> Algorithm:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run at this silo after round `number` (0 before the first), with its `state` then.
+    """A run at this silo after round `number` (0 before the first), with its `state` at that point.
 
-    `reply` is the answer in that round, and `binding` identifies what it answers; both only while the run is in memory.
+    `reply` is the reply of that round, and `binding` the digest of its inputs; both only while the run is in memory.
     """
 
     algorithm: Algorithm
@@ -65,10 +65,10 @@ class OpenRun:
     reply: Any = None
 
 
-def open_run(terms: RunTerms, silo: str, table: Any, standing: RunState) -> OpenRun:
+def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal."""
     algorithm = terms.algorithm()
     state = algorithm.open_silo(table, terms.schema, silo, silo_generator(terms.seed, silo))
-    if standing.state is not None:
-        state = unpack_state(algorithm, state, standing.state)
-    return OpenRun(algorithm, terms.schema, standing.number, state)
+    if run_state.state is not None:
+        state = unpack_state(algorithm, state, run_state.state)
+    return OpenRun(algorithm, terms.schema, run_state.number, state)

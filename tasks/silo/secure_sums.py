@@ -1,7 +1,7 @@
-"""A silo's side of secure sums: its keys, which stay in memory, and the questions it refuses to answer.
+"""A silo's side of secure sums: its keys in memory, and the requests that it refuses.
 
-The keys are made for one attempt at one sum and are never written to disk. A worker that dies loses them, and the
-coordinator begins another attempt. The journal records which sum of a round the silo helped to unmask, so that nobody
+Keys are generated for one attempt at one sum and never written to disk. A worker that dies loses them, and the
+coordinator starts another attempt. The journal records which sum of a round the silo helped to unmask, so that nobody
 obtains two different sums of the same replies.
 """
 
@@ -9,25 +9,27 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
 from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, SecureSession
-from fedbnsl.algorithms.secure.messages import read, read_names
+from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read, read_by_silo, read_names
 from fedbnsl.algorithms.secure.participant import Participant
 
 from .journal import Journal
+from .members import Members
 
 
 @dataclass(frozen=True)
 class SecureSumRequest:
-    """What the coordinator asks in one phase of a secure sum."""
+    """The coordinator's request in one phase of a secure sum."""
 
     phase: Phase
     message: bytes
     broadcast: bytes = b""
-    """of the round; only in phase "mask" """
+    """the broadcast of the round; only in phase "mask" """
     sparse: Sparse | None = None
     """the public positions outside which summands are zero; only in phase "mask" """
 
@@ -35,49 +37,68 @@ class SecureSumRequest:
 class SecureSums:
     """The secure sums that one silo takes part in."""
 
-    def __init__(self, silo: str, journal: Journal) -> None:
-        """Start without keys; `journal` knows the sums that `silo` has helped to unmask before."""
+    def __init__(self, silo: str, journal: Journal, members: Members | None = None) -> None:
+        """Start without keys; `journal` has the sums that `silo` has already helped to unmask.
+
+        With `members`, its keys are signed, and keys that are not signed by a member are refused.
+        """
         self._silo = silo
         self._journal = journal
+        self._members = members
         self._participants: dict[tuple[str, int], Participant] = {}
-        """(run, round) -> this silo's state in the attempt under way"""
+        """(run, round) -> this silo's state in the current attempt"""
 
     def answer(
-        self, run: str, number: int, schema: Schema, question: SecureSumRequest, summand: Callable[[], Ring]
+        self, run: str, number: int, schema: Schema, request: SecureSumRequest, summand: Callable[[], Ring]
     ) -> bytes:
-        """The silo's answer to a question about the sum of round `number`; `summand` gives what it adds.
+        """The silo's answer to a request about the sum of round `number`; `summand` returns its summand.
 
-        Raises `Refused` if the session is not the one of this round, or if another sum of it has been unmasked.
+        Raises `Refused` if the session does not belong to this round, or a different sum of it has been unmasked.
         """
-        if question.phase == "advertise":
-            self._check_terms(run, number, schema, question.message)
-        if question.phase == "unmask":
-            self._check_only_sum(run, number, question.message)
-        state, answered = answer(
-            self._participants.get((run, number)),
-            question.phase,
-            question.message,
+        if request.phase == "advertise":
+            self._check_terms(run, number, schema, request.message)
+        if request.phase == "unmask":
+            self._check_only_sum(run, number, request.message)
+        before = self._participants.get((run, number))
+        message = request.message
+        if request.phase == "share" and before is not None:
+            message = self._checked_keys(before.session, message)
+        state, encoded = answer(
+            before,
+            request.phase,
+            message,
             silo=self._silo,
             entropy=secrets.token_bytes(32),
             vector=summand,
         )
         self._participants[run, number] = state
-        if question.phase == "unmask":
+        if request.phase == "unmask":
             del self._participants[run, number]
-        return answered
+        if request.phase == "advertise" and self._members is not None:
+            return self._members.attest(state.session, self._silo, encoded)
+        return encoded
+
+    def _checked_keys(self, session: SecureSession, message: bytes) -> bytes:
+        """The advertised keys without their signatures; raises `Refused` for keys that no member signed."""
+        keys = read_by_silo(message, COORDINATOR)
+        if self._members is None:
+            return wire.encode({peer: packed[:KEYS_BYTES] for peer, packed in keys.items()})
+        return wire.encode(
+            {peer: self._members.check(session, self._silo, peer, packed, KEYS_BYTES) for peer, packed in keys.items()}
+        )
 
     def forget(self, run: str) -> None:
-        """Drop the keys of a run that is over."""
+        """Drop the keys of a finished run."""
         self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
 
     def _check_terms(self, run: str, number: int, schema: Schema, message: bytes) -> None:
-        """Refuse a session with another round, other silos or another threshold than the public ones."""
-        asked = read(SecureSession, message, COORDINATOR)
-        if asked != session_of(run, number, asked.attempt, schema):
+        """Refuse a session whose round, silos or threshold differ from the public terms."""
+        session = read(SecureSession, message, COORDINATOR)
+        if session != session_of(run, number, session.attempt, schema):
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 
     def _check_only_sum(self, run: str, number: int, message: bytes) -> None:
         """Refuse to unmask a second, different sum of a round."""
         survivors = tuple(sorted(read_names(message, COORDINATOR)))
-        if not self._journal.one_sum(run, number, survivors):
+        if not self._journal.record_sum(run, number, survivors):
             raise Refused(f"{self._silo} refuses to unmask: it has helped to unmask another sum of round {number}")

@@ -1,7 +1,7 @@
-"""The service of one silo, as its owner hosts it: it describes its rows, solves rounds and journals its answers.
+"""The service of one silo, hosted by its owner: it describes its rows, solves rounds and journals its answers.
 
-A coordinator calls the methods named in `METHODS`; a transport carries each as a `MethodCall`. Only the public
-description, encoded replies, seals and the lines of the ledger leave a silo; the path of its rows does not. Everything
+A coordinator calls the methods in `METHODS`; a transport sends each call as a `MethodCall`. Only the public
+description, encoded replies, seals and the charges of the ledger leave a silo; the path of its rows does not. All state
 that must survive a crash is in the journal and the ledger, beside the rows.
 
 Linear algebra runs on one thread, so that silos on the same machine do not compete for its processors.
@@ -32,8 +32,9 @@ from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .journal import BadRecord, Journal, require_same
-from .policy import ANYTHING, Policy
+from .guard import LOCAL, Guard
+from .journal import BadRecord, Journal, require_same_binding
+from .policy import UNRESTRICTED, NotAllowed, Policy
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, open_run
 from .secure_sums import SecureSumRequest, SecureSums
@@ -41,24 +42,24 @@ from .source import FileSource, SiloSource
 
 
 class _Limit:
-    """Counts the open blocks: the number of threads is a setting of the process, not of one of its threads."""
+    """A counter of open blocks: the limit applies to the whole process, so the last block to end removes it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._blocks = 0
-        self._held = ExitStack()
+        self._limit = ExitStack()
 
     def enter(self) -> None:
         with self._lock:
             if not self._blocks:
-                self._held.enter_context(_libraries().limit(limits=1))
+                self._limit.enter_context(_libraries().limit(limits=1))
             self._blocks += 1
 
     def leave(self) -> None:
         with self._lock:
             self._blocks -= 1
             if not self._blocks:
-                self._held.close()
+                self._limit.close()
 
 
 _LIMIT = _Limit()
@@ -76,7 +77,7 @@ def on_one_thread() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    # The search costs more than most solves, so it is done once, when the last of the libraries has been loaded.
+    # The search for libraries costs more than most solves: it runs once, after the last library is loaded.
     import_module("scipy.linalg")
     return ThreadpoolController()
 
@@ -91,36 +92,40 @@ class RowsChanged(BadInput):
 
 @dataclass(frozen=True)
 class Answer:
-    """A silo's reply to a broadcast, encoded once if it is sent or journalled: behind masks it is neither."""
+    """A silo's reply to a broadcast, encoded at most once: a masked reply is neither sent nor journaled as it is."""
 
     reply: Any
 
     @cached_property
     def packed(self) -> bytes:
-        """The reply as it is sent."""
+        """The encoded reply."""
         return wire.encode(self.reply)
 
 
 class SiloService:
     """One silo: its rows, its owner's policy, its journal and ledger, and its open runs.
 
-    A new service over the same files continues where the old one stopped.
+    A new service with the same files continues from their state.
     """
 
-    def __init__(self, name: str, source: Path | SiloSource, policy: Policy = ANYTHING) -> None:
+    def __init__(
+        self, name: str, source: Path | SiloSource, policy: Policy = UNRESTRICTED, guard: Guard = LOCAL
+    ) -> None:
         """Host the silo `name` with the rows at `source`: a file, a folder whose silos are pooled, or a table.
 
-        `policy` is what its owner allows, independent of what a coordinator requests.
+        `policy` has the owner's limits for every request of a coordinator, `guard` all else that a silo on its owner's
+        machine checks.
         """
         self.name = name
         self._source: SiloSource = FileSource(name, source) if isinstance(source, Path) else source
-        self._policy = policy
+        self._guard = replace(guard, policy=policy) if policy != UNRESTRICTED else guard
+        self._policy = self._guard.policy
         self._ledger = self._source.ledger(name)
         self._files = ExitStack()
         self._tables: dict[tuple[Any, ...], Any] = {}
         """the rows, by the parts of the terms that determine columns and codes"""
-        self._fitting: set[tuple[Any, ...]] = set()
-        """terms whose columns are known to fit masked sums"""
+        self._checked_ranges: set[tuple[Any, ...]] = set()
+        """terms whose columns fit masked sums, as checked before"""
         self._open_runs: dict[str, OpenRun] = {}
         self._described = self._source.described
         """fingerprint of the rows that were last described"""
@@ -134,51 +139,66 @@ class SiloService:
         """The public description of the rows: their number, and the kind and labels of each column.
 
         `declared` is the coordinator's declaration of the data and of how to read them. Raises `BadInput` for
-        unreadable rows.
+        unreadable rows, `NotAllowed` for a declaration that the owner's policy refuses.
         """
-        self._described = self._source.fingerprint(None, digest=self._source.durable)
-        return self._source.describe(self.name, declared)
+        declared = self._guard.declaration(self.name, declared)
+        with self._guard.reading(self.name):
+            self._described = self._source.fingerprint(None, digest=self._source.durable)
+            described = self._source.describe(self.name, declared)
+        return self._guard.disclosed(self.name, described)
 
     def admit(self, terms: RunTerms, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run that the owner's policy refuses, before reading or spending anything.
 
-        `behind_masks` is whether replies leave as summands of a secure sum. Raises `BadInput` for a private run that
-        begins on a ledger with fewer charges than the journal.
+        `behind_masks`: whether replies leave as summands of a secure sum. Raises `BadInput` if a private run starts and
+        the ledger has fewer charges than the journal.
         """
-        if self._policy != ANYTHING:
+        self._admitted(terms, behind_masks)
+
+    def _admitted(self, terms: RunTerms, behind_masks: bool) -> RunTerms:
+        """The terms under which this silo answers (see `Guard.terms`); raises as `admit`."""
+        if self._guard.restricted:
             self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
-        if terms.run_id not in self._open_runs and terms.algorithm().private is not None:
+        terms = self._guard.terms(self.name, terms)
+        algorithm = terms.algorithm()
+        if algorithm.needs_secure_sum and not behind_masks and len(terms.schema.rows) > 1:
+            raise NotAllowed(
+                f"silo {self.name}: this algorithm needs a secure sum: its unmasked replies would disclose what "
+                "the sum hides"
+            )
+        if terms.run_id not in self._open_runs and algorithm.private is not None:
             self.charges(terms.run_id)
+        return terms
 
     def seal(self, run_id: str) -> str:
-        """The seal of the rows for one run, which shows a coordinator whether they are still the same."""
-        return self._source.seal(run_id)
+        """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
+        with self._guard.reading(self.name):
+            return self._source.seal(run_id)
 
     def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
         """The reply to `broadcast` in round `number`; a repeated round gets the same reply again.
 
-        Raises `BadInput` for unusable rows and for what the owner does not allow, `SiloFailed` for any other error.
+        Raises `BadInput` for unusable rows, `NotAllowed` for a refused run, `SiloFailed` for any other error.
         """
         with self._report_failures(number):
-            self.admit(terms, behind_masks=False)
-            return self._solve(terms, number, broadcast).packed
+            return self._solve(self._admitted(terms, behind_masks=False), number, broadcast).packed
 
-    def secure_answer(self, terms: RunTerms, number: int, question: SecureSumRequest) -> bytes:
+    def secure_answer(self, terms: RunTerms, number: int, request: SecureSumRequest) -> bytes:
         """The answer to one request of the secure sum of round `number`.
 
         Raises `BadInput` as `solve` does and for numbers outside the range of the sum, `Aborted` if an answer would not
         be safe, `SiloFailed` for any other error.
         """
         with self._report_failures(number):
-            self.admit(terms, behind_masks=True)
-            if question.phase == "unmask":
-                self._policy.check_sum(self.name, len(read_names(question.message, COORDINATOR)))
+            terms = self._admitted(terms, behind_masks=True)
+            if request.phase == "unmask":
+                self._policy.check_sum(self.name, len(read_names(request.message, COORDINATOR)))
             return self._secure_sums.answer(
-                terms.run_id, number, terms.schema, question, lambda: self._summand(terms, number, question)
+                terms.run_id, number, terms.schema, request, lambda: self._summand(terms, number, request)
             )
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
-        """The charges in the ledger for a run, or for all runs on these rows, without anything about the rows.
+        """The charges in the ledger for a run, or for all runs on these rows; they disclose nothing about the rows.
 
         Raises `BadInput` if the ledger has fewer charges than the journal.
         """
@@ -187,7 +207,7 @@ class SiloService:
         return tuple(replace(charge, key=b"", binding="") for charge in self._ledger.charges(run_id))
 
     def finish(self, run_id: str) -> None:
-        """Delete a finished run from memory and journal; its charges stay in the ledger, without their keys."""
+        """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
         self._open_runs.pop(run_id, None)
         self._pins.pop(run_id, None)
         self._secure_sums.forget(run_id)
@@ -201,7 +221,7 @@ class SiloService:
         return None if run is None else run.number
 
     def state(self, run_id: str) -> Any:
-        """The state of a run that is open in memory, for the host of the silo."""
+        """The state of a run that is open in memory; not callable by a coordinator."""
         return self._open_runs[run_id].state
 
     def close(self) -> None:
@@ -210,12 +230,12 @@ class SiloService:
 
     @cached_property
     def _journal(self) -> Journal:
-        # Opened by the first round, so that a silo that is only described leaves no file.
+        # Opened by the first round: a silo that is only described leaves no file.
         return self._files.enter_context(self._source.journal())
 
     @cached_property
     def _secure_sums(self) -> SecureSums:
-        return SecureSums(self.name, self._journal)
+        return SecureSums(self.name, self._journal, self._guard.members)
 
     @contextmanager
     def _report_failures(self, number: int) -> Iterator[None]:
@@ -226,13 +246,17 @@ class SiloService:
         except (BadInput, Aborted, SiloFailed):
             raise
         except Exception as error:
-            raise SiloFailed(f"silo {self.name}, round {number}: {type(error).__name__}: {error}") from None
+            reason = type(error).__name__
+            if self._guard.remote:
+                self._guard.log(f"error: round {number}: {reason}: {error}")
+                raise SiloFailed(f"silo {self.name}, round {number}: {reason}; its owner sees why in the log") from None
+            raise SiloFailed(f"silo {self.name}, round {number}: {reason}: {error}") from None
 
     def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> Answer:
         binding = self._binding(terms, broadcast)
-        answered = self._answered(terms.algorithm(), terms.run_id, number, binding)
-        if answered is not None:
-            return answered
+        stored = self._journaled_answer(terms.algorithm(), terms.run_id, number, binding)
+        if stored is not None:
+            return stored
         with self._redact_errors(terms, number):
             run = self._run_before(terms, number)
             message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)
@@ -251,20 +275,20 @@ class SiloService:
         self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
         return answer
 
-    def _answered(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
-        """The answer of a finished round, None if unknown; without a durable journal, only the latest is known."""
+    def _journaled_answer(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
+        """The stored answer of a finished round, None if there is none; without a durable journal, only the latest."""
         if self._source.durable:
             packed = self._journal.reply(run_id, number, binding)
             return None if packed is None else Answer(wire.decode(algorithm.reply_type, packed))
         run = self._open_runs.get(run_id)
         if run is None or run.number != number or run.reply is None:
             return None
-        require_same(run_id, number, run.binding, binding)
+        require_same_binding(run_id, number, run.binding, binding)
         return Answer(run.reply)
 
     @contextmanager
     def _redact_errors(self, terms: RunTerms, number: int) -> Iterator[None]:
-        """Report only that a round of a private run failed: the reason may reveal a value that no ε covers."""
+        """Report only that a round of a private run failed: ε does not account for a value revealed by the reason."""
         try:
             yield
         except (Overspent, BadRecord, SiloFailed):
@@ -273,14 +297,14 @@ class SiloService:
             if terms.algorithm().private is None:
                 raise
             raise SiloFailed(
-                f"silo {self.name}, round {number}: its rows cannot be used; a run with an ε discloses no reason, but "
-                "`fedbnsl inspect` shows it to the owner of the rows"
+                f"silo {self.name}, round {number}: its rows cannot be used; a private run does not disclose the "
+                "reason, but `fedbnsl inspect` shows it to the owner of the rows"
             ) from None
 
     def _binding(self, terms: RunTerms, broadcast: bytes) -> str:
         """A digest of everything that determines an answer; in private runs, this includes the rows.
 
-        A silo answers a private run only if its ledger has all charges in its journal.
+        Raises `BadInput` in a private run if the ledger has fewer charges than the journal.
         """
         private, rows = terms.algorithm().private is not None, ""
         if private and self._source.durable:
@@ -291,28 +315,29 @@ class SiloService:
         return _binding_of(broadcast, self._digest(terms), rows)
 
     def _digest(self, terms: RunTerms) -> str:
-        """A digest of the terms that determine an answer; computed once, as they are the same object in every round."""
+        """A digest of the terms that determine an answer; computed once, as every round passes the same object."""
         if self._terms_digest[0] is not terms:
             parts = (terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
             self._terms_digest = (terms, binding_digest(*parts))
         return self._terms_digest[1]
 
     def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
-        """The fingerprint of the rows; data in memory from other rows are dropped.
+        """The current fingerprint of the rows; if it has changed, cached data are dropped.
 
-        Raises `RowsChanged` if they changed since the run began. Rows that change between the fingerprint and their
-        reading have another fingerprint in the next round.
+        Raises `RowsChanged` if the rows have changed since the run began. A change between the fingerprint and the
+        reading of the rows shows in the fingerprint of the next round.
         """
         run = terms.pinned_run
         new = run not in self._pins
-        # A digest can only be compared with a digest, which was needed for a file that had just been written.
-        known = (self._described, self._rows)
-        digest = digest or self._source.durable or any(one is not None and one.digest for one in known)
-        # A new run takes nothing for granted: a query runs again.
-        now = self._source.fingerprint(None if new else self._rows, digest=digest)
+        # A digest can only be compared with a digest; an earlier fingerprint has one if its file was just written.
+        earlier = (self._described, self._rows)
+        digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)
+        # A new run does not reuse the last fingerprint: a query runs again.
+        with self._guard.reading(self.name):
+            now = self._source.fingerprint(None if new else self._rows, digest=digest)
         if self._rows is not None and now is not self._rows and not self._rows.matches(now):
             self._tables.clear()
-            self._fitting.clear()
+            self._checked_ranges.clear()
             self._open_runs.clear()
         self._rows = now
         began = self._described if new else self._pins[run]
@@ -324,34 +349,34 @@ class SiloService:
         self._pins.setdefault(run, now)
         return now
 
-    def _summand(self, terms: RunTerms, number: int, question: SecureSumRequest) -> Ring:
-        """Solve round `number`; returns the summand of this silo in the sum of the replies."""
+    def _summand(self, terms: RunTerms, number: int, request: SecureSumRequest) -> Ring:
+        """Solve round `number`; returns this silo's summand in the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
-        reply = self._solve(terms, number, question.broadcast).reply
+        reply = self._solve(terms, number, request.broadcast).reply
         units = None
         if masked.travels_in_units(algorithm, schema):
             units = masked.units_of(
-                algorithm, schema, _message(cast(Hashable, algorithm.broadcast_type), question.broadcast)
+                algorithm, schema, _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
             )
-        return masked.to_ring(algorithm, reply, question.sparse, len(schema.rows), units)
+        return masked.to_ring(algorithm, reply, request.sparse, len(schema.rows), units)
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
-        """Raise `BadInput` for columns that do not fit masked sums; checked once, as it may read all rows."""
+        """Raise `BadInput` for columns that do not fit masked sums; cached, as the check may read all rows."""
         schema = terms.schema
         key = (*self._key(terms), schema.units, masked.travels_in_units(algorithm, schema))
         self._rows_now(terms, digest=False)
-        if key not in self._fitting:
+        if key not in self._checked_ranges:
             masked.check_range(algorithm, self._table(terms), schema, self.name)
-            self._fitting.add(key)
+            self._checked_ranges.add(key)
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
         """The run before round `number`, from memory or reopened from the journal."""
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
-            standing = self._journal.standing(terms.run_id) if self._source.durable else self._source.begun
-            run = open_run(terms, self.name, self._table(terms), standing)
+            run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state
+            run = open_run(terms, self.name, self._table(terms), run_state)
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id} and cannot solve round {number}"
@@ -361,7 +386,8 @@ class SiloService:
     def _table(self, terms: RunTerms) -> Any:
         key = self._key(terms)
         if key not in self._tables:
-            self._tables[key] = self._source.read(self.name, terms.schema, terms.declared)
+            with self._guard.reading(self.name):
+                self._tables[key] = self._source.read(self.name, terms.schema, terms.declared)
         return self._tables[key]
 
     @staticmethod
@@ -369,18 +395,18 @@ class SiloService:
         """The parts of the terms that determine columns and codes."""
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
-        return (*key, *declared.marks.items())
+        return (*key, *declared.marks.items(), declared.reading.private)
 
 
 @lru_cache(maxsize=1)
 def _binding_of(broadcast: bytes, terms: str, rows: str) -> str:
-    """The binding of an answer; without rows, it is the same for all silos of this process."""
+    """The binding of an answer; without rows it is the same for all silos of this process, hence the cache."""
     return binding_digest(broadcast, terms, rows)
 
 
 @lru_cache(maxsize=1)
 def _message(kind: Any, packed: bytes) -> Any:
-    """A broadcast, decoded once for all silos of this process; no algorithm modifies it."""
+    """A broadcast, decoded once for all silos of this process; algorithms must not modify it."""
     return wire.decode(kind, packed)
 
 
@@ -397,7 +423,7 @@ class MethodCall:
     arguments: tuple[Any, ...] = ()
 
     def on(self, service: SiloService) -> Any:
-        """Call the method of `service`; raises `ValueError` for one that is not for a coordinator."""
+        """Call the method of `service`; raises `ValueError` for a method that is not in `METHODS`."""
         if self.method not in METHODS:
-            raise ValueError(f"a coordinator may not call '{self.method}' of a silo; allowed: {', '.join(METHODS)}")
+            raise ValueError(f"a coordinator cannot call '{self.method}' of a silo; allowed: {', '.join(METHODS)}")
         return getattr(service, self.method)(*self.arguments)

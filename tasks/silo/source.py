@@ -1,6 +1,6 @@
-"""Where a silo's rows are, and what belongs to them: files with journal, ledger and secret beside them, or a table.
+"""The source of a silo's rows: files, with journal, ledger and secret beside them, or a table in memory.
 
-A table in memory is nobody's file: its journal and its ledger end with the process.
+The journal and the ledger of a table in memory end with the process.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
 
-from .journal import NOT_BEGUN, Journal, RunState, journal_path, seal, sealed
+from .journal import NOT_STARTED, Journal, RunState, journal_path, seal, sealed
 from .ledger import FileLedger, ledger_of
 from .rows import AnyDescribed, describe_rows, read_rows
 
 IN_MEMORY = Fingerprint((), settled=True)
-"""of a table whose content has not been read for its digest"""
+"""the fingerprint of a table without a digest of its content"""
 
 
 class SiloSource(Protocol):
@@ -32,28 +32,28 @@ class SiloSource(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether the journal outlives the process."""
+        """Whether the journal persists after the process."""
         ...
 
     @property
     def described(self) -> Fingerprint | None:
-        """The fingerprint of the rows from which the schema was made, where that was done before."""
+        """The fingerprint of the rows from which the schema was inferred, None if it was not."""
         ...
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
-        """Return what is public of the rows; raises `BadInput` for unreadable ones."""
+        """The public description of the rows; raises `BadInput` if they are unreadable."""
         ...
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """The rows, in memory or to be read in passes (see `read_rows`)."""
+        """The rows, in memory or as a table to read in passes (see `read_rows`)."""
         ...
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The fingerprint of the rows as they are now (see `data.folder.fingerprint`)."""
+        """The current fingerprint of the rows (see `data.folder.fingerprint`)."""
         ...
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the rows for one use; `now` is their fingerprint, with its digest, where it is known."""
+        """The seal of the rows for one context; `now` is their current fingerprint, with its digest, if computed."""
         ...
 
     def journal(self) -> Journal:
@@ -61,12 +61,12 @@ class SiloSource(Protocol):
         ...
 
     def has_journal(self) -> bool:
-        """Whether a journal was kept before."""
+        """Whether there is a journal from an earlier service."""
         ...
 
     @property
-    def begun(self) -> RunState:
-        """Where a run stands when it is opened without a durable journal."""
+    def initial_state(self) -> RunState:
+        """The state of a run that is opened without a durable journal."""
         ...
 
     def ledger(self, silo: str) -> FileLedger | MemoryLedger:
@@ -76,46 +76,46 @@ class SiloSource(Protocol):
 
 @dataclass(frozen=True)
 class Parsed:
-    """A table that has been parsed already, and the fingerprint of its file from before that."""
+    """A parsed table, and the fingerprint of its file from before the parsing."""
 
     table: Any
-    of: Fingerprint
+    fingerprint: Fingerprint
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """Rows in their owner's files: `path` is a file, or a folder of parts or of silos to be pooled.
+    """Rows in their owner's files: `path` is a file, or a folder of parts, or of silos to pool.
 
-    Without `durable` the journal is kept in memory: for a run that nobody could resume.
+    Without `durable`, the journal is in memory: for runs that cannot be resumed.
     """
 
     silo: str
     path: Path
     durable: bool = True
     parsed: Parsed | None = None
-    begun: RunState = NOT_BEGUN
+    initial_state: RunState = NOT_STARTED
 
     @property
     def described(self) -> Fingerprint | None:
-        """The fingerprint from before the file was parsed, if it has been."""
-        return None if self.parsed is None else self.parsed.of
+        """The fingerprint from before the parsing of the file, None without a parsed table."""
+        return None if self.parsed is None else self.parsed.fingerprint
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
-        """Return what is public of the rows; raises `BadInput` for unreadable ones."""
+        """The public description of the rows; raises `BadInput` if they are unreadable."""
         return describe_rows(silo, self.path, declared)
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """The rows: those parsed before, if the file is as it was then."""
-        if self.parsed is not None and self.parsed.of.matches(fingerprint(self.path, self.parsed.of)):
+        """The rows: the parsed table if the file has not changed since, else read again."""
+        if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
             return self.parsed.table
         return read_rows(silo, self.path, schema, declared)
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The fingerprint of the rows as they are now."""
+        """The current fingerprint of the rows."""
         return fingerprint(self.path, before, digest=digest)
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the rows for one use, under the secret beside them."""
+        """The seal of the rows for one context, under the secret beside them."""
         return seal(self.path, context) if now is None else sealed(self.path, context, now.digest)
 
     def journal(self) -> Journal:
@@ -132,7 +132,7 @@ class FileSource:
 
 
 _SECRET = secrets.token_bytes(32)
-"""of this process: a plain digest of a table could be compared with guesses"""
+"""the secret of this process: a plain digest of a table could be compared with guesses"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,26 +140,26 @@ class TableSource:
     """A table `[n_rows, n_variables]` in memory, or one that is read in passes: in tests, notebooks and benchmarks."""
 
     table: Table
-    charged: MemoryLedger = field(default_factory=MemoryLedger)
-    begun: RunState = NOT_BEGUN
-    """where a run stands that was begun elsewhere and goes on here"""
+    memory_ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    initial_state: RunState = NOT_STARTED
+    """the state of a run that continues here after earlier rounds elsewhere"""
     durable: bool = False
     described: Fingerprint | None = None
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
-        """Raise `BadInput`: whoever holds a table knows its schema."""
-        raise BadInput(f"silo {silo} is a table in memory: its schema comes with it")
+        """Raise `BadInput`: the caller that has the table also has its schema."""
+        raise BadInput(f"silo {silo} is a table in memory: its schema must be given with it")
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The table."""
         return self.table
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The fingerprint of the table, read anew for a digest: in memory nothing tells when it changes."""
+        """The fingerprint of the table; a digest is recomputed each time, as changes in memory leave no trace."""
         return Fingerprint((), settled=True, digest=table_digest(self.table)) if digest else IN_MEMORY
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the table for one use, under the secret of this process."""
+        """The seal of the table for one context, under the secret of this process."""
         digest = table_digest(self.table) if now is None else now.digest
         return hmac.new(_SECRET, context.encode() + b"\0" + digest, hashlib.sha256).hexdigest()
 
@@ -168,12 +168,12 @@ class TableSource:
         return Journal(None)
 
     def has_journal(self) -> bool:
-        """False: nothing was kept."""
+        """False: a journal in memory ends with its process."""
         return False
 
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""
-        return self.charged
+        return self.memory_ledger
 
 
 def table_digest(table: Table) -> bytes:

@@ -1,1 +1,1 @@
-"""How the coordinator reaches the silos: an interface, over Dask or within one process, and the federation on top."""
+"""Connections from the coordinator to the silos: an interface, over Dask or in one process, and the federation."""

@@ -1,8 +1,8 @@
-"""Silos on Dask workers: the cluster of a run, embedded on this machine or that of a coordinator, and the way to it.
+"""Silos on Dask workers: the embedded cluster of a run, the client of a coordinator, and the transport over Dask.
 
 A worker is a process with one thread; its nanny restarts it when it dies. It hosts the services of its silos as an
 attribute and announces each by a resource `silo:<name>`. `DaskTransport` pins each call to the worker that hosts the
-silo, where `on_worker` finds the service again.
+silo, where `on_worker` looks up the service.
 """
 
 import logging
@@ -22,12 +22,12 @@ from ..fork_server import fork_server
 from ..silo.policy import NotAllowed
 from ..silo.service import MethodCall, SiloService
 from .configuration import FederationFile
-from .unpickling import only_messages
+from .unpickling import restrict_unpickling
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-"""one BLAS thread per worker: two workers with a thread per core are a hundred times slower"""
+"""one BLAS thread per worker: with one thread per core, two workers are a hundred times slower"""
 
-ATTRIBUTE = "fedbnsl_silos"
+SERVICES_ATTRIBUTE = "fedbnsl_silos"
 LOG_ATTRIBUTE = "fedbnsl_log"
 
 
@@ -39,31 +39,31 @@ def resource(silo: str) -> str:
 def host(worker: Any, services: Iterable[SiloService], log: Callable[[str], None] = lambda line: None) -> None:
     """Attach `services` to a Dask `worker` that is starting, and announce each as a resource.
 
-    `log` shows the owner, in one line, a call that its policy refused.
+    `log` prints one line for each call that the owner's policy refuses.
     """
     hosted = {service.name: service for service in services}
-    setattr(worker, ATTRIBUTE, hosted)
+    setattr(worker, SERVICES_ATTRIBUTE, hosted)
     setattr(worker, LOG_ATTRIBUTE, log)
     for silo in hosted:
         worker.state.total_resources.setdefault(resource(silo), 1)
         worker.state.available_resources.setdefault(resource(silo), 1)
 
 
-def hosted_by(worker: Any) -> dict[str, SiloService]:
+def hosted_services(worker: Any) -> dict[str, SiloService]:
     """The services attached to a Dask `worker`, by silo."""
-    hosted: dict[str, SiloService] = getattr(worker, ATTRIBUTE, {})
+    hosted: dict[str, SiloService] = getattr(worker, SERVICES_ATTRIBUTE, {})
     return hosted
 
 
 @dataclass(frozen=True)
 class RemoteError:
-    """The exception of a call as a value: Dask would add a traceback with paths and code of the silo's machine."""
+    """The exception of a call as a value; Dask would add a traceback with paths and code of the silo's machine."""
 
     kind: type[Exception]
     arguments: tuple[Any, ...]
 
-    def again(self) -> Exception:
-        """The exception, to raise it where the answer is awaited."""
+    def exception(self) -> Exception:
+        """The exception to raise at the coordinator."""
         return self.kind(*self.arguments)
 
 
@@ -72,7 +72,7 @@ def on_worker(silo: str, call: MethodCall) -> Any:
     from distributed import get_worker
 
     worker = get_worker()
-    hosted = hosted_by(worker)
+    hosted = hosted_services(worker)
     if silo not in hosted:
         return RemoteError(BadInput, (f"silo {silo} is not hosted by this worker",))
     try:
@@ -84,7 +84,7 @@ def on_worker(silo: str, call: MethodCall) -> Any:
 
 
 POLL_SECONDS = 0.2
-"""interval at which connected silos are polled"""
+"""interval between polls of the connected silos"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -134,7 +134,7 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
     from distributed.utils import silence_logging_cmgr
 
     _silence()
-    only_messages()
+    restrict_unpickling()
     try:
         client = Client(file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.security())
     except (OSError, ValueError, TimeoutError) as error:
@@ -168,20 +168,20 @@ def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum:
     if one is missing.
     """
     deadline = time.monotonic() + patience
-    while not _all_there(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
+    while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-    there = tuple(silo for silo in silos or present if silo in present)
-    if not there or len(there) < (quorum or len(silos)):
+    hosted = tuple(silo for silo in silos or present if silo in present)
+    if not hosted or len(hosted) < (quorum or len(silos)):
         missing = [silo for silo in silos if silo not in present] or ["any silo"]
         needed = f"; {quorum} of {len(silos) or 'all connected silos'} are needed" if quorum else ""
         raise SilosAway(
             f"no worker hosts {', '.join(missing)} (available: {', '.join(present) or 'none'}){needed}: its owner "
             "starts one with `fedbnsl silo start`"
         )
-    return there
+    return hosted
 
 
-def _all_there(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
+def _all_hosted(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
     return bool(present) and set(silos) <= set(present)
 
 
@@ -194,26 +194,26 @@ def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:
         "memory_limit": 0,
         "resources": {resource(name): 1 for name in silos},
         "preload": ["fedbnsl.tasks.worker"],
-        "preload_argv": [word for name, path in silos.items() for word in ("--silo", f"{name}={path}")],
+        "preload_argv": [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")],
         "env": dict(THREADS),
         "death_timeout": 120,
     }
 
 
 def _start_method() -> str:
-    """The start method of worker processes: forked from a process with all imports, if the system can.
+    """The start method of worker processes: `forkserver` with all imports if the system supports it, else `spawn`.
 
-    Measured: saves 5 s of CPU per worker at the start, and a worker that died is back after 0.1 s instead of 6 s.
+    Measured: forking saves 5 s of CPU per worker at the start, and restarts a dead worker in 0.1 s instead of 6 s.
     """
     return "forkserver" if fork_server() else "spawn"
 
 
 def _silence() -> None:
-    """Keep Dask's messages out of other handlers: the federation itself reports a missing worker."""
+    """Silence Dask's loggers: the federation itself reports a missing worker."""
     for name in ("distributed", "tornado.application"):
         logger = logging.getLogger(name)
         logger.propagate = False
-        if not logger.handlers:  # without any, Python prints warnings and errors
+        if not logger.handlers:  # without a handler, Python prints warnings and errors
             logger.addHandler(logging.NullHandler())
 
 
@@ -246,7 +246,7 @@ class DaskAnswer:
     future: Any
 
     def result(self, timeout: float) -> Any:
-        """The answer, or raise the silo's exception.
+        """The answer; raises the silo's exception.
 
         Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
         """
@@ -262,7 +262,7 @@ class DaskAnswer:
         except (CancelledError, futures.CancelledError):  # the type depends on Dask's version
             raise SiloLost((self.silo,), "the connection to the coordinator's scheduler was lost") from None
         if isinstance(answer, RemoteError):
-            raise answer.again()
+            raise answer.exception()
         return answer
 
     def release(self) -> None:

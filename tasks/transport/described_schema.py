@@ -1,4 +1,4 @@
-"""The public schema of a federation, from what each silo says of its own rows."""
+"""The public schema of a federation, inferred from the silos' descriptions of their rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.data.folder.schema_inference import InferredSchema, agreed_schema
+from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step
 
 from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
@@ -15,34 +15,34 @@ from ..silo.service import MethodCall
 from .federation import SiloTransport
 
 DESCRIBE_TIMEOUT_SECONDS = 600.0
-"""how long a silo may take to read its rows"""
+"""timeout for a silo to read and describe its rows"""
 
 
 def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> InferredSchema:
-    """The public schema that `silos` describe; raises `BadInput` if they disagree or their rows are bad.
+    """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
-    Each says what its columns look like, and which labels occur in them unless they are many; what is `declared` holds.
+    Each silo describes its columns and, unless they are many, their labels. The `declared` facts take precedence.
     """
     first = _described(transport, silos, declared)
     pooled = [part for part in first if isinstance(part, DescribedPooled)]
     if pooled:
-        return InferredSchema(_named(pooled[0]), pooled[0].notes)
+        return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
         return InferredSchema(_series_schema(series, first))
     answers = [first]
 
-    def ask(asked: Declared) -> dict[str, Profile]:
-        parts = answers.pop() if answers else _described(transport, silos, asked)
+    def request_profiles(declaration: Declared) -> dict[str, Profile]:
+        parts = answers.pop() if answers else _described(transport, silos, declaration)
         return {part.silo: part.profile for part in parts if isinstance(part, Described)}
 
-    found = agreed_schema("the silos", ask, declared)
+    inferred = negotiate_schema("the silos", request_profiles, declared)
     streamed = tuple(sorted(part.silo for part in first if isinstance(part, Described) and part.streamed))
-    return replace(found, schema=replace(found.schema, streamed=streamed))
+    return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
 
 
-def _named(pooled: DescribedPooled) -> Schema:
-    """The schema of pooled rows with the name of the silo that has them."""
+def _renamed_schema(pooled: DescribedPooled) -> Schema:
+    """The schema of pooled rows, under the name of the silo that has them."""
     schema, (own,) = pooled.schema, pooled.schema.rows
     return replace(
         schema,
@@ -53,15 +53,15 @@ def _named(pooled: DescribedPooled) -> Schema:
 
 
 def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed]) -> Schema:
-    """The schema of time series; raises `BadInput` if some silos hold none, or another step or columns."""
+    """The schema of time series; raises `BadInput` if a silo has no series, another step or other columns."""
     first = series[0]
     for part in parts:
         if not isinstance(part, DescribedSeries):
-            raise BadInput(f"silos {first.silo} and {part.silo} disagree: only the first of them has a column 'time'")
+            raise BadInput(f"silos {first.silo} and {part.silo} disagree: only the first has a column 'time'")
         check_same_step(f"silo {part.silo}", part.step, first.step, f"silo {first.silo}")
         odd = sorted(set(part.variables) ^ set(first.variables))
         if odd:
-            raise BadInput(f"silos {first.silo} and {part.silo} disagree: column {odd[0]} is in one of them only")
+            raise BadInput(f"silos {first.silo} and {part.silo} disagree: only one of them has column {odd[0]}")
     stretches = {part.silo: part.stretches for part in series}
     return Schema(first.variables, {part.silo: part.rows for part in series}, "time-series", stretches=stretches)
 

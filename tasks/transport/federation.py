@@ -1,12 +1,9 @@
 """The federation of the silos of a run, over any transport.
 
-An exchange is one call of `solve` per silo. In a masked exchange, a secure sum takes its place: the coordinator learns
-the sum of the replies and nothing else about them.
-
-The silos of a run: which take part, which are lost, and calls to all of them at once.
-
-`SiloTransport` is the interface to the silos: over Dask, or directly within one process. `Patience` sets how long the
-coordinator waits for an answer before it gives a silo up.
+`SiloTransport` is the interface to the silos: over Dask, or by direct calls in one process. `Patience` has the timeouts
+after which the coordinator gives a silo up. A `Roster` has the participating and the lost silos of a run, and calls all
+of them concurrently. `SiloFederation` runs the exchanges: one call of `solve` per silo or, in a masked exchange, a
+secure sum, from which the coordinator learns the sum of the replies and nothing else about them.
 """
 
 import contextlib
@@ -34,7 +31,7 @@ class PendingAnswer(Protocol):
     """An answer that has not arrived yet."""
 
     def result(self, timeout: float) -> Any:
-        """The answer, or raise the silo's exception.
+        """The answer; raises the silo's exception.
 
         Raises `TimeoutError` after `timeout` seconds, `SiloLost` if the answer can never arrive.
         """
@@ -62,9 +59,9 @@ class Patience:
     """Timeouts in seconds after which the coordinator gives a silo up."""
 
     absent: float
-    """for a worker that died to return"""
+    """timeout for a dead worker to return"""
     solve: float = 3600.0
-    """for one answer of a connected worker"""
+    """timeout for one answer of a connected worker"""
 
 
 def wait_for_answer(transport: SiloTransport, silo: str, call: MethodCall, patience: Patience) -> Any:
@@ -91,45 +88,45 @@ def _wait(transport: SiloTransport, silo: str, pending: PendingAnswer, patience:
 
 @dataclass
 class Roster:
-    """The `silos` of a run over a `transport`; `gone` has the lost ones, with the reason."""
+    """The `silos` of a run over a `transport`; `lost` maps each lost silo to the reason."""
 
     transport: SiloTransport
     silos: tuple[str, ...]
     patience: Patience
-    gone: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
     quorum: int = 1
     """minimum number of silos for a run to continue"""
     start: Start = in_threads
-    """starts the calls of callers that do not pass their own"""
+    """starts the calls if the caller of `ask` does not pass its own `start`"""
 
     @property
     def present(self) -> tuple[str, ...]:
         """The silos that are not lost."""
-        return tuple(silo for silo in self.silos if silo not in self.gone)
+        return tuple(silo for silo in self.silos if silo not in self.lost)
 
     def require_all(self) -> None:
         """Raise `SiloLost` if a silo is lost."""
-        if self.gone:
-            raise SiloLost(tuple(self.gone), next(iter(self.gone.values())))
+        if self.lost:
+            raise SiloLost(tuple(self.lost), next(iter(self.lost.values())))
 
     def ask(
         self, calls: Mapping[str, MethodCall], *, tolerates_dropout: bool, start: Start | None = None
     ) -> dict[str, Any]:
-        """Send each silo its call, all at once; returns the answers by silo.
+        """Send each silo its call, concurrently; returns the answers by silo.
 
-        A silo that does not answer is lost for the rest of the run. Then raises `SiloLost`, unless `tolerates_dropout`
-        and the remaining silos are a quorum.
+        A silo that does not answer is lost for the rest of the run. In that case, raises `SiloLost` unless
+        `tolerates_dropout` is set and the remaining silos are a quorum.
         """
         works = {
             silo: partial(wait_for_answer, self.transport, silo, call, self.patience) for silo, call in calls.items()
         }
-        answers, lost = _wait_for_all((start or self.start)(works))
-        if lost and not tolerates_dropout:
-            raise SiloLost(tuple(lost), next(iter(lost.values())))
-        self.gone.update(lost)
-        if lost and len(self.present) < self.quorum:
-            left = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
-            raise SiloLost(tuple(self.gone), f"{next(iter(lost.values()))}; {left}")
+        answers, newly_lost = _wait_for_all((start or self.start)(works))
+        if newly_lost and not tolerates_dropout:
+            raise SiloLost(tuple(newly_lost), next(iter(newly_lost.values())))
+        self.lost.update(newly_lost)
+        if newly_lost and len(self.present) < self.quorum:
+            remaining = f"{pluralize(len(self.present), 'silo')} left, and the quorum is {self.quorum}"
+            raise SiloLost(tuple(self.lost), f"{next(iter(newly_lost.values()))}; {remaining}")
         return answers
 
 
@@ -143,7 +140,7 @@ def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, 
             answers[silo] = wait()
         except SiloLost as loss:
             lost[silo] = loss.reason
-        except Exception as error:  # raised below, once every silo has answered
+        except Exception as error:  # raised below, after all silos have answered
             errors.append(error)
     if errors:
         raise errors[0]
@@ -151,12 +148,12 @@ def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, 
 
 
 ATTEMPTS = 3
-"""attempts at a secure sum: a worker that dies loses its keys, and the others start again with new ones"""
+"""attempts at a secure sum: if a worker dies, its keys are lost, and the others start again with new keys"""
 
 
 @dataclass(frozen=True)
 class SecureTransport:
-    """The way to the silos for the secure sum of round `number` (see `secure.exchange.Transport`).
+    """The transport of the secure sum of round `number` (see `secure.exchange.Transport`).
 
     The silos solve in phase "mask"; `start` starts these solves.
     """
@@ -178,7 +175,7 @@ class SecureTransport:
             for silo, message in messages.items()
             if silo in self.roster.present
         }
-        # A silo may be lost once its summand is in: the others can undo its masks.
+        # After phase "mask" a silo may be lost: the others can remove its masks.
         tolerates_dropout = self.tolerates_dropout or phase == "unmask"
         return self.roster.ask(calls, tolerates_dropout=tolerates_dropout, start=self.start if solving else None)
 
@@ -194,35 +191,35 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
             return masked.masked_round(algorithm, session, transport, broadcast, size, transport.sparse, units)
         except Aborted as reason:
             if attempt == ATTEMPTS or len(roster.present) < session.threshold:
-                raise SiloLost(tuple(roster.gone) or terms.schema.silos, str(reason)) from None
+                raise SiloLost(tuple(roster.lost) or terms.schema.silos, str(reason)) from None
     raise AssertionError("the loop returns or raises")
 
 
 @dataclass
 class SiloFederation:
-    """The silos of `roster` in the run of `terms` (see `Federation`); `number` is the round under way."""
+    """The silos of `roster` in the run of `terms` (see `Federation`); `number` is the current round."""
 
     roster: Roster
     terms: RunTerms
     secure: bool = False
     start_solves: Callable[[int], Start] | None = None
-    """(round) -> how the silos' solves are started, and who is told of them; else as all calls are"""
+    """(round) -> the function that starts, and records, the solves of this round; None: `roster.start`"""
     number: int = 0
 
     @property
     def schema(self) -> Schema:
-        """What is public."""
+        """The public schema."""
         return self.terms.schema
 
     def exchange(
         self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
-        """Ask every silo that is present (see `Federation.exchange`)."""
+        """Run the exchange with all present silos (see `Federation.exchange`)."""
         self.number = number
         if not algorithm.tolerates_dropout:
             self.roster.require_all()
         packed, start = wire.encode(broadcast), self.start_solves(number) if self.start_solves else self.roster.start
-        if masked.is_masked(algorithm, self.schema, asked=self.secure):
+        if masked.is_masked(algorithm, self.schema, requested=self.secure):
             transport = SecureTransport(
                 self.roster, self.terms, number, packed, sparse, algorithm.tolerates_dropout, start
             )
@@ -240,14 +237,14 @@ class SiloFederation:
 
     def finish(self) -> None:
         """Have the silos delete the finished run; a silo that does not respond keeps its journal."""
-        # The run has its result: an error in the clean-up must not discard it.
+        # The run has a result: an error in the clean-up must not discard it.
         with contextlib.suppress(Exception):
             self.ask("finish", self.terms.run_id, tolerates_dropout=True)
 
     def ask(
         self, method: Method, *arguments: Any, tolerates_dropout: bool, start: Start | None = None
     ) -> dict[str, Any]:
-        """Call `method` of every silo that is present; returns the answers by silo (see `Roster.ask`)."""
+        """Call `method` of all present silos; returns the answers by silo (see `Roster.ask`)."""
         call = MethodCall(method, arguments)
         return self.roster.ask(
             dict.fromkeys(self.roster.present, call), tolerates_dropout=tolerates_dropout, start=start

@@ -41,9 +41,9 @@ class Identity:
         from distributed import Security
 
         self.check()
-        mine = {"cert": str(self.certificate), "key": str(self.key)}
+        files = {"cert": str(self.certificate), "key": str(self.key)}
         roles = {
-            f"tls_{role}_{part}": path for role in ("scheduler", "worker", "client") for part, path in mine.items()
+            f"tls_{role}_{part}": path for role in ("scheduler", "worker", "client") for part, path in files.items()
         }
         return Security(tls_ca_file=str(self.trusted), require_encryption=True, **roles)
 
@@ -100,10 +100,10 @@ def load_or_create_authority(folder: Path, name: str) -> Authority:
     """
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     if not certificate.exists():
-        made = _new_authority(f"fedbnsl {name}")
-        write_secret(key, _pem_of_key(made.key))
-        certificate.write_bytes(_pem(made.certificate))
-        return made
+        authority = _new_authority(f"fedbnsl {name}")
+        write_secret(key, _pem_of_key(authority.key))
+        certificate.write_bytes(_pem(authority.certificate))
+        return authority
     try:
         signing = serialization.load_pem_private_key(key.read_bytes(), password=None)
         read = x509.load_pem_x509_certificate(certificate.read_bytes())
@@ -114,18 +114,18 @@ def load_or_create_authority(folder: Path, name: str) -> Authority:
     return Authority(read, signing)
 
 
-def issue(by: Authority, holder: str, folder: Path, name: str, hosts: tuple[str, ...] = ()) -> None:
-    """Write a new key and a certificate for `holder`, signed `by`, to `folder`/`name`.key and .pem."""
+def issue(issuer: Authority, holder: str, folder: Path, name: str, hosts: tuple[str, ...] = ()) -> None:
+    """Write a new key and a certificate for `holder`, signed by `issuer`, to `folder`/`name`.key and .pem."""
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [_host(host) for host in hosts] or [x509.DNSName("localhost")]
-    unsigned = _unsigned(_subject(holder), by.certificate.subject, key, VALIDITY_YEARS)
+    unsigned = _unsigned(_subject(holder), issuer.certificate.subject, key, VALIDITY_YEARS)
     unsigned = unsigned.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     unsigned = unsigned.add_extension(x509.SubjectAlternativeName(names), critical=False)
     unsigned = unsigned.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(by.key.public_key()), critical=False
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False
     )
     write_secret(folder / f"{name}.key", _pem_of_key(key))
-    (folder / f"{name}.pem").write_bytes(_pem(unsigned.sign(by.key, hashes.SHA256())))
+    (folder / f"{name}.pem").write_bytes(_pem(unsigned.sign(issuer.key, hashes.SHA256())))
 
 
 def write_trusted(path: Path, *authorities: Authority) -> None:
@@ -134,7 +134,7 @@ def write_trusted(path: Path, *authorities: Authority) -> None:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, from the first byte on."""
+    """Write a file that is created with read access for its owner only."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

@@ -1,6 +1,6 @@
-"""The silos in this process: their own services, called directly; and federations of tables in memory.
+"""Silos in this process: direct calls of their services, and federations of tables in memory.
 
-What a silo answers and what it refuses is its service's, as it is over Dask. Only the way there is shorter.
+The services are those used over Dask, so a silo answers and refuses the same requests; only the transport differs.
 """
 
 import secrets
@@ -17,15 +17,15 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table
 
-from ..rounds import in_turn
+from ..rounds import run_on_wait
 from ..silo.journal import RunState
 from ..silo.runs import RunTerms
 from ..silo.service import MethodCall, SiloService
 from ..silo.source import TableSource
 from .federation import Patience, Roster, SiloFederation, SiloTransport
 
-AT_ONCE = Patience(absent=60.0)
-"""for answers that are there when they are awaited"""
+IMMEDIATE = Patience(absent=60.0)
+"""timeouts for answers that are available at once"""
 
 
 @dataclass(frozen=True)
@@ -38,47 +38,47 @@ class InProcessTransport:
         """All silos."""
         return tuple(sorted(self.services))
 
-    def submit(self, silo: str, call: MethodCall) -> "Answered":
-        """Carry out `call` before returning; raises what the silo raises."""
-        return Answered(call.on(self.services[silo]))
+    def submit(self, silo: str, call: MethodCall) -> "ImmediateAnswer":
+        """Run `call` before returning; raises the silo's exception."""
+        return ImmediateAnswer(call.on(self.services[silo]))
 
 
 @dataclass(frozen=True)
-class Answered:
-    """An answer that is there (see `PendingAnswer`)."""
+class ImmediateAnswer:
+    """An answer that is already available (see `PendingAnswer`)."""
 
     answer: Any
 
     def result(self, timeout: float) -> Any:
-        """The answer at once."""
+        """The answer."""
         return self.answer
 
     def release(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources to free."""
 
 
-def roster_of(transport: SiloTransport, silos: tuple[str, ...]) -> Roster:
-    """`silos` over a `transport` within this process: they answer in turn, and none of them is waited for."""
-    return Roster(transport, silos, AT_ONCE, start=in_turn)
+def in_process_roster(transport: SiloTransport, silos: tuple[str, ...]) -> Roster:
+    """The roster of `silos` over a `transport` in this process: they answer one after the other, without timeouts."""
+    return Roster(transport, silos, IMMEDIATE, start=run_on_wait)
 
 
 @dataclass(frozen=True)
-class _TermsOf(RunTerms):
-    """The terms of a run of an `algorithm` that is at hand, which need not be in the registry."""
+class _LocalTerms(RunTerms):
+    """The terms of a run of `local_algorithm`, which need not be in the registry."""
 
-    at_hand: Algorithm | None = None
+    local_algorithm: Algorithm | None = None
 
     def algorithm(self) -> Algorithm:
         """The algorithm."""
-        assert self.at_hand is not None
-        return self.at_hand
+        assert self.local_algorithm is not None
+        return self.local_algorithm
 
 
 _TOKENS: WeakKeyDictionary[Algorithm, bytes] = WeakKeyDictionary()
 
 
 def _token(algorithm: Algorithm) -> bytes:
-    """Return what stands for this algorithm alone: its settings are inside its functions and cannot be compared."""
+    """A random token that identifies `algorithm`: its settings are inside its functions and cannot be compared."""
     return _TOKENS.setdefault(algorithm, secrets.token_bytes(32))
 
 
@@ -86,8 +86,8 @@ def _token(algorithm: Algorithm) -> bytes:
 class InProcessFederation:
     """Silos with tables `[n_rows, n_variables]` in memory (see `Federation`): for tests, notebooks and benchmarks.
 
-    With `secure`, or for an algorithm that needs it, replies are masked as they are between machines. Each algorithm
-    that is run over it has a run of its own, which begins anew with its round 1.
+    With `secure`, or for an algorithm that needs it, replies are masked as between machines. Each algorithm has its own
+    run, and its round 1 starts that run again.
     """
 
     schema: Schema
@@ -97,51 +97,51 @@ class InProcessFederation:
     run_id: str = "run"
     budget: Budget = NO_LIMIT
     ledgers: Mapping[str, MemoryLedger] = field(default_factory=dict)
-    """those of other federations on the same tables, by silo"""
+    """ledgers of other federations on the same tables, by silo"""
 
     def __post_init__(self) -> None:
-        """Begin without a run."""
+        """Start without a run."""
         self._ledgers = {silo: self.ledgers.get(silo) or MemoryLedger() for silo in self.schema.silos}
         self._runs: dict[Algorithm, _Run] = {}
 
     def exchange(
         self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
-        """Have every silo run the local solve (see `Federation.exchange`)."""
+        """Run the local solve at every silo (see `Federation.exchange`)."""
         run = self._run(algorithm, number)
         return run.federation(self.secure).exchange(algorithm, number, broadcast, sparse)
 
     def reply(self, algorithm: Algorithm, number: int, silo: str, broadcast: Any) -> Any:
-        """Return what one silo replies, in the clear; a silo that missed the rounds before opens its rows only now."""
+        """One silo's unmasked reply; a silo that missed the earlier rounds opens its rows now."""
         run = self._run(algorithm, number, (silo,))
         return wire.decode(algorithm.reply_type, run.services[silo].solve(run.terms, number, wire.encode(broadcast)))
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
-        """Return what each silo has charged for this run, or for all on its ledger (see `Federation.charges`)."""
+        """The charges of each silo for this run, or all charges in its ledger (see `Federation.charges`)."""
         return {silo: ledger.charges(run) for silo, ledger in self._ledgers.items()}
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """The way to the silos; a test may listen in."""
+        """The transport to the silos; a test may override it."""
         return InProcessTransport(services)
 
     def states(self) -> dict[str, Any]:
-        """The silos' own states in the run begun last, which in a real federation nobody sees together."""
+        """The silos' private states in the latest run, for tests; in a real federation no party sees them together."""
         *_, run = self._runs.values()
         return {silo: service.state(self.run_id) for silo, service in run.services.items()}
 
     def reopen(self, algorithm: Algorithm) -> None:
-        """Open every silo anew, with no more of its state than a journal keeps."""
+        """Reopen every silo with only the state that a journal stores."""
         run = self._runs[algorithm]
         for silo, service in run.services.items():
             number, state = service.round_of(self.run_id), pack_state(algorithm, service.state(self.run_id))
-            begun = RunState(number or 0, state)
-            run.services[silo] = SiloService(silo, TableSource(self.tables[silo], self._ledgers[silo], begun))
+            run_state = RunState(number or 0, state)
+            run.services[silo] = SiloService(silo, TableSource(self.tables[silo], self._ledgers[silo], run_state))
 
     def _run(self, algorithm: Algorithm, number: int, silos: tuple[str, ...] = ()) -> "_Run":
-        """The run of `algorithm`, in which those `silos`, or all, are ready for round `number`."""
+        """The run of `algorithm`, in which these `silos`, or all, are ready for round `number`."""
         if algorithm not in self._runs:
-            about = (self.run_id, _token(algorithm), self.schema, self.seed, self.budget)
-            self._runs[algorithm] = _Run(_TermsOf(*about, at_hand=algorithm), {}, self.transport)
+            terms = (self.run_id, _token(algorithm), self.schema, self.seed, self.budget)
+            self._runs[algorithm] = _Run(_LocalTerms(*terms, local_algorithm=algorithm), {}, self.transport)
         run = self._runs[algorithm]
         for silo in silos or self.schema.silos:
             if number == 1 or silo not in run.services or not _ready(run.services[silo], self.run_id, number):
@@ -151,21 +151,22 @@ class InProcessFederation:
 
 
 def _ready(service: SiloService, run_id: str, number: int) -> bool:
-    """Whether `service` can answer round `number`: it has answered the round before, or has just been opened."""
+    """Whether `service` can answer round `number`: it has answered the preceding round, or has no open run."""
     return service.round_of(run_id) in (None, number - 1)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run of one algorithm: its terms, its silos' services, and the way to them."""
+    """A run of one algorithm: its terms, its silos' services, and the function that connects them."""
 
     terms: RunTerms
     services: dict[str, SiloService]
-    way: Callable[[Mapping[str, SiloService]], SiloTransport]
+    connect: Callable[[Mapping[str, SiloService]], SiloTransport]
 
     def federation(self, secure: bool) -> SiloFederation:
         """The federation of the services."""
-        return SiloFederation(roster_of(self.way(self.services), self.terms.schema.silos), self.terms, secure)
+        roster = in_process_roster(self.connect(self.services), self.terms.schema.silos)
+        return SiloFederation(roster, self.terms, secure)
 
 
 def federate(
@@ -176,7 +177,7 @@ def federate(
     *,
     secure: bool = False,
 ) -> InProcessFederation:
-    """The federation whose silos hold `tables`; columns are named x0, x1, ... unless `variables` says else."""
+    """A federation of the silos with these `tables`; default column names are x0, x1, ..."""
     width = next(iter(tables.values())).shape[1]
     names = variables or tuple(f"x{i}" for i in range(width))
     schema = Schema(names, {silo: table.shape[0] for silo, table in tables.items()}, kind)

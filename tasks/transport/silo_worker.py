@@ -1,7 +1,7 @@
-"""A silo's worker on its owner's machine: it joins the federation, answers, and joins again whenever it has to.
+"""A silo's worker on its owner's machine: it joins the federation, answers calls, and reconnects after interruptions.
 
-It carries out the calls of a coordinator (`MethodCall`) and nothing else: Dask's other services are taken out of it,
-and what it unpickles are messages of this project (`unpickling.py`).
+It runs the calls of a coordinator (`MethodCall`) and nothing else: Dask's other handlers are removed, and only messages
+of this project are unpickled (`unpickling.py`).
 """
 
 import ast
@@ -17,20 +17,20 @@ from .cluster import host as host_services
 from .cluster import resource
 from .coordinator import WithoutHttpServer
 from .identity import Identity
-from .unpickling import only_messages
+from .unpickling import restrict_unpickling
 
-SERVED = frozenset({"identity", "ping", "get_data", "free_keys", "connection_stream", "terminate"})
-"""what a coordinator may ask of the worker besides tasks"""
-REFUSED = "Unexpected response from register: "
-"""how Dask begins to say that the scheduler did not take a worker in"""
+ALLOWED_HANDLERS = frozenset({"identity", "ping", "get_data", "free_keys", "connection_stream", "terminate"})
+"""handlers that a coordinator may call besides tasks"""
+REGISTRATION_ERROR = "Unexpected response from register: "
+"""the start of Dask's message if the scheduler rejects a worker"""
 RECONNECT_SECONDS = 3.0
-"""seconds between two attempts to reach the coordinator"""
-REACH = 10.0
-"""seconds for the coordinator to take a connection"""
+"""pause between two attempts to reach the coordinator"""
+CONNECT_SECONDS = 10.0
+"""timeout for a connection to the coordinator"""
 
 
 class SiloWorker(WithoutHttpServer, Worker):
-    """A Dask worker that can do no more than carry out calls of a silo's service."""
+    """A Dask worker that only runs calls of a silo's service."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SiloWorker(WithoutHttpServer, Worker):
         service: SiloService,
         identity: Identity,
         listen: tuple[str, int],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         """Join the federation at `address` as the silo of `service`; bind to `listen` only."""
         super().__init__(
@@ -54,56 +54,56 @@ class SiloWorker(WithoutHttpServer, Worker):
             memory_limit=0,
             extensions={},
         )
-        for name in [name for name in self.handlers if name not in SERVED]:
+        for name in [name for name in self.handlers if name not in ALLOWED_HANDLERS]:
             del self.handlers[name]
-        host_services(self, [service], say)
+        host_services(self, [service], log)
 
 
-async def attend(
+async def run_silo_worker(
     address: str,
     service: SiloService,
     identity: Identity,
     listen: tuple[str, int],
-    say: Callable[[str], None],
-    patience: float = REACH,
+    log: Callable[[str], None],
+    patience: float = CONNECT_SECONDS,
 ) -> None:
-    """Be a worker of the federation at `address` until this task is cancelled, through losses of the connection.
+    """Run a worker of the federation at `address` until this task is cancelled; reconnect after a lost connection.
 
-    Why it cannot join is said once, after `patience` seconds where nobody answers.
+    The reason for a failure to join is logged once; an unreachable coordinator fails after `patience` seconds.
     """
-    only_messages()
-    said = ""
+    restrict_unpickling()
+    last_reason = ""
     while True:
         try:
-            await _reach(address, identity, patience)
-            async with SiloWorker(address, service, identity, listen, say) as worker:
-                said = ""
-                say(f"silo {service.name} has joined {address}, listening at {worker.address}")
+            await _check_reachable(address, identity, patience)
+            async with SiloWorker(address, service, identity, listen, log) as worker:
+                last_reason = ""
+                log(f"silo {service.name} has joined {address}, listening at {worker.address}")
                 await worker.finished()
-            say(f"silo {service.name}: {address} has gone; waiting for it")
+            log(f"silo {service.name}: connection to {address} lost; reconnecting")
         except (OSError, RuntimeError) as error:
             reason = _reason(error)
-            if said != reason:
-                said = reason
-                say(f"silo {service.name} cannot join {address}: {reason}")
+            if last_reason != reason:
+                last_reason = reason
+                log(f"silo {service.name} cannot join {address}: {reason}")
         await asyncio.sleep(RECONNECT_SECONDS)
 
 
-async def _reach(address: str, identity: Identity, patience: float) -> None:
-    """Raise `OSError` if nobody answers at `address`, or not with this identity, within `patience` seconds.
+async def _check_reachable(address: str, identity: Identity, patience: float) -> None:
+    """Raise `OSError` unless `address` accepts a connection with this identity within `patience` seconds.
 
-    A worker of Dask would go on trying, and say nothing.
+    Dask's worker would retry silently.
     """
     comm = await connect(address, timeout=patience, **identity.security().get_connection_args("worker"))
     await comm.close()
 
 
 def _reason(error: Exception) -> str:
-    """Return what Dask's own exception, which says only that the worker did not start, was raised from."""
+    """The root cause of Dask's exception, which itself only reports that the worker did not start."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    head, _, answer = str(cause).partition(REFUSED)
+    head, _, answer = str(cause).partition(REGISTRATION_ERROR)
     if answer and not head:
         with contextlib.suppress(ValueError, SyntaxError, KeyError, TypeError):
             return str(ast.literal_eval(answer)["message"])

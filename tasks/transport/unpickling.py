@@ -1,8 +1,8 @@
-"""What the processes of a federation unpickle from each other: this project's own messages, and nothing that runs code.
+"""Restricted unpickling: the processes of a federation accept only this project's messages, and no code.
 
-Dask sends tasks and results as pickles, and a pickle may call anything that can be imported. Here only names on a list
-are looked up: the message classes of this project, which hold values and do nothing, arrays, and Dask's own envelope
-around the one function that a coordinator may call. Everything else is refused before it is built.
+Dask sends tasks and results as pickles, and a pickle may call anything importable. Here only names on an allow-list are
+resolved: the message classes of this project, which are plain values, arrays, and Dask's envelope around the one
+function that a coordinator may call. Every other name is refused before an object is built.
 """
 
 import io
@@ -15,11 +15,11 @@ from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
-OURS = ("fedbnsl.algorithms.", "fedbnsl.data.", "fedbnsl.tasks.")
-"""rooms whose dataclasses and exceptions travel"""
-FAMILIAR = ("builtins", "concurrent", "asyncio", "distributed", "dask")
-"""packages that exceptions may come from besides"""
-OTHERS = frozenset(
+OWN_PACKAGES = ("fedbnsl.algorithms.", "fedbnsl.data.", "fedbnsl.tasks.")
+"""packages whose dataclasses and exceptions are accepted"""
+EXCEPTION_PACKAGES = ("builtins", "concurrent", "asyncio", "distributed", "dask")
+"""other packages whose exceptions are accepted"""
+ALLOWED_NAMES = frozenset(
     {
         ("fedbnsl.tasks.transport.cluster", "on_worker"),
         ("dask._task_spec", "Task"),
@@ -36,61 +36,61 @@ OTHERS = frozenset(
 )
 
 
-PLAIN = frozenset(
+BUILTIN_TYPES = frozenset(
     ["bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"]
 )
-"""Python's own kinds of values"""
+"""built-in types of values"""
 
 
 class ForeignObject(pickle.UnpicklingError):
-    """A message held something that does not belong to this project's messages."""
+    """A message contains an object that is not on the allow-list."""
 
 
-class Nothing:
-    """What becomes of the traceback of an exception: it would show code and paths of another machine."""
+class NoTraceback:
+    """The replacement for the traceback of an exception, which would show code and paths of another machine."""
 
     def __new__(cls, *parts: Any) -> Any:
-        """A stand-in for a part of a traceback, and None for the traceback as a whole."""
+        """A placeholder for a part of a traceback, and None for the traceback as a whole."""
         return None if parts else super().__new__(cls)
 
 
 class MessageUnpickler(pickle.Unpickler):
-    """An unpickler that knows the names on the list only."""
+    """An unpickler that resolves only names on the allow-list."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what `name` of `module` stands for; raises `ForeignObject` unless it is on the list."""
-        plain = module == "builtins" and name in PLAIN
-        if plain or (module, name) in OTHERS or _is_message(module, name) or _is_exception(module, name):
+        """The object `name` of `module`; raises `ForeignObject` unless it is on the allow-list."""
+        plain = module == "builtins" and name in BUILTIN_TYPES
+        if plain or (module, name) in ALLOWED_NAMES or _is_message(module, name) or _is_exception(module, name):
             return attrgetter(name)(import_module(module))
         if module.partition(".")[0] == "tblib":
-            return Nothing
-        raise ForeignObject(f"a message holds {module}.{name}, which no message of a federation may hold")
+            return NoTraceback
+        raise ForeignObject(f"a message contains {module}.{name}, which is not allowed in messages of a federation")
 
 
 def loads(content: Any, *, buffers: Iterable[Any] = ()) -> Any:
-    """Return what `content` holds; raises `ForeignObject` for anything that is not a message."""
+    """The message in the pickle `content`; raises `ForeignObject` for any object that is not on the allow-list."""
     return MessageUnpickler(io.BytesIO(content), buffers=buffers).load()
 
 
-def only_messages() -> None:
-    """From now on, let Dask unpickle messages only, in this process; once is enough, more does no harm."""
-    from distributed.protocol import pickle as of_dask
+def restrict_unpickling() -> None:
+    """Restrict Dask in this process to unpickling messages from now on; repeated calls have no effect."""
+    from distributed.protocol import pickle as dask_pickle
 
-    # Dask reads every pickle through this one module, whose own name for Python's `pickle` is replaced.
-    vars(of_dask)["pickle"] = SimpleNamespace(**{**vars(pickle), "loads": loads})
+    # Dask reads every pickle through this module, in which the name `pickle` is replaced.
+    vars(dask_pickle)["pickle"] = SimpleNamespace(**{**vars(pickle), "loads": loads})
 
 
 def _is_message(module: str, name: str) -> bool:
-    """Whether this is a dataclass or an exception of a room whose objects travel."""
-    if not module.startswith(OURS) or "." in name:
+    """Whether `name` is a dataclass or an exception of one of `OWN_PACKAGES`."""
+    if not module.startswith(OWN_PACKAGES) or "." in name:
         return False
-    found = getattr(import_module(module), name, None)
-    return isinstance(found, type) and (is_dataclass(found) or issubclass(found, Exception))
+    candidate = getattr(import_module(module), name, None)
+    return isinstance(candidate, type) and (is_dataclass(candidate) or issubclass(candidate, Exception))
 
 
 def _is_exception(module: str, name: str) -> bool:
-    """Whether this is an exception that Python or Dask may raise; nothing is imported to find out."""
-    if module.partition(".")[0] not in FAMILIAR or module not in sys.modules:
+    """Whether `name` is an exception of Python or Dask; the check imports nothing."""
+    if module.partition(".")[0] not in EXCEPTION_PACKAGES or module not in sys.modules:
         return False
-    found = getattr(sys.modules[module], name, None)
-    return isinstance(found, type) and issubclass(found, Exception)
+    candidate = getattr(sys.modules[module], name, None)
+    return isinstance(candidate, type) and issubclass(candidate, Exception)

@@ -22,16 +22,16 @@ def test_a_preset_is_the_start_and_parameters_come_on_top() -> None:
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("fed-sparce", {}, "unknown algorithm 'fed-sparce': did you mean fed-sparse? there are fed-sparse, "),
-        ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: did you mean rho2? there are rho1, "),
-        ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: there are paper, paper-sachs"),
+        ("fed-sparce", {}, "unknown algorithm 'fed-sparce': did you mean fed-sparse? available: fed-sparse, "),
+        ("fed-sparse", {"rho9": 1}, "unknown parameter 'rho9' of fed-sparse: did you mean rho2? available: rho1, "),
+        ("fed-sparse", {"preset": "best"}, "unknown preset 'best' of fed-sparse: available: paper, paper-sachs"),
         ("fed-sparse", {"rounds": "2.5"}, "parameter rounds of fed-sparse is '2.5': it must be a whole number"),
         ("fed-sparse", {"rounds": "inf"}, "parameter rounds of fed-sparse is 'inf': it must be a whole number"),
         ("fed-sparse", {"rho1": "x"}, "parameter rho1 of fed-sparse is 'x': it must be a number"),
         ("fed-sparse", {"rho1": "nan"}, "parameter rho1 of fed-sparse is 'nan': it must be a number"),
         ("fed-sparse", {"rho1": "-1"}, "parameter rho1 is -1.0: it must be above 0"),
         ("fed-sparse", {"gamma": "2"}, "parameter gamma is 2.0: it must be above 0 and at most 1"),
-        ("fed-sparse", {"center": "maybe"}, "parameter center of fed-sparse is 'maybe': it is true or false"),
+        ("fed-sparse", {"center": "maybe"}, "parameter center of fed-sparse is 'maybe': it must be true or false"),
     ],
 )
 def test_what_is_wrong_is_named(name: str, params: dict[str, object], message: str) -> None:

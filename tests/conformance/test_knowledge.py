@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.cpdag import known_truth
+from fedbnsl.algorithms.graphs.cpdag import truth_with_knowledge
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -58,7 +58,7 @@ def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
     if registry.entry(name).kinds == ("time-series",):
         schema = replace(schema, kind="time-series", stretches=dict.fromkeys(schema.rows, (45, 45)))
     structure = learned(built(name), schema, data.tables)
-    needed, possible = known.needed(schema.variables), known.possible(schema.variables)
+    needed, possible = known.required_matrix(schema.variables), known.possible(schema.variables)
     assert needed.any()
     if structure.kind == "pag":
         arcs = (structure.marks == ARROW) & (structure.marks.T == TAIL)
@@ -82,7 +82,7 @@ def test_a_class_is_no_further_from_the_truth_for_true_knowledge_and_has_more_di
             learned(built_whole(name), schema, data.tables)
             for schema in (data.schema, replace(data.schema, knowledge=known))
         )
-        truth = known_truth(data.truth, told.kind, prior.required, prior.possible)
+        truth = truth_with_knowledge(data.truth, told.kind, prior.required, prior.possible)
         without.append(compare(plain, truth)["shd"])
         with_it.append(compare(told, truth)["shd"])
         directed += lines(plain) - lines(told)

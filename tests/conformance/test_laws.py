@@ -278,7 +278,7 @@ class TestEveryAlgorithm:
                 what = "a whole number" if kind is int else "a number"
                 with pytest.raises(BadInput, match=rf"parameter {setting} of {name} is 'many': it must be {what}"):
                     registry.specify(name, {setting: "many"})
-        with pytest.raises(BadInput, match=rf"unknown parameter 'lambda' of {name}: there are "):
+        with pytest.raises(BadInput, match=rf"unknown parameter 'lambda' of {name}: available: "):
             registry.specify(name, {"lambda": "1"})
 
 

@@ -88,7 +88,7 @@ def learned(services, name):
     federations = []
 
     def connect(job, spec, step):
-        terms = RunTerms(step, registry.pack(spec), job.known(found.schema), job.settings.seed, job.budget, said)
+        terms = RunTerms(step, registry.pack(spec), job.run_schema(found.schema), job.settings.seed, job.budget, said)
         federations.append(SiloFederation(Roster(transport, silos, Patience(absent=60.0)), terms, job.settings.secure))
         return federations[-1]
 

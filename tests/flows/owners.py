@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import dask
 
 from fedbnsl.flows.cli.federation import init_federation
-from fedbnsl.tasks.silo.policy import ANYTHING
+from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import QUIET
 from fedbnsl.tasks.transport.coordinator import FederationScheduler
@@ -17,7 +17,7 @@ from fedbnsl.tasks.transport.identity import (
     issue,  # noqa: F401 - for tests that issue their own
 )
 from fedbnsl.tasks.transport.silo_worker import SiloWorker
-from fedbnsl.tasks.transport.unpickling import only_messages
+from fedbnsl.tasks.transport.unpickling import restrict_unpickling
 
 
 def identity(folder, name):
@@ -43,7 +43,7 @@ class Owners:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def start(self):
-        only_messages()
+        restrict_unpickling()
         init_federation(self.folder, list(self.files), "127.0.0.1:0")
         self._thread.start()
         self.scheduler = self.run(self._scheduler())
@@ -59,7 +59,7 @@ class Owners:
 
     def join(self, silo):
         """Start the worker of `silo`."""
-        policy = self.policies.get(silo, ANYTHING)
+        policy = self.policies.get(silo, UNRESTRICTED)
         self.services[silo] = SiloService(silo, self.files[silo], policy)
         self.workers[silo] = self.run(self._worker(silo))
 

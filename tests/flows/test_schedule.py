@@ -12,7 +12,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import RepeatSettings
-from fedbnsl.flows.schedule import check_schedule, deployed
+from fedbnsl.flows.schedule import check_schedule, create_deployment
 
 
 def runs_in(deployment, states):
@@ -85,7 +85,7 @@ def test_a_schedule_is_one_that_prefect_takes():
     check_schedule(None, 5)
     check_schedule(None, None)
     for cron in ("daily at three", ""):
-        with pytest.raises(BadInput, match=f"--cron '{cron}' is no schedule"):
+        with pytest.raises(BadInput, match=f"--cron '{cron}' must be a schedule"):
             check_schedule(cron, None)
     for interval in (-1, 1e-9, math.nan, math.inf):
         with pytest.raises(BadInput, match=f"--interval is {interval:g}: it must be from 1 second"):
@@ -96,7 +96,7 @@ def test_a_schedule_is_one_that_prefect_takes():
 
 def test_a_deployment_starts_from_the_settings_given(example):
     settings = LearnSettings(data=str(example), algorithm="notears-admm", params={"rounds": 2})
-    deployment = deployed(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
+    deployment = create_deployment(settings, RepeatSettings(deployment="nightly"), cron="0 3 * * *")
     assert deployment.parameters["settings"]["params"] == {"rounds": 2}
     assert deployment.schedules[0].schedule.cron == "0 3 * * *"
     assert deployment.entrypoint == "fedbnsl.flows.learn.learn"

@@ -5,7 +5,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.tasks.silo.policy import ANYTHING
+from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 
@@ -17,7 +17,7 @@ class Owners:
         self.data, self.files = read_folder(folder), silo_files(folder)
         self.services = {silo: SiloService(silo, path) for silo, path in self.files.items()}
 
-    def restart(self, silos=None, policy=ANYTHING):
+    def restart(self, silos=None, policy=UNRESTRICTED):
         """Replace the services of `silos` (all), as if their machines had crashed: what was in memory is lost."""
         for silo in silos or self.files:
             self.services[silo].close()

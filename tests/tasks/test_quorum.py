@@ -47,7 +47,7 @@ def test_a_quorum_goes_on_without_the_others(silent, quorum):
     left = [silo for silo in SILOS if silo not in silent]
     assert answers == {silo: f"answer of {silo}" for silo in left}
     assert roster.present == tuple(left)
-    assert roster.gone == dict.fromkeys(silent, "its worker has been gone for 0 s")
+    assert roster.lost == dict.fromkeys(silent, "its worker has been gone for 0 s")
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_what_a_step_raises_is_raised_and_recorded(orchestration, told):
     with pytest.raises(BadInput, match="a row is wrong"):
         orchestration.perform("evaluate", "", wrong)
     assert told == [("evaluate", "evaluate", BadInput)]
-    assert orchestration.answering
+    assert orchestration.connected
 
 
 def test_each_silo_solves_in_a_run_of_its_own(orchestration, told):
@@ -122,9 +122,9 @@ def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, to
 
 
 def test_once_prefect_is_gone_it_is_said_once_and_nothing_is_recorded(orchestration, told, given_up, capsys):
-    orchestration.tell(lambda: told.append("first"))
-    orchestration.tell(lambda: 1 / 0)
-    orchestration.tell(lambda: told.append("second"))
+    orchestration.report(lambda: told.append("first"))
+    orchestration.report(lambda: 1 / 0)
+    orchestration.report(lambda: told.append("second"))
     assert orchestration.perform("aggregate", "round 1", lambda: 7) == 7
     orchestration.lost(ConnectionError("refused\nby the server"))
     assert told == ["first"]

@@ -77,7 +77,7 @@ def test_another_algorithms_state_is_refused():
     class Other:
         Z: np.ndarray
 
-    with pytest.raises(ValueError, match="do not hold"):
+    with pytest.raises(ValueError, match="bytes are not"):
         checkpoint()[0].state(Other)
 
 

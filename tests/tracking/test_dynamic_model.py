@@ -72,8 +72,8 @@ def test_a_structure_of_two_slices_for_pgmpy(over_time):
 @pytest.mark.parametrize(
     ("structure", "why"),
     [
-        (Structure(("a", "b"), np.zeros((2, 2))), "one step, not 0"),
-        (Structure(("a", "b"), np.zeros((2, 2)), lagged=np.zeros((2, 2, 2))), "one step, not 2"),
+        (Structure(("a", "b"), np.zeros((2, 2))), "a single lag, not 0"),
+        (Structure(("a", "b"), np.zeros((2, 2)), lagged=np.zeros((2, 2, 2))), "a single lag, not 2"),
         (Structure(("a", "b"), 1.0 - np.eye(2), lagged=np.zeros((1, 2, 2))), "acyclic"),
     ],
 )

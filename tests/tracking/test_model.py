@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, read_name
+from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif, unescape_name
 from fedbnsl.algorithms.parameters.networks import GaussianNetwork
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
@@ -112,4 +112,4 @@ def test_labels_that_bif_cannot_say_are_in_the_file_of_the_model_all_the_same(ch
     text = model_file(of(chain, network))["model.bif"]
     assert parse_bif(text).levels["smoke"] == ("no", word)
     theirs = BIFReader(string=text).get_model().get_cpds("smoke")
-    assert [read_name(label) for label in theirs.state_names["smoke"]] == ["no", word]
+    assert [unescape_name(label) for label in theirs.state_names["smoke"]] == ["no", word]

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from fedbnsl.tracking.mlflow import store
-from fedbnsl.tracking.mlflow.store import begin_from_template, keep_as_template
+from fedbnsl.tracking.mlflow.store import create_from_template, save_template
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +33,9 @@ def in_use(tmp_path):
 
 
 def test_a_new_database_begins_as_the_one_that_was_kept(in_use, tmp_path):
-    keep_as_template("mlflow", in_use, without=("places",))
+    save_template("mlflow", in_use, without=("places",))
     new = tmp_path / "folder" / "new.db"
-    begin_from_template("mlflow", new)
+    create_from_template("mlflow", new)
     assert names(new) == ["first"]
     with closing(sqlite3.connect(new)) as db:
         assert db.execute("SELECT * FROM places").fetchall() == []
@@ -43,20 +43,20 @@ def test_a_new_database_begins_as_the_one_that_was_kept(in_use, tmp_path):
 
 
 def test_a_database_that_is_there_stays(in_use, tmp_path):
-    keep_as_template("mlflow", in_use)
+    save_template("mlflow", in_use)
     there = tmp_path / "there.db"
     there.write_bytes(b"mine")
-    begin_from_template("mlflow", there)
+    create_from_template("mlflow", there)
     assert there.read_bytes() == b"mine"
 
 
 def test_without_one_that_was_kept_nothing_is_begun(tmp_path):
-    begin_from_template("prefect", tmp_path / "new.db")
+    create_from_template("prefect", tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
 
 
 def test_a_program_of_another_version_has_a_database_of_its_own(in_use, monkeypatch, tmp_path):
-    keep_as_template("mlflow", in_use)
+    save_template("mlflow", in_use)
     monkeypatch.setattr(store, "version", lambda program: "99")
-    begin_from_template("mlflow", tmp_path / "new.db")
+    create_from_template("mlflow", tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()

@@ -14,7 +14,7 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class LikeliestGivenParents(PythonModel):
-    """Predicts every variable of a row from the labels that its parents have in that row."""
+    """Predicts every variable of a row from the labels of its parents in that row."""
 
     def load_context(self, context: Any) -> None:
         """Read the network: for each variable, the likeliest level in every state of its parents."""
@@ -26,10 +26,10 @@ class LikeliestGivenParents(PythonModel):
         self.likeliest = {name: np.argmax(np.array(table), axis=-1) for name, table in network["tables"].items()}
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return, per row and variable, the likeliest label given those of its parents; the first among equals.
+        """The likeliest label of each variable given its parents' labels, by row; the first among equals.
 
-        A variable without parents gets its most frequent label. Columns that are no variables are ignored. Raises
-        `ValueError` if a variable has no column, or a cell no label of its variable.
+        A variable without parents gets its most frequent label. Other columns are ignored. Raises `ValueError` for a
+        missing column, and for a cell that is not a label of its variable.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:
@@ -47,7 +47,7 @@ class LikeliestGivenParents(PythonModel):
         labels = column.astype(str)
         unknown = sorted(set(labels) - set(place))
         if unknown:
-            raise ValueError(f"column {name}: '{unknown[0]}' is none of its labels {', '.join(self.levels[name])}")
+            raise ValueError(f"column {name}: '{unknown[0]}' is not one of its labels {', '.join(self.levels[name])}")
         return labels.map(place).to_numpy(dtype=int)
 
 

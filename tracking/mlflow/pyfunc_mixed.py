@@ -26,10 +26,10 @@ class MixedGivenParents(PythonModel):
         self.families: dict[str, Any] = network["families"]
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return, per row and variable, its mean or likeliest label given its parents; the first among equals.
+        """The mean or likeliest label of each variable given its parents, by row; the first among equals.
 
-        Columns that are no variables are ignored. Raises `ValueError` if a variable has no column, or a cell no label
-        of its variable.
+        Other columns are ignored. Raises `ValueError` for a missing column, and for a cell that is not a label of its
+        variable.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:
@@ -64,7 +64,7 @@ class MixedGivenParents(PythonModel):
         labels = column.astype(str)
         unknown = sorted(set(labels) - set(place))
         if unknown:
-            raise ValueError(f"column {name}: '{unknown[0]}' is none of its labels {', '.join(self.levels[name])}")
+            raise ValueError(f"column {name}: '{unknown[0]}' is not one of its labels {', '.join(self.levels[name])}")
         return labels.map(place).to_numpy(dtype=int)
 
 

@@ -14,10 +14,10 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class ParentsPredict(PythonModel):
-    """Predicts every variable of a row from the values that its parents have in that row."""
+    """Predicts every variable of a row from the values of its parents in that row."""
 
     def load_context(self, context: Any) -> None:
-        """Read the network: `weights[i, j]` is what i adds to j, `[n_variables, n_variables]`."""
+        """Read the network: `weights[i, j]` is the weight of i → j, `[n_variables, n_variables]`."""
         with open(context.artifacts["network"], encoding="utf-8") as file:
             network = json.load(file)
         self.variables: list[str] = network["nodes"]
@@ -30,10 +30,10 @@ class ParentsPredict(PythonModel):
                 self.weights[place[parent], j] = cpd["coefficients"][parent][0]
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return, per row and variable, the mean of the variable given its parents: intercept + Σ weight · parent.
+        """The mean of each variable given its parents, by row: intercept + Σ weight · parent.
 
-        A variable without parents gets its intercept, which is its mean. Columns that are no variables are ignored.
-        Raises `ValueError` if a variable has no column.
+        A variable without parents gets its intercept, which is its mean. Other columns are ignored. Raises `ValueError`
+        for a missing column.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:

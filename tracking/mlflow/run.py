@@ -101,7 +101,7 @@ class RunLog:
         return run_url(self.uri, self.experiment_id, self.run_id)
 
     def rounds(self, events: Sequence[RoundEvent], known: Container[int] = ()) -> None:
-        """Log the metrics and structures of finished rounds; the metrics of `known` rounds are there already."""
+        """Log the metrics and structures of finished rounds; MLflow already has the metrics of `known` rounds."""
         self.figures(
             {"edges": float(edge_count(one.structure)), **one.row} for one in events if one.row["round"] not in known
         )

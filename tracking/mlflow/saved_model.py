@@ -1,7 +1,7 @@
 """The artifacts of a run in MLflow: its model, its data set and the structures of its rounds.
 
-A model is a folder with its code, which `load_pgmpy` loads for pgmpy. A data set has its schema, sizes and checksums,
-and no row. A structure is JSON, and a small picture of its matrix or matrices.
+A model is a folder with its code; `load_pgmpy` loads it for pgmpy. A data set has its schema, sizes and checksums, and
+no rows. A structure is JSON, with a small picture of its matrix or matrices.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NETWORK = "network.json"
-LOGGED = "models:/"
+MODEL_SCHEME = "models:/"
 
 
 def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any]) -> None:
-    """Write a network, as `as_json` describes it, into the new `folder` as an MLflow model.
+    """Write a network in the form of `as_json` to the new `folder` as an MLflow model.
 
-    `identity` goes into its description (`MLmodel`). Its inputs may be of any type: MLflow would refuse whole numbers
-    for a column of doubles.
+    `identity` becomes part of its description (`MLmodel`). Its inputs may have any type, as MLflow would refuse
+    integers for a column of doubles.
     """
     import mlflow.pyfunc
     from mlflow.models import Model, ModelSignature
@@ -71,26 +71,26 @@ def _code(network: dict[str, Any]) -> str:
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:
-    """The pgmpy network of a model that a run has logged: `models:/<model id>`, or the folder of a model.
+    """The pgmpy network of a logged model: `models:/<model id>`, or the folder of a model.
 
     `store` is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if
     it cannot be opened.
     """
     from mlflow.artifacts import download_artifacts
 
-    if uri.startswith(LOGGED):
-        uri = open_client(tracking_uri(store)).get_logged_model(uri.removeprefix(LOGGED)).artifact_location
+    if uri.startswith(MODEL_SCHEME):
+        uri = open_client(tracking_uri(store)).get_logged_model(uri.removeprefix(MODEL_SCHEME)).artifact_location
     folder = Path(download_artifacts(artifact_uri=uri))
     return as_pgmpy(json.loads((folder / "artifacts" / NETWORK).read_text(encoding="utf-8")))
 
 
 SOURCE_LIMIT = 65_535
-"""bytes MLflow takes for the source of a data set"""
+"""maximum bytes of the source of a data set in MLflow"""
 
 
 @dataclass(frozen=True)
 class TrackedData:
-    """What the coordinator knows of a federated data set: its name, `about.json`, and its public schema."""
+    """The coordinator's knowledge of a federated data set: its name, `about.json`, and its public schema."""
 
     name: str
     about: dict[str, Any]
@@ -129,16 +129,16 @@ def dataset_input(data: TrackedData) -> "DatasetInput":
 
 
 BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
-SIDE = 320
+MATRIX_PIXELS = 320
 """pixels of a matrix, or a few fewer"""
-BETWEEN = 12
+GAP = 12
 """pixels between the matrices of a dynamic structure"""
 
 
 def structure_json(structure: Structure, number: int) -> str:
     """A structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
 
-    A dynamic one has its number of `lags` besides, and every edge its `lag`, 0 within one time.
+    A dynamic one also has its number of `lags`, and every edge its `lag`, 0 within one time.
     """
     names, dynamic = structure.variables, structure.lagged is not None
     edges: list[dict[str, Any]] = [
@@ -163,11 +163,11 @@ def structure_json(structure: Structure, number: int) -> str:
 
 
 def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
-    """The structure as a picture `[height, width, 3]`, row causes column, white where there is no edge.
+    """The structure as a picture `[height, width, 3]`: the row causes the column, and cells without an edge are white.
 
-    Weights above zero are blue, below red; an edge keeps at least a quarter of the colour, however weak it is. Of a PAG
-    the mark at the column's variable: an arrow blue, a circle amber, a tail grey. Of a dynamic structure the matrices W
-    and A_1, A_2, ... stand beside each other, each on a scale of its own.
+    Positive weights are blue, negative ones red; even the weakest edge has a quarter of the full colour. For a PAG the
+    colour is the mark at the column's variable: blue for an arrow, amber for a circle, grey for a tail. For a dynamic
+    structure the matrices W and A_1, A_2, ... are side by side, each on its own scale.
     """
     if structure.kind == "pag":
         weights = structure.weights
@@ -177,7 +177,7 @@ def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
     pictures = [
         _signed(weights) for weights in (structure.weights, *(() if structure.lagged is None else structure.lagged))
     ]
-    gap = np.full((len(pictures[0]), BETWEEN, 3), GREY, np.uint8)
+    gap = np.full((len(pictures[0]), GAP, 3), GREY, np.uint8)
     return np.hstack([part for picture in pictures for part in (gap, picture)][1:])
 
 
@@ -188,7 +188,7 @@ def _signed(weights: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _picture(strength: NDArray[np.float64], colour: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The picture of a matrix, `strength` `[d, d]` saying how much of `colour` `[d, d, 3]` each cell has."""
+    """The picture of a matrix; `strength` `[d, d]` is the share of `colour` `[d, d, 3]` in each cell."""
     pixels = np.rint(255 + strength[..., None] * (colour - 255.0)).astype(np.uint8)
-    size = max(1, SIDE // len(strength))
+    size = max(1, MATRIX_PIXELS // len(strength))
     return np.asarray(pixels.repeat(size, axis=0).repeat(size, axis=1))

@@ -1,13 +1,9 @@
-"""Where runs are kept: an MLflow tracking server or database, and the experiment "fedbnsl" in it.
+"""The MLflow store: a tracking server or database, and the experiment "fedbnsl" in it.
 
-A new SQLite database as a copy of an empty one, kept with the installation: making its tables takes seconds.
-
-Two saved views of our experiment in MLflow: the run table with its scores, and a comparison of runs in charts.
-
-MLflow's pages keep a view that is saved with "Views" as a tag of the experiment, and open it by a link. Their model
-training pages are chosen by the link, too: without it, MLflow 3.17 shows those for language models.
-
-Where the code of a run comes from, as MLflow's column "Source" shows it.
+A new SQLite database is a copy of an empty template, which the installation stores, because creating the tables takes
+seconds. The experiment has two saved views: the run table with its scores, and a comparison of runs in charts. MLflow
+stores a view as a tag of the experiment and opens it by a link. The link also selects the pages for model training;
+without it, MLflow 3.17 shows those for language models. `source_tags` names the source code of a run.
 """
 
 import json
@@ -34,47 +30,47 @@ from functools import cache
 
 
 def template(program: str) -> Path:
-    """Where the empty database of the installed version of `program`, "mlflow" or "prefect", is kept."""
+    """The path of the empty database of the installed version of `program`, "mlflow" or "prefect"."""
     return Path(sys.prefix) / "share" / "fedbnsl" / f"{program}-{version(program)}.db"
 
 
-def begin_from_template(program: str, database: Path) -> None:
-    """Begin `database` as a copy of the empty one, unless it is there already, or there is none to copy.
+def create_from_template(program: str, database: Path) -> None:
+    """Create `database` as a copy of the template, unless it exists or there is no template.
 
-    Where that does not work, `program` makes its tables itself.
+    If that fails, `program` creates its tables itself.
     """
     source = template(program)
     if database.exists() or not source.exists():
         return
-    beside = database.with_name(f".{database.name}-{os.getpid()}")
+    temporary = database.with_name(f".{database.name}-{os.getpid()}")
     with suppress(OSError):
         database.parent.mkdir(parents=True, exist_ok=True)
         try:
-            shutil.copyfile(source, beside)
-            os.link(beside, database)  # which fails if another process was faster
+            shutil.copyfile(source, temporary)
+            os.link(temporary, database)  # fails if another process was faster
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
-def keep_as_template(program: str, database: Path, without: tuple[str, ...] = ()) -> None:
-    """Keep a copy of `database`, which may still be in use, as the empty one; the tables `without` are emptied."""
-    kept = template(program)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    beside = kept.with_name(f".{kept.name}-{os.getpid()}")
-    beside.unlink(missing_ok=True)
+def save_template(program: str, database: Path, without: tuple[str, ...] = ()) -> None:
+    """Save a copy of `database`, which may still be in use, as the template, with the tables `without` emptied."""
+    target = template(program)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source:
-        source.execute("VACUUM INTO ?", (str(beside),))
-    with closing(sqlite3.connect(beside)) as copy, copy:
+        source.execute("VACUUM INTO ?", (str(temporary),))
+    with closing(sqlite3.connect(temporary)) as copy, copy:
         for table in without:
             copy.execute(f"DELETE FROM {table}")
-    os.replace(beside, kept)
+    os.replace(temporary, target)
 
 
-SHARED = "mlflow.sharedViewState."
+VIEW_TAG = "mlflow.sharedViewState."
 SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
-SAVED = 1_767_225_600_000
-"""when the views are said to have been saved, in milliseconds: always the same, so that they are written once"""
-SHOWN = (
+SAVED_MILLISECONDS = 1_767_225_600_000
+"""the constant time stamp of the views, in milliseconds, so that they are written only once"""
+TABLE_COLUMNS = (
     *("metrics.`shd`", "metrics.`f1`", "metrics.`megabytes`", "metrics.`epsilon`"),
     *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
 )
@@ -82,11 +78,11 @@ SHOWN = (
 
 
 def saved_views() -> dict[str, str]:
-    """The tags of the experiment that are the saved views."""
-    table: dict[str, Any] = {"selectedColumns": SHOWN}
+    """The saved views as tags of the experiment."""
+    table: dict[str, Any] = {"selectedColumns": TABLE_COLUMNS}
     return {
-        f"{SHARED}{SCORES}": _saved("Scores", table),
-        f"{SHARED}{COMPARISON}": _saved("Comparison", table | _charts()),
+        f"{VIEW_TAG}{SCORES}": _view("Scores", table),
+        f"{VIEW_TAG}{COMPARISON}": _view("Comparison", table | _charts()),
     }
 
 
@@ -110,12 +106,14 @@ def _runs(base: str, experiment: str) -> str:
     return f"{base.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
 
 
-def _saved(name: str, state: dict[str, Any]) -> str:
-    return json.dumps({"name": name, "createdAt": SAVED, "updatedAt": SAVED, "state": json.dumps(state)})
+def _view(name: str, state: dict[str, Any]) -> str:
+    return json.dumps(
+        {"name": name, "createdAt": SAVED_MILLISECONDS, "updatedAt": SAVED_MILLISECONDS, "state": json.dumps(state)}
+    )
 
 
 def _charts() -> dict[str, Any]:
-    """The charts: what was set against what came of it, its price, and the structure round by round."""
+    """The charts: settings against results, costs, and the structure by round."""
     charts = (
         _parallel("Settings to errors, bytes and seconds", ("algorithm", "dataset"), ("shd", "megabytes", "seconds")),
         _parallel("Private runs: ε to errors", ("algorithm",), ("epsilon", "shd", "megabytes", "seconds")),
@@ -156,26 +154,24 @@ def _axis(metric: str) -> dict[str, str]:
 
 
 EXPERIMENT = "fedbnsl"
-KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""says what the experiment is; which pages MLflow 3.17 shows of it, the link says (`views.py`)"""
-TRIES = 2
-"""how often a database is tried to be opened, each time for the five seconds that SQLite waits for a lock"""
-PATIENCE = 4.0
-"""seconds for a tracking server to take a connection, and for another process to let go of a database"""
-UI = "http://127.0.0.1:5000"
-"""where `fedbnsl ui` shows what is in a database"""
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+"""the kind of the experiment; in MLflow 3.17 the link selects its pages"""
+OPEN_TRIES = 2
+"""attempts to open a database, each with the five seconds that SQLite waits for a lock"""
+TIMEOUT_SECONDS = 4.0
+"""timeout of a connection to a tracking server, and of waiting for another process that opens a database"""
+UI_URL = "http://127.0.0.1:5000"
+"""the address at which `fedbnsl ui` shows a database"""
 
 
 def tracking_uri(uri: str | None = None) -> str:
-    """Where runs are kept: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in this folder.
+    """The tracking URI: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in the working folder.
 
-    Raises `BadInput` for a plain folder, where MLflow 3 keeps no runs any more.
+    Raises `BadInput` for a plain folder, in which MLflow 3 does not store runs.
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
     if urlsplit(uri).scheme in ("", "file"):
-        raise BadInput(
-            f"tracking URI {uri}: MLflow keeps no runs in plain files any more; use sqlite:///path/mlflow.db"
-        )
+        raise BadInput(f"tracking URI {uri}: MLflow no longer stores runs in plain files; use sqlite:///path/mlflow.db")
     return uri
 
 
@@ -190,12 +186,12 @@ def open_client(uri: str) -> "MlflowClient":
     for name in ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     # MLflow would try to open a database ten times, for a minute and a half.
-    utils.MAX_RETRY_COUNT = TRIES
+    utils.MAX_RETRY_COUNT = OPEN_TRIES
     try:
         _check_listening(uri)
-        with _alone(database := database_of(uri)):
+        with _creation_lock(database := database_of(uri)):
             if database is not None:
-                begin_from_template("mlflow", database)
+                create_from_template("mlflow", database)
             client = MlflowClient(tracking_uri=uri)
             client.get_experiment_by_name(EXPERIMENT)
     except Exception as error:
@@ -205,17 +201,18 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def experiment_id(client: "MlflowClient", uri: str) -> str:
-    """The id of our experiment, which is made if it is not there, also when two processes make it at once.
+    """The id of the experiment, which is created with its views if needed, also if two processes do so at once.
 
-    It has our saved views. The artifacts of an SQLite database lie beside it, in `mlartifacts`; those of a server where
-    the server says.
+    The artifacts of an SQLite database are beside it, in `mlartifacts`; a server determines the place of its own.
     """
     from mlflow.exceptions import MlflowException
 
     found, views = client.get_experiment_by_name(EXPERIMENT), saved_views()
     if found is None:
         try:
-            return str(client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=KIND | views))
+            return str(
+                client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=EXPERIMENT_TAGS | views)
+            )
         except MlflowException:
             found = client.get_experiment_by_name(EXPERIMENT)
             if found is None:
@@ -229,17 +226,17 @@ def experiment_id(client: "MlflowClient", uri: str) -> str:
 
 
 def run_url(uri: str, experiment: str, run: str) -> str:
-    """Where the run can be looked at: on the tracking server, or in `fedbnsl ui`."""
-    base = uri.rstrip("/") if uri.startswith("http") else UI
+    """The URL of the run: on the tracking server, or in `fedbnsl ui`."""
+    base = uri.rstrip("/") if uri.startswith("http") else UI_URL
     return f"{base}/#/experiments/{experiment}/runs/{run}"
 
 
 def _check_listening(uri: str) -> None:
-    """Raise `OSError` if nothing takes a connection at the address of a tracking server."""
+    """Raise `OSError` if nothing accepts connections at the address of a tracking server."""
     parts = urlsplit(uri)
     if parts.scheme in ("http", "https") and parts.hostname:
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        with socket.create_connection((parts.hostname, port), timeout=PATIENCE):
+        with socket.create_connection((parts.hostname, port), timeout=TIMEOUT_SECONDS):
             pass
 
 
@@ -261,8 +258,8 @@ def _artifacts(uri: str) -> str | None:
 
 
 @contextmanager
-def _alone(database: Path | None) -> Iterator[None]:
-    """Let only one process on this machine create the tables of a database at a time: MLflow fails when two do."""
+def _creation_lock(database: Path | None) -> Iterator[None]:
+    """Let one process on this machine at a time create the tables of a database, as MLflow fails if two do."""
     if database is None or sys.platform == "win32":
         yield
         return
@@ -276,17 +273,17 @@ def _alone(database: Path | None) -> Iterator[None]:
 
 
 def _lock(folder: int) -> None:
-    """Lock an open folder; raises `TimeoutError` if another process keeps it locked."""
+    """Lock an open folder; raises `TimeoutError` if another process does not release the lock."""
     import fcntl
 
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise TimeoutError("another process is opening it and does not end") from None
+                raise TimeoutError("another process is opening it and does not finish") from None
             time.sleep(0.05)
 
 
@@ -296,21 +293,21 @@ PLACE = "tracking/mlflow/"
 
 
 def source_tags() -> dict[str, str]:
-    """The tags by which MLflow names the source of a run: the program and, in a checkout, its commit."""
-    commit = checked_out(HERE)
+    """The tags with which MLflow names the source of a run: the program and, in a checkout, its commit."""
+    commit = checkout_commit(HERE)
     named = {"mlflow.source.name": "fedbnsl", "mlflow.source.type": "LOCAL"}
     return named | ({"mlflow.source.git.commit": commit} if commit else {})
 
 
 @cache
-def checked_out(folder: Path) -> str | None:
-    """The commit of the checkout of this project that `folder` is in, None outside of one or without git.
+def checkout_commit(folder: Path) -> str | None:
+    """The commit of the checkout of this project that contains `folder`, None outside of one or without git.
 
-    A package installed below somebody else's checkout has another place in it, and no commit.
+    A package that is installed inside another project's checkout has another place there, and so no commit.
     """
-    words = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
+    command = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     lines = done.stdout.split()

@@ -71,9 +71,9 @@ def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]]
     """
     opening = outbox.opening
     log = (reopen_run(opening.run_id, opening.uri) if opening.run_id else None) or open_run(opening)
-    keep_opening = replace(opening, run_id=log.run_id)
-    if keep_opening != opening:
-        _rewrite(folder, outbox, keep_opening)
+    saved_opening = replace(opening, run_id=log.run_id)
+    if saved_opening != opening:
+        _rewrite(folder, outbox, saved_opening)
     known, structures = log.known_rounds(), {int(one.row["round"]) for one in outbox.rounds}
     log.figures(row for row in rows or _rows_of(folder) if int(row["round"]) not in known | structures)
     log.rounds(outbox.rounds, known)

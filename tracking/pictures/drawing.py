@@ -1,9 +1,8 @@
 """A structure drawn as a graph: layers of named boxes, and edges that never cross a box.
 
-The style of edges by category, their line widths, and the order in which they are laid out.
-
-Categories differ in colour, dash and marker, so that a picture remains readable in greyscale. The colours are from the
-palette of Okabe and Ito, which colour-blind readers can distinguish.
+The module also has the styles of edges by category, their line widths, and their order in the layout. Categories differ
+in colour, dash and marker, so that a picture remains readable in greyscale. The colours are from the palette of Okabe
+and Ito, which colour-blind readers can distinguish.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -92,7 +91,7 @@ Thickness = Callable[[Edge], float]
 def thickness(edges: Iterable[Edge], strengths: Strengths | None) -> Thickness:
     """The line widths of `edges`: by strength only or, without `strengths`, by category and weight."""
     if strengths is not None:
-        return lambda edge: 0.5 + 2.0 * strengths.of(edge)[0]
+        return lambda edge: 0.5 + 2.0 * strengths.strength_and_direction(edge)[0]
     heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
     return lambda edge: STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest
 

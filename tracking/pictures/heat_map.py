@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.graphs.compare import summary
+from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, padded_lagged_weights
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -158,7 +158,7 @@ def draw_matrices(structure: Structure, truth: Structure | None, title: str = ""
 def _matrices(structure: Structure, lags: int) -> list[NDArray[np.float64]]:
     """W and the A_k, `lags` of them; for a structure without lags only its summary."""
     if not structure.lags:
-        return [summary(structure).weights]
+        return [summary_graph(structure).weights]
     return [structure.weights, *padded_lagged_weights(structure, lags)]
 
 

@@ -1,20 +1,14 @@
 """A layered drawing of a directed graph (Sugiyama, Tagawa & Toda 1981): causes above their effects.
 
-The four classic steps: reverse arcs until there is no cycle, put nodes on layers by longest path, order each layer to
-save crossings, then choose coordinates. An edge that spans several layers is led through a slot of its own on each of
+The four classic steps are: reverse arcs until there is no cycle, assign nodes to layers by longest path, order each
+layer to reduce crossings, and choose coordinates. An edge that spans several layers gets a slot of its own on each of
 them, so that it never runs through a node. Lengths are inches; y grows upwards.
 
-igraph in its place draws 2 to 7 times as wide, as it gives a slot as much room as a node, with 3 to 4.5 times the
-crossings (`benchmarks/layout.py`), and is under the GPL.
+The functions are in the order of the steps. Rows are ordered by barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each
+followed by exchanges of neighbours while these help, from several starts.
 
-The first half of a layered drawing: reverse arcs on cycles, put nodes on layers, give long edges a slot on each.
-
-See `layout.py` for the whole.
-
-The third step of a layered drawing: order the nodes and slots of each row so that few edges cross.
-
-Barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each followed by exchanges of neighbours while that helps, from
-several starts. See `layout.py` for the whole.
+igraph draws 2 to 7 times as wide, as it gives a slot as much room as a node, with 3 to 4.5 times the crossings
+(`benchmarks/layout.py`), and is under the GPL.
 """
 
 from bisect import bisect_right, insort
@@ -34,7 +28,7 @@ IndexArc = tuple[int, int]
 
 
 def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
-    """All `arcs`, those reversed that would close a cycle with the arcs before them.
+    """All `arcs`, but those that would close a cycle with earlier ones reversed.
 
     For drawing only: `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
     """
@@ -48,9 +42,9 @@ def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
 
 
 def topological(n: int, arcs: Sequence[IndexArc]) -> list[int]:
-    """The nodes, sources before targets; `arcs` must not make a cycle.
+    """The nodes, sources before targets; `arcs` must be acyclic.
 
-    Ties go by the order of `arcs`, not by index as in `graphs.dag.topological_order`: the first arcs matter most.
+    The order of `arcs` breaks ties, as the first arcs matter most; in `graphs.dag.topological_order` the index does.
     """
     children: list[list[int]] = [[] for _ in range(n)]
     waiting = [0] * n
@@ -93,7 +87,7 @@ def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
 
 
 def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
-    """The layers renumbered from 0, with the nodes that are not joined to any put below, `width` on a layer."""
+    """The layers renumbered from 0, with isolated nodes below the others, `width` on a layer."""
     used = sorted({layer[node] for node in joined})
     renumbered = {node: used.index(layer[node]) for node in joined}
     alone = [node for node in range(len(layer)) if node not in renumbered]
@@ -124,19 +118,19 @@ Rows = list[list[int]]
 
 SWEEPS = 16
 STARTS = 8
-MANY = 1500
-"""nodes and slots from which on one start must do"""
+MANY_NODES = 1500
+"""number of nodes and slots from which on there is a single start"""
 
 
 def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
-    """The rows reordered: the order with the fewest crossings that was seen.
+    """The rows in the best order found, the one with the fewest crossings.
 
-    A chain is an edge cut into pieces, one node or slot on each row that it touches. The same input gives the same
-    order.
+    A chain is an edge divided into pieces, with one node or slot on each row that it touches. The result is
+    deterministic.
     """
     above, below = _neighbours(sum(map(len, rows)), chains)
     best, fewest = rows, crossings(rows, below)
-    for start in range(STARTS if sum(map(len, rows)) < MANY else 1):
+    for start in range(STARTS if sum(map(len, rows)) < MANY_NODES else 1):
         shuffle = np.random.default_rng(start)
         current = [[int(node) for node in shuffle.permutation(row)] for row in rows] if start else rows
         for _ in range(2):
@@ -148,7 +142,7 @@ def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
 
 
 def crossings(rows: Rows, below: Sequence[Sequence[int]]) -> int:
-    """How many pairs of edge pieces cross between neighbouring rows; `below[node]` is what hangs on it."""
+    """The number of crossings between neighbouring rows; `below[node]` has the lower ends of its edge pieces."""
     total = 0
     for upper, lower in pairwise(rows):
         place = {node: at for at, node in enumerate(lower)}
@@ -172,7 +166,7 @@ def _neighbours(n: int, chains: Sequence[Sequence[int]]) -> tuple[Rows, Rows]:
 
 
 def _sweep(rows: Rows, above: Rows, below: Rows) -> Rows:
-    """The best of the orders that barycentre sweeps, down and up in turn, go through."""
+    """The best order of the barycentre sweeps, which alternate between down and up."""
     best, fewest, current = rows, crossings(rows, below), rows
     for sweep in range(SWEEPS):
         downwards = sweep % 2 == 0
@@ -198,7 +192,7 @@ def _by_barycentre(row: list[int], neighbours: list[list[int]], fixed: dict[int,
 
 
 def _exchange(rows: Rows, above: Rows, below: Rows) -> Rows:
-    """The rows with neighbours exchanged as long as that saves crossings."""
+    """The rows with neighbours exchanged as long as that reduces crossings."""
     rows = [list(row) for row in rows]
     place = {node: at for row in rows for at, node in enumerate(row)}
     moved = True
@@ -215,7 +209,7 @@ def _exchange(rows: Rows, above: Rows, below: Rows) -> Rows:
 
 
 def _saved(left: int, right: int, above: Rows, below: Rows, place: dict[int, int]) -> int:
-    """How many crossings it saves to exchange the neighbours `left` and `right`."""
+    """The reduction of crossings by exchanging the neighbours `left` and `right`."""
     saved = 0
     for ends in (above, below):
         for a in ends[left]:
@@ -226,19 +220,19 @@ def _saved(left: int, right: int, above: Rows, below: Rows, place: dict[int, int
 
 FloatArray = NDArray[np.float64]
 
-SLOT = 0.13
-"""width an edge takes on a layer that it passes"""
-GAP = 0.2
+SLOT_WIDTH = 0.13
+"""width of an edge on a layer that it passes"""
+GAP_WIDTH = 0.2
 """free width between two neighbours on a layer"""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything goes: `centres` `[n_nodes, 2]`, `layers` `[n_nodes]`, and a route per arc.
+    """The positions of all elements: `centres` `[n_nodes, 2]`, `layers` `[n_nodes]`, and a route per arc.
 
     A route is `[n_points, 2]` from the upper node of its arc to the lower one: an S-curve from the first point to the
-    second, a straight line down to the third, a curve to the fourth and so on. `down[k]` tells whether arc k runs
-    downwards, that is from its source to its target; it is False for arcs that had to be turned to break a cycle.
+    second, a straight line down to the third, a curve to the fourth and so on. `down[k]` is whether arc k points
+    downwards; it is False for arcs that were reversed to break a cycle.
     """
 
     centres: FloatArray
@@ -258,16 +252,16 @@ class Layout:
 
 
 def layered(widths: Sequence[float], arcs: Sequence[IndexArc], height: float = 0.3) -> Layout:
-    """Lay out nodes of the given widths, joined by `arcs` (source, target).
+    """Lay out nodes of the given widths, connected by `arcs` (source, target).
 
-    Where arcs make a cycle, those that come first in `arcs` keep their direction.
+    In a cycle, the first arcs keep their direction.
     """
     size = np.asarray(widths, float)
     turned = reverse_feedback_arcs(len(size), arcs)
     layers = assign_layers(len(size), turned, capacity=max(5, round(1.5 * np.sqrt(len(size)))))
     rows, chains = with_slots(layers, turned)
     rows = order_rows(rows, chains)
-    slot_widths = np.concatenate([size, np.full(sum(map(len, rows)) - len(size), SLOT)])
+    slot_widths = np.concatenate([size, np.full(sum(map(len, rows)) - len(size), SLOT_WIDTH)])
     x = horizontal(rows, chains, slot_widths, len(size))
     y = vertical(rows, chains, x, height, {node for chain in chains for node in chain})
     centres = np.stack([x, y], axis=1)
@@ -277,9 +271,9 @@ def layered(widths: Sequence[float], arcs: Sequence[IndexArc], height: float = 0
 
 
 def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArray, n: int) -> FloatArray:
-    """Each x: near the neighbours above and below, long edges straight, in order and without overlap.
+    """Each x: near the neighbours above and below, with straight long edges, in order and without overlap.
 
-    Each row in turn is moved to the nearest places that keep the distances: an isotonic regression.
+    Each row in turn moves to the nearest positions that keep the distances, by isotonic regression.
     """
     from scipy.optimize import isotonic_regression
 
@@ -300,7 +294,7 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
 
 
 def _pull(chains: list[list[int]], total: int, n: int) -> "csr_array":
-    """How strongly every two of `total` nodes and slots draw each other, sparse; the first `n` are nodes."""
+    """The attraction between any two of `total` nodes and slots, sparse; the first `n` are nodes."""
     from scipy.sparse import csr_array
 
     joined = np.array([piece for chain in chains for piece in pairwise(chain)], int).reshape(-1, 2)
@@ -311,14 +305,14 @@ def _pull(chains: list[list[int]], total: int, n: int) -> "csr_array":
 
 
 def _offsets(widths: FloatArray, slot: NDArray[np.bool_]) -> FloatArray:
-    between = np.where(slot[:-1] & slot[1:], 0.0, np.where(slot[:-1] | slot[1:], GAP / 2, GAP))
+    between = np.where(slot[:-1] & slot[1:], 0.0, np.where(slot[:-1] | slot[1:], GAP_WIDTH / 2, GAP_WIDTH))
     return np.concatenate([[0.0], np.cumsum((widths[:-1] + widths[1:]) / 2 + between)])
 
 
 def vertical(
     rows: list[list[int]], chains: list[list[int]], x: FloatArray, height: float, joined: set[int]
 ) -> FloatArray:
-    """Each y: rows from the top down, further apart where edges have far to go sideways."""
+    """Each y: rows from the top down, further apart where edges extend far sideways."""
     row_of = {node: r for r, row in enumerate(rows) for node in row}
     reach = np.zeros(len(rows) + 1)
     for chain in chains:
@@ -345,7 +339,7 @@ def _routes(centres: FloatArray, chains: list[list[int]], widths: FloatArray, he
 
 
 def _ports(ends: list[tuple[int, float]], centres: FloatArray, widths: FloatArray) -> list[float]:
-    """The x at which each edge touches its node: side by side, in the order of where the edges come from."""
+    """The x at which each edge touches its node: side by side, in the order of the edges' other ends."""
     at_node: dict[int, list[int]] = {}
     for number, (node, _) in enumerate(ends):
         at_node.setdefault(node, []).append(number)

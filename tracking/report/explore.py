@@ -1,10 +1,8 @@
-"""The structure as a reader can move about in it: a graph and a matrix with zoom, hover and search, inside the page.
+"""The interactive view of the structure in the report: a graph and a matrix with zoom, hover and search.
 
-The graph is drawn by Cytoscape.js (MIT licence, at the head of `scripts/cytoscape.min.js`), the matrix by a script of
-ours. Variables lie where the layered drawing has them, and edges take the same ways round them. Without JavaScript
-nothing of it shows, and the picture beside it shows everything.
-
-Where the variables and edges of a structure lie that a reader can explore, and in which order a matrix has them.
+Cytoscape.js (MIT licence, in the header of `scripts/cytoscape.min.js`) draws the graph, and a script of this package
+the matrix. Variables and edges have the positions and routes of the layered drawing. Without JavaScript the view is
+hidden, and the picture beside it shows everything.
 """
 
 import json
@@ -26,25 +24,25 @@ from ..pictures.heat_map import causal_order
 from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
 
-DRAWN = 3000
-"""edges up to which a graph can be explored; of more there is the matrix alone"""
-LAID_OUT = 1500
-"""edges up to which those across time have a say in where variables lie"""
-DOTS = 72.0
-"""units in an inch of the layout"""
+MAX_GRAPH_EDGES = 3000
+"""edges up to which there is a graph; with more there is only the matrix"""
+MAX_LAYOUT_EDGES = 1500
+"""edges up to which lagged edges influence the positions of variables"""
+UNITS_PER_INCH = 72.0
+"""units of the view per inch of the layout"""
 
-APART = 2.5
-"""how much further apart variables lie beside each other where edges across time go between them"""
+LAGGED_SPACING = 2.5
+"""factor of the horizontal distances of variables if there are lagged edges between them"""
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class LaidOutGraph:
-    """A structure laid out: y grows downwards, and lengths are points.
+    """A structure with its layout: y grows downwards, and lengths are points.
 
-    `places` has x, y and width of each variable, none where there are too many edges to draw. `ways` are the points
-    that an edge passes from its source to its target, for those that do not go straight.
+    `places` has x, y and width of each variable, and is empty if there are too many edges to draw. `ways` has the
+    points of an edge from its source to its target, for edges that are not straight.
     """
 
     variables: tuple[str, ...]
@@ -58,19 +56,19 @@ class LaidOutGraph:
 
 
 def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
-    """The edges within one time, those across, and whether both were compared with `truth`.
+    """The edges within one time, the lagged edges, and whether they are compared with `truth`.
 
-    A truth of time series that says only who drives whom is no measure of edges at one lag.
+    A truth of time series without lags cannot be compared with edges at a single lag.
     """
-    measure = None if truth is None or (structure.lags and not truth.lags) else truth
-    return list(classify(structure, measure)), list(classify_lagged(structure, measure)), measure is not None
+    reference = None if truth is None or (structure.lags and not truth.lags) else truth
+    return list(classify(structure, reference)), list(classify_lagged(structure, reference)), reference is not None
 
 
 def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
-    """`structure` laid out, its edges compared with `truth` as `compared_edges` does."""
+    """The layout of `structure`, with its edges compared with `truth` as by `compared_edges`."""
     within, lagged, compared = compared_edges(structure, truth)
     edges = (*within, *lagged)
-    places, ways = _places(structure.variables, within, lagged) if len(edges) <= DRAWN else ((), {})
+    places, ways = _places(structure.variables, within, lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
     return LaidOutGraph(
         structure.variables,
         edges,
@@ -85,20 +83,20 @@ def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
 def _places(
     variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
 ) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
-    """The places of the variables and the ways of the edges within one time."""
+    """The positions of the variables and the routes of the edges within one time."""
     ordered, arcs = layout_order(variables, within)
     at = {name: number for number, name in enumerate(variables)}
     joined = {frozenset(arc) for arc in arcs}
     across = dict.fromkeys((at[edge.source], at[edge.target]) for edge in lagged if not edge.own)
-    if len(arcs) + len(across) <= LAID_OUT:
+    if len(arcs) + len(across) <= MAX_LAYOUT_EDGES:
         for arc in across:
             if frozenset(arc) not in joined:
                 joined.add(frozenset(arc))
                 arcs.append(arc)
     layout = layered([box_width(truncate(name, LONGEST_NAME)) for name in variables], arcs)
     boxes = zip(layout.centres.tolist(), layout.widths.tolist(), strict=True)
-    wider = APART if lagged else 1.0
-    places = tuple((*_point(wider * x, y), round(DOTS * width, 1)) for (x, y), width in boxes)
+    wider = LAGGED_SPACING if lagged else 1.0
+    places = tuple((*_point(wider * x, y), round(UNITS_PER_INCH * width, 1)) for (x, y), width in boxes)
     ways = {edge: _way(layout, number, edge, wider) for number, edge in enumerate(ordered)}
     return places, {edge: way for edge, way in ways.items() if way}
 
@@ -111,31 +109,31 @@ def _way(layout: Layout, number: int, edge: Edge, wider: float) -> tuple[Point, 
 
 
 def _point(x: float, y: float) -> Point:
-    return round(DOTS * x, 1), round(-DOTS * y, 1)
+    return round(UNITS_PER_INCH * x, 1), round(-UNITS_PER_INCH * y, 1)
 
 
-LIBRARY, OURS = "cytoscape.min.js", ("words.js", "matrix.js", "graph.js", "explore.js")
+LIBRARY, OWN_SCRIPTS = "cytoscape.min.js", ("words.js", "matrix.js", "graph.js", "explore.js")
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script of the page; one with a `name` is JSON for the others, which find it by that."""
+    """A script of the page; a script with a `name` is JSON, which the others find by that name."""
 
     text: str
     name: str = ""
 
     @property
     def digest(self) -> str:
-        """The hash by which the page's policy allows it."""
+        """The hash with which the page's policy allows it."""
         return f"'sha256-{b64encode(sha256(self.text.encode()).digest()).decode()}'"
 
 
 def explore_scripts(result: RunResult) -> list[Script]:
-    """The scripts that the page needs for it, what they show first: none of a structure without edges."""
+    """The data and the scripts of the view; empty for a structure without edges."""
     found = lay_out(result.structure, result.truth)
     if not found.edges:
         return []
-    needed = (*OURS[:1], *[LIBRARY] * bool(found.places), *OURS[1:])
+    needed = (*OWN_SCRIPTS[:1], *[LIBRARY] * bool(found.places), *OWN_SCRIPTS[1:])
     return [Script(as_json(graph_data(found, result)), "structure"), *(Script(script(name)) for name in needed)]
 
 
@@ -151,7 +149,7 @@ def script(name: str) -> str:
 
 
 def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
-    """Return what the scripts are told: variables with their places, edges with all that is known, and their looks."""
+    """The data for the scripts: variables with their positions, edges with their properties, and styles."""
     labelled, strengths = result.labelled, strengths_in(result)
     kinds = {name: "labels" if name in labelled else "numbers" for name in found.variables} if labelled else {}
     nodes: list[dict[str, Any]] = [{"name": name, "kind": kinds.get(name, "")} for name in found.variables]
@@ -168,12 +166,12 @@ def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
 
 
 def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
-    """The edges by what is known of each; what is not known is left out."""
+    """The edges with their known properties."""
     at = {name: number for number, name in enumerate(found.variables)}
     thick, weighted = thickness(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
     edges = []
     for edge in found.edges:
-        strength, direction = strengths.of(edge) if strengths else (None, None)
+        strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
         one: dict[str, Any] = {
             "source": at[edge.source],
             "target": at[edge.target],
@@ -194,5 +192,5 @@ def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) 
 
 
 def _short(value: float | None) -> float | None:
-    """`value` to as many figures as a reader takes in, None for what is no number, as JSON has none of these."""
+    """`value` to six significant digits; None if it is not finite, as JSON has no such numbers."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

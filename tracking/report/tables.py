@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.graphs.compare import summary
+from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edges import (
     Category,
     Edge,
@@ -150,7 +150,7 @@ def _percent(share: float) -> str:
     return "<1 %" if share < 0.01 else "all" if share == 1 else f"{min(share, 0.99):.0%}".replace("%", " %")
 
 
-# The edges of the structure, and what has changed of them.
+# The edges of the structure, and their changes.
 
 MARKS: dict[Category, str] = {
     "right": "✓ correct",
@@ -179,7 +179,7 @@ def edge_sections(result: RunResult) -> list[EdgeSection]:
         return [EdgeSection("all", _edge_table(classify(structure, truth), structure, truth))]
     sections = []
     if truth is not None and not truth.lags:
-        at_any_lag = summary(structure)
+        at_any_lag = summary_graph(structure)
         sections.append(EdgeSection("any lag", _edge_table(classify(at_any_lag, truth), at_any_lag, truth)))
         truth = None
     directed = structure.kind == "dag" and bool(structure.adjacency.any())
@@ -226,9 +226,9 @@ def changes_table(changes: Comparison) -> ReportTable | None:
         (
             one.edge.text,
             Mark(one.fate.split()[0], one.fate),
-            *((one.before, one.after, one.moved) if changes.weighted else ()),
+            *((one.before, one.after, one.weight_change) if changes.weighted else ()),
         )
-        for one in sorted(edges, key=lambda one: (one.fate == "kept", -(one.moved or 0.0)))
+        for one in sorted(edges, key=lambda one: (one.fate == "kept", -(one.weight_change or 0.0)))
     ]
     return (
         _long(("edge", "change", *["weight before", "weight now", "difference"] * changes.weighted), rows)
@@ -245,7 +245,7 @@ def drift_table(changes: Comparison) -> ReportTable | None:
     return _long(("variable", "drift, nats per row"), terms)
 
 
-# How sure the edges are, by resamples.
+# The confidence of the edges, by resamples.
 
 
 def confidence_table(result: RunResult, averaged: Structure, strengths: Strengths) -> ReportTable | None:
@@ -255,10 +255,12 @@ def confidence_table(result: RunResult, averaged: Structure, strengths: Strength
     truth = {_pair(edge) for edge in _all_edges(result.truth)} if result.truth else set()
     edges = {_pair(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
     rows = []
-    for pair, edge in sorted(edges.items(), key=lambda one: -strengths.of(one[1])[0]):
+    for pair, edge in sorted(edges.items(), key=lambda one: -strengths.strength_and_direction(one[1])[0]):
         other = average[pair].text if pair in average else None
         true = ["yes" if pair in truth else "no"] * bool(result.truth)
-        rows.append((edge.text, *strengths.of(edge), "yes" if pair in learned else None, other, *true))
+        rows.append(
+            (edge.text, *strengths.strength_and_direction(edge), "yes" if pair in learned else None, other, *true)
+        )
     header = (
         "edge",
         "strength",
@@ -292,7 +294,7 @@ def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
         yield LaggedEdge(names[i], names[j], None, None, TAIL, ARROW, "learned", k + 1)
 
 
-# What is known of each silo.
+# The silos.
 
 
 @dataclass(frozen=True)

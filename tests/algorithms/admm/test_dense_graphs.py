@@ -5,11 +5,11 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.order_refinement import forward, implied_covariance, least_squares
-from fedbnsl.algorithms.admm.staged_admm import dual_step, fitted
+from fedbnsl.algorithms.admm.staged_admm import dual_step, fit_silo
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.statistics.count_tables import top_down
+from fedbnsl.algorithms.statistics.count_tables import top_down_order
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate
@@ -61,7 +61,7 @@ def test_a_model_with_all_entries_fitted_is_the_moments_themselves() -> None:
 def test_equal_variances_give_the_order_from_the_top() -> None:
     W = np.zeros((4, 4))
     W[2, 0], W[2, 3], W[0, 3], W[3, 1] = 2.0, -1.0, 0.5, 1.5
-    place, variances = top_down(implied_covariance(W, np.ones(4)))
+    place, variances = top_down_order(implied_covariance(W, np.ones(4)))
     assert place.tolist() == [1, 3, 0, 2]
     np.testing.assert_allclose(variances, 1.0)
 
@@ -77,6 +77,6 @@ def test_the_fit_comes_to_the_least_squares_of_all_rows() -> None:
     B, beta = [W] * len(silos), [W] * len(silos)
     for _ in range(300):
         beta = [dual_step(b, own - W, metric, free) for b, own in zip(beta, B, strict=True)]
-        B = [fitted(own, b, W, metric, free) for own, b in zip(silos, beta, strict=True)]
+        B = [fit_silo(own, b, W, metric, free) for own, b in zip(silos, beta, strict=True)]
         W = sum(B) / len(B)
     np.testing.assert_allclose(W, expected, atol=1e-4)

@@ -7,13 +7,13 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.admm.notears_admm import closed_form
-from fedbnsl.algorithms.admm.order_refinement import agreeing, settled_order, turned
+from fedbnsl.algorithms.admm.order_refinement import compatible_moves, settled_order, turned
 from fedbnsl.algorithms.admm.problem import Lasso
 from fedbnsl.algorithms.core.knowledge import Knowledge, tier_arcs
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.statistics.count_tables import top_down
+from fedbnsl.algorithms.statistics.count_tables import top_down_order
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_is_zero_in_every_round_and_orders_keep_what_is_known(nam
         phase = getattr(one.server, "phase", None)
         if phase is not None and phase.ordered:
             ordered += 1
-            assert ahead(phase.place, known.precedes(names))
+            assert ahead(phase.place, known.precedence(names))
     entry = registry.entry(name)
     assert ordered or entry.nonlinear or not entry.exact_solver
 
@@ -67,7 +67,7 @@ def test_tiers_help_where_scales_do_not(name, seed):
 
 def test_a_required_edge_stays_though_its_weight_is_below_the_threshold():
     data, federation, known = standardised(3)
-    required = known.needed(data.schema.variables)
+    required = known.required_matrix(data.schema.variables)
     algorithm = registry.build(registry.specify("fed-sparse", {"threshold": 5.0}))
     *_, last = rounds(algorithm, federation)
     np.testing.assert_array_equal(algorithm.structure(last.server).adjacency, required)
@@ -82,7 +82,7 @@ def test_orders_and_moves_keep_what_comes_first():
     assert place[0] < place[3]
     assert place[2] < place[1]
     assert settled_order(strength)[3] < settled_order(strength)[0]
-    found, variances = top_down(np.diag([4.0, 3.0, 2.0, 1.0]), precedes)
+    found, variances = top_down_order(np.diag([4.0, 3.0, 2.0, 1.0]), precedes)
     assert np.argsort(found).tolist() == [2, 1, 0, 3]
     assert variances.tolist() == [4.0, 3.0, 2.0, 1.0]
 
@@ -93,7 +93,7 @@ def test_a_move_that_takes_a_variable_past_another_that_must_stay_before_it_is_n
         place = rng.permutation(5)
         precedes = (rng.random((5, 5)) < 0.2) & (place[:, None] < place)
         moves = np.array([(i, j) for i in range(5) for j in range(5) if i != j], np.int32)
-        kept = {tuple(move) for move in agreeing(moves, place, precedes).tolist()}
+        kept = {tuple(move) for move in compatible_moves(moves, place, precedes).tolist()}
         for move in moves:
             after = turned(place, move[None], np.array([-1.0]), 0.0)
             assert (tuple(move.tolist()) in kept) == ahead(after, precedes)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.consensus import change_between, entry_bytes, hold_back
+from fedbnsl.algorithms.admm.consensus import change_between, entry_bytes, suppress_small_changes
 
 
 @given(st.integers(0, 10_000), st.integers(2, 9), st.floats(0, 1))
@@ -29,4 +29,4 @@ def test_a_change_costs_the_cheaper_of_list_and_matrix() -> None:
 
 def test_only_what_moved_enough_is_let_through() -> None:
     old, new = np.zeros((2, 2)), np.array([[0.0, 0.05], [0.05, 0.0]])
-    np.testing.assert_array_equal(hold_back(old, new, np.array([0.1, 0.01])), [[0, 0], [0.05, 0]])
+    np.testing.assert_array_equal(suppress_small_changes(old, new, np.array([0.1, 0.01])), [[0, 0], [0.05, 0]])

@@ -184,7 +184,7 @@ def test_a_silo_with_fewer_rows_than_variables_judges_moves_as_well():
     np.testing.assert_allclose(within, S + (D / 3) ** 2 * np.diag(np.diag(S)))
     moves = np.array([[0, 3], [4, 1]], np.int32)
     problem = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start)
-    assert np.isfinite(staged_admm.judged(problem, np.zeros((D, D)), np.arange(D), moves)).all()
+    assert np.isfinite(staged_admm.evaluate_moves(problem, np.zeros((D, D)), np.arange(D), moves)).all()
 
 
 def test_means_of_silos_are_taken_away_or_kept_as_asked():

@@ -282,10 +282,10 @@ class TestTheLawsOnDiscreteData:
         ({"rows_per_cell": -1}, "parameter rows_per_cell is -1.0: it must be 0 or more"),
         ({"cells": 0}, "parameter cells is 0: it must be 1 or more"),
         ({"most_sets": -1}, "parameter most_sets is -1: it must be 0 or more"),
-        ({"statistic": "t"}, "parameter statistic of fed-pc is 't': choose chi2, g2"),
+        ({"statistic": "t"}, "parameter statistic of fed-pc is 't': it must be one of chi2, g2"),
         (
             {"orientation": "any"},
-            "parameter orientation of fed-pc is 'any': choose sepset, conservative, clear, majority",
+            "parameter orientation of fed-pc is 'any': it must be one of sepset, conservative, clear, majority",
         ),
         ({"projections": 1}, "parameter projections is 1: it must be 2 or more"),
         ({"projection_seed": -1}, "parameter projection_seed is -1: it must be 0 or more"),

@@ -5,7 +5,7 @@ import pytest
 
 from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.orientation import FCI, PC, Triples, known_marks, orient
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, plan, run
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run
 from fedbnsl.algorithms.core.knowledge import Knowledge, Prior, no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag, pdag_with_knowledge
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, mag_of
@@ -30,7 +30,7 @@ def known_of(dag, rng, share=0.4):
 def graph(procedure, dag, prior, latent=(), answer=None, **changes):
     observed = [v for v in range(len(dag)) if v not in latent]
     chosen = settings(**changes)
-    the = plan(chosen, np.ones(len(observed), np.int64), 1000, procedure.pools, prior)
+    the = create_plan(chosen, np.ones(len(observed), np.int64), 1000, procedure.pools, prior)
     found = run(the, answer or oracle(dag, observed))
     return procedure.graph(found, tuple(map(str, observed)), chosen.orientation, prior)
 
@@ -59,8 +59,8 @@ def test_a_pair_that_no_edge_may_join_is_never_searched_and_a_required_one_stays
         return Results(np.ones(len(tests)), np.zeros(len(tests)))
 
     found = graph(procedure, dag, prior, answer=independent, orientation="sepset")
-    np.testing.assert_array_equal(found.adjacency | found.adjacency.T, prior.joined)
-    assert asked == {(i, j) for i, j in np.argwhere(np.triu(prior.joinable)).tolist()}
+    np.testing.assert_array_equal(found.adjacency | found.adjacency.T, prior.required_pairs)
+    assert asked == {(i, j) for i, j in np.argwhere(np.triu(prior.possible_pairs)).tolist()}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -14,7 +14,7 @@ from fedbnsl.data.generators.mixed import mixed
 def test_the_statistic_is_that_of_four_determinants():
     data = mixed(5, 2, 150, 3, edges=7)
     coding = coding_of(data.schema)
-    blocks = blocks_of(sum(centred_moments(coding.coded(t), (len(t),)) for t in data.tables.values()), coding)
+    blocks = blocks_of(sum(centred_moments(coding.encode(t), (len(t),)) for t in data.tables.values()), coding)
     first = blocks.first
 
     def det(*members):
@@ -41,7 +41,7 @@ def test_independent_columns_have_uniform_p_values_and_dependent_ones_do_not():
         cause = rng.normal(size=300)
         label = (np.outer(cause, (0.0, 1.0, -1.0)) + rng.gumbel(size=(300, 3))).argmax(axis=1)
         table = np.column_stack([label, cause + rng.normal(size=300), cause])
-        blocks = blocks_of(centred_moments(coding.coded(table), (300,)), coding)
+        blocks = blocks_of(centred_moments(coding.encode(table), (300,)), coding)
         p = likelihood_ratio(blocks, np.array([[0, 1, 2], [0, 1, -1]], np.int16)).p
         given.append(p[0])
         alone.append(p[1])

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.constraint.chi_square import chi_square, noisy_chi_square, strata
-from fedbnsl.algorithms.statistics.count_tables import ReadTables, count, tables_for
+from fedbnsl.algorithms.statistics.count_tables import TableReader, count, tables_for
 
 TEST = np.array([[0, 1, 2]], np.int16)
 
 
 def p_of(table, variance):
     """The p-value of one table `[n_x, n_y, n_z]`."""
-    read = ReadTables(tables_for(TEST, 3), np.array(table.shape), table.ravel().astype(float))
+    read = TableReader(tables_for(TEST, 3), np.array(table.shape), table.ravel().astype(float))
     return noisy_chi_square(read, TEST, variance).p[0]
 
 
@@ -28,7 +28,7 @@ def test_without_noise_it_is_the_usual_test(seed):
     tables = tables_for(tests, 5)
     counts = count(columns, levels, tables.sets).astype(float)
     exact = chi_square(counts, tables, levels, tests)
-    noisy = noisy_chi_square(ReadTables(tables, levels, counts), tests, 0.0)
+    noisy = noisy_chi_square(TableReader(tables, levels, counts), tests, 0.0)
     np.testing.assert_allclose(noisy.p, exact.p, atol=1e-9)
     np.testing.assert_allclose(noisy.strength, exact.strength, atol=1e-9)
 
@@ -85,6 +85,6 @@ def test_counts_below_zero_and_levels_lost_in_noise_are_left_out():
 def test_a_constant_is_independent_but_given_others_drowned_levels_prove_nothing():
     constant = np.array([[500.0, 480.0], [3.0, -2.0]])
     pair, read = np.array([[0, 1]], np.int16), np.array([2, 2])
-    alone = noisy_chi_square(ReadTables(tables_for(pair, 2), read, constant.ravel()), pair, 25.0)
+    alone = noisy_chi_square(TableReader(tables_for(pair, 2), read, constant.ravel()), pair, 25.0)
     assert alone.p[0] == 1.0
     assert p_of(constant[:, :, None], 25.0) == 0.0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.constraint.orientation import Triples, classify, orient
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, plan, start
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, create_plan, start
 from fedbnsl.algorithms.graphs.cpdag import cpdag, meek_closure
 from fedbnsl.algorithms.graphs.dag import skeleton, v_structures
 from fedbnsl.algorithms.graphs.pag import unshielded_triples
@@ -30,7 +30,7 @@ def triples(colliders=(), ambiguous=()):
 
 def a_search(*separators):
     """a - b - c, and sets that separate a from c, by letters; d and e are not joined to anything."""
-    begun = start(plan(ConstraintSettings(), np.ones(5, np.int64), 100, None))
+    begun = start(create_plan(ConstraintSettings(), np.ones(5, np.int64), 100, None))
     rows = [[0, 2, *(["abcdef".index(k) for k in given] + [-1] * (2 - len(given)))] for given in separators]
     return replace(begun, joined=graph("a-b b-c"), separators=np.array(rows, np.int16), p=np.ones(len(rows)))
 

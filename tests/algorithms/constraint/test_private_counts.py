@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint import private_counts
-from fedbnsl.algorithms.constraint.evidence import private_counts as evidence_of_counts
-from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, bounded, most_exchanges, plan_of, releases
+from fedbnsl.algorithms.constraint.evidence import private_count_evidence as evidence_of_counts
+from fedbnsl.algorithms.constraint.fed_pc import (
+    FederatedSettings,
+    bounded_settings,
+    max_exchanges,
+    privacy_plan,
+    releases,
+)
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.private_counts import sensitivity, table_plan
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
@@ -76,10 +82,10 @@ class TestThePlan:
         rows = {f"s{k}": 500 for k in range(silos)}
         plan = planned(rows, epsilon, 0, n)
         variance = plan.variance(tables, cells)
-        assert plan.cost(tables, cells, variance) <= plan.each
+        assert plan.cost(tables, cells, variance) <= plan.exchange_cost
         if (less := variance * 49 / 50 - Fraction(2, 64)) >= Fraction(1, 4):
-            assert plan.each < plan.cost(tables, cells, less)
-        assert total([plan.each] * n) <= plan.promise.cost
+            assert plan.exchange_cost < plan.cost(tables, cells, less)
+        assert total([plan.exchange_cost] * n) <= plan.promise.cost
 
     def test_more_tables_get_more_noise_and_more_silos_less_of_it_each(self):
         plans = [planned({f"s{k}": 500 for k in range(n)}, 1.0, 0, 4) for n in (3, 30)]
@@ -103,7 +109,7 @@ class TestThePlan:
         rows = {f"s{k}": 500 for k in range(9)}
         alone, watched = (planned(rows, 1.0, n, 3).variance(9, 99) for n in (0, 3))
         assert watched / alone == pytest.approx(7 / 4, rel=0.01)
-        with pytest.raises(BadInput, match="parameter colluders is 7: of 7 sure shares none would be left"):
+        with pytest.raises(BadInput, match="parameter colluders is 7: of 7 guaranteed shares none would remain"):
             planned(rows, 1.0, 7, 3)
 
 
@@ -121,7 +127,7 @@ def test_no_run_takes_more_exchanges_than_it_pays_for(drawing, dealing):
     def check(name, depth, orientation, seed, epsilon):
         learner = algorithm(name, epsilon=epsilon, depth=depth, orientation=orientation, insecure_seed=seed)
         procedure = PC if name == "fed-pc" else FCI
-        most = most_exchanges(FederatedSettings(depth=depth, orientation=orientation), procedure)
+        most = max_exchanges(FederatedSettings(depth=depth, orientation=orientation), procedure)
         assert learner.max_rounds == most
         end = list(rounds(learner, dealing(drawn, [np.arange(600)])))[-1]
         assert end.outcome == "converged"
@@ -162,7 +168,7 @@ class TestRuns:
             for silo in federation.schema.silos[:present]
         ]
         exact = sum(count(state.columns, state.cardinalities, query.sets).astype(np.int64) for state in states)
-        noise, keyed = [], learner.private.keyed
+        noise, keyed = [], learner.private.with_key
         for k in range(8):
             keys = [bytes([k, n]) * 16 for n in range(present)]
             answers = [learner.local_solve(keyed(s, key), query)[1] for s, key in zip(states, keys, strict=True)]
@@ -217,7 +223,7 @@ class TestCanary:
 
     def outcome(self, learner, states, query, rng):
         """What the sum of all replies, with new noise, says along the direction in which the canaries differ."""
-        keyed = [learner.private.keyed(state, rng.bytes(32)) for state in states]
+        keyed = [learner.private.with_key(state, rng.bytes(32)) for state in states]
         total = sum(learner.summand(learner.local_solve(state, query)[1]) for state in keyed)
         return float(np.tile([1, 0, 0, -1], 3) @ total)
 
@@ -233,8 +239,8 @@ class TestCanary:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"mode": "projection"}, "parameter mode is projection: with an epsilon tables are summed as they are"),
-        ({"statistic": "g2"}, "parameter statistic is g2: with an epsilon there is chi2 only"),
+        ({"mode": "projection"}, "parameter mode is projection: with an epsilon it must be exact"),
+        ({"statistic": "g2"}, "parameter statistic is g2: with an epsilon it must be chi2"),
         ({"epsilon": -1}, "parameter epsilon is -1.0: it must be above 0"),
         ({"colluders": -1}, "parameter colluders is -1: it must be 0 or more"),
     ],
@@ -245,7 +251,7 @@ def test_settings_that_do_not_go_together_are_refused(params, message):
 
 
 def test_continuous_data_are_refused(drawing, dealing):
-    with pytest.raises(BadInput, match="parameter epsilon is for count tables, the data are continuous"):
+    with pytest.raises(BadInput, match="parameter epsilon needs discrete data, the data are continuous"):
         algorithm().open_server(dealing(drawing(4, 60, 0), [np.arange(60)], "continuous").schema)
 
 
@@ -263,10 +269,10 @@ def test_the_tests_allow_for_the_noise_of_all_silos(drawing, dealing):
     exact, noise = 5 * count(zeros.T, server.cardinalities, query.sets).astype(np.int64), []
     for seed in range(40):
         answers = [
-            learner.local_solve(learner.private.keyed(one, bytes([k, seed]) * 16), query)[1].numbers
+            learner.local_solve(learner.private.with_key(one, bytes([k, seed]) * 16), query)[1].numbers
             for k, one in enumerate(opened)
         ]
         noise.append(sum(answers) - exact)
-    evidence = evidence_of_counts(settings, partial(plan_of, bounded(settings), PC))
+    evidence = evidence_of_counts(settings, partial(privacy_plan, bounded_settings(settings), PC))
     known = evidence.learn(server, np.array(noise[0], dtype=float), dealt.schema.silos)
     assert known.noise == pytest.approx(np.var(noise), rel=0.15)

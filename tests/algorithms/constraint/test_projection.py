@@ -11,12 +11,12 @@ from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.projection import (
     SKETCH_BITS,
-    ReadTables,
+    TableReader,
     expected_counts,
     geometric_mean,
     margin_tables,
     project,
-    projected,
+    projection_evidence,
 )
 from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
@@ -63,9 +63,9 @@ def test_projected_tests_come_close_to_exact_ones(drawing, dealing):
 
 
 def through(drawn, dealing, tests, seed, silos=3, lose=None):
-    """The results of `tests` by two exchanges of `projected`, with a silo lost between them if asked."""
+    """The results of `tests` by two exchanges of `projection_evidence`, with a silo lost between them if asked."""
     federation = dealing(drawn, [np.arange(k, len(drawn.table), silos) for k in range(silos)])
-    learner, evidence = fed_pc(FederatedSettings()), projected(L, seed)
+    learner, evidence = fed_pc(FederatedSettings()), projection_evidence(L, seed)
     server = learner.open_server(federation.schema)
     server = replace(server, search=replace(server.search, tests=tests))
     states = {s: learner.open_silo(federation.tables[s], federation.schema, s, None) for s in federation.schema.silos}
@@ -113,12 +113,12 @@ def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
     test = np.array([[0, 1, 2]], np.int16)
     columns = np.ascontiguousarray(drawn.table.T, np.int16)
     margin_sets = margin_tables(test, 6)
-    margins = ReadTables(
+    margins = TableReader(
         margin_sets, drawn.cardinalities, count(columns, drawn.cardinalities, margin_sets.sets).astype(np.float64)
     )
     expected = expected_counts(margins, 0, 0, 1)
     tables = tables_for(test, 6)
-    true = ReadTables(tables, drawn.cardinalities, count(columns, drawn.cardinalities, tables.sets)).strata(0, (0, 1))
+    true = TableReader(tables, drawn.cardinalities, count(columns, drawn.cardinalities, tables.sets)).strata(0, (0, 1))
     scaled = np.divide(true, np.sqrt(expected), out=np.zeros_like(true), where=expected > 0)
     sent = to_multiples(project(scaled, np.random.default_rng((0, 1)), L), SKETCH_BITS)
     for z, stratum in enumerate(true):
@@ -130,7 +130,7 @@ def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
 def test_continuous_data_have_no_tables_to_project(drawing, dealing):
     learner = registry.build(registry.specify("fed-pc", {"mode": "projection"}))
     federation = dealing(drawing(4, 50, 0), [np.arange(50)], "continuous")
-    with pytest.raises(BadInput, match="parameter mode is projection: that is for count tables"):
+    with pytest.raises(BadInput, match="parameter mode is projection, which needs discrete data"):
         learner.open_server(federation.schema)
 
 

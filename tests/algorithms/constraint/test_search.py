@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms.constraint.chi_square import chi_square
 from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
-from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, plan, run, separating_sets
+from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run, separating_sets
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated
@@ -27,7 +27,7 @@ def settings(**changes):
 
 def search(procedure, answer, d, chosen, levels=None, rows=1000):
     levels = np.ones(d, np.int64) if levels is None else levels
-    return run(plan(chosen, levels, rows, procedure.pools), answer)
+    return run(create_plan(chosen, levels, rows, procedure.pools), answer)
 
 
 def graph(procedure, dag, latent=(), **changes):

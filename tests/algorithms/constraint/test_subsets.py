@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.constraint.subsets import Draw, next_tests
+from fedbnsl.algorithms.constraint.subsets import SubsetSource, next_tests
 
 
 def drawing(d, size, seed=0, **changes):
@@ -26,7 +26,7 @@ def drawing(d, size, seed=0, **changes):
         "most_sets": 10**9,
         "most_cells": np.inf,
     }
-    return Draw(**{**everything, **changes})
+    return SubsetSource(**{**everything, **changes})
 
 
 def all_of(draw, pairs, cells=1e9):

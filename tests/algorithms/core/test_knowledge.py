@@ -32,7 +32,7 @@ def test_what_is_no_column_is_refused_by_name():
 
 
 def test_a_variable_stands_in_one_tier():
-    with pytest.raises(BadInput, match="'b' stands in two tiers"):
+    with pytest.raises(BadInput, match="'b' is in two tiers"):
         tier_arcs([["a", "b"], ["b"]])
 
 
@@ -53,7 +53,7 @@ def test_matrices_say_what_may_be_and_what_must():
     assert prior.required.sum() == 2
     ruled_out = {(NAMES[i], NAMES[j]) for i, j in np.argwhere(~prior.possible) if i != j}
     assert ruled_out == {("b", "a"), ("c", "b"), ("c", "a"), ("d", "a")}  # and no arc back to a required ancestor
-    assert {(NAMES[i], NAMES[j]) for i, j in np.argwhere(prior.precedes)} == {
+    assert {(NAMES[i], NAMES[j]) for i, j in np.argwhere(prior.precedence)} == {
         *(("a", "b"), ("b", "c"), ("a", "c")),
         ("a", "d"),  # nothing can cause a
     }
@@ -65,10 +65,10 @@ def test_matrices_say_what_may_be_and_what_must():
 
 def test_an_empty_knowledge_rules_nothing_out():
     prior = Knowledge().prior(NAMES)
-    assert not prior.anything
-    assert not no_prior(4).anything
-    assert not prior.precedes.any()
-    assert prior.joinable.sum() == 12
+    assert not prior.is_informative
+    assert not no_prior(4).is_informative
+    assert not prior.precedence.any()
+    assert prior.possible_pairs.sum() == 12
     assert not Knowledge()
 
 
@@ -90,7 +90,7 @@ def test_what_precedes_is_an_order_that_every_agreeing_graph_has(d, seed):
         tuple((names[i], names[j]) for i, j in np.argwhere(forbidden & ~np.eye(d, dtype=bool))),
     ).prior(names)
     assert not (dag & ~prior.possible).any()
-    ahead = prior.precedes
+    ahead = prior.precedence
     assert not (ahead & ahead.T).any()
     assert not ((ahead.astype(int) @ ahead.astype(int) > 0) & ~ahead).any()
     # The truth has an order that agrees: put together with its arcs, they form no cycle.

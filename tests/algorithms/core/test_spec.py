@@ -72,11 +72,11 @@ def packed(settings, name="fed-sparse", wrappers=()):
     ("bad", "said"),
     [
         (packed({**asdict(FedSparse()), "rho1": -1.0}), "parameter rho1 is -1.0: it must be above 0"),
-        (packed({**asdict(FedSparse()), "rho9": 1.0}), "the bytes do not hold a .*FedSparse.*rho9"),
-        (packed({**asdict(FedSparse()), "rounds": "many"}), "the bytes do not hold a .*FedSparse"),
-        (packed(5), "the bytes do not hold a .*FedSparse.*, but a value of type int"),
-        (packed({}, name="fed-sparce"), "unknown algorithm 'fed-sparce': did you mean fed-sparse. there are fed-"),
-        (packed({}, wrappers=(("resampling", wire.encode({})),)), "unknown wrapper 'resampling': there are bootstrap"),
+        (packed({**asdict(FedSparse()), "rho9": 1.0}), "the bytes are not a .*FedSparse.*rho9"),
+        (packed({**asdict(FedSparse()), "rounds": "many"}), "the bytes are not a .*FedSparse"),
+        (packed(5), "the bytes are not a .*FedSparse.*, but a value of type int"),
+        (packed({}, name="fed-sparce"), "unknown algorithm 'fed-sparce': did you mean fed-sparse. available: fed-"),
+        (packed({}, wrappers=(("resampling", wire.encode({})),)), "unknown wrapper 'resampling': available: bootstrap"),
     ],
 )
 def test_bad_settings_are_refused_where_they_arrive(bad, said):
@@ -148,7 +148,7 @@ def test_settings_of_a_wrapper_are_checked_where_they_arrive(toys):
 
 
 def test_an_unknown_wrapper_is_bad_input(toys):
-    known = r"unknown wrapper 'divide': there are bootstrap, add, times"
+    known = r"unknown wrapper 'divide': available: bootstrap, add, times"
     with pytest.raises(BadInput, match=known):
         registry.unpack(packed({}, "secure-sum", (("divide", wire.encode({})),)))
     with pytest.raises(BadInput, match=known):

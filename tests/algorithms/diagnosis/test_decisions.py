@@ -123,7 +123,7 @@ def test_columns_that_determine_each_other(correlation, expected):
     S = np.diag([1.0, 4.0, 2.0])
     S[0, 2] = S[2, 0] = correlation * math.sqrt(2)
     said = [one.said for one in findings.same_columns(S, NAMES)]
-    text = "Each of age and score determines the other: nothing in the data can tell A → B from B → A."
+    text = "Each of age and score determines the other: the data cannot distinguish A → B from B → A."
     assert said == [text] * expected
 
 
@@ -213,8 +213,7 @@ SENTENCES = [
         "numbers",
         "bend",
         0.4,
-        "s1: the square of what the edges predict explains 40 % of what they leave of score: not all effects are "
-        "linear.",
+        "s1: the squared prediction of the edges explains 40 % of the residual of score: not all effects are linear.",
     ),
     (
         "tables",
@@ -237,7 +236,7 @@ OF_SEVERAL = {
     (
         "numbers",
         "bend",
-    ): "2 of 3 silos: the square of what the edges predict explains 40 % of what they leave of score: "
+    ): "2 of 3 silos: the squared prediction of the edges explains 40 % of the residual of score: "
     "not all effects are linear.",
     (
         "tables",

@@ -190,4 +190,4 @@ def test_effects_that_are_not_linear_are_told_wherever_they_are():
     assert said_of(straight, truth) == []
     (found,) = said_of(bent, truth)
     assert (found.name, set(found.silos)) == ("not linear", set(bent))
-    assert "% of what they leave of b: not all effects are linear" in found.said
+    assert "% of the residual of b: not all effects are linear" in found.said

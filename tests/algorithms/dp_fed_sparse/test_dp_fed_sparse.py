@@ -68,7 +68,7 @@ def problem_with(clip, B):
 
 def seen(problem, table):
     """The data term of the gradient and the scores, `[d, d]` each, that a step at the start looks at."""
-    table = dp_pgcd.bounded(table, SCALES)
+    table = dp_pgcd.clip_to_scale(table, SCALES)
     R, factors, where = (
         dp_pgcd.residuals(table, problem.start),
         problem.clip.factors(table),
@@ -76,7 +76,7 @@ def seen(problem, table):
     )
     G, S = problem.clip.gradient(factors, R, slice(None)), np.zeros((D, D))
     for j in range(D):
-        S[where.rows[where.of(j)], j] = dp_pgcd.scores(problem, G[:, j], problem.start[:, j], where, j)
+        S[where.rows[where.column(j)], j] = dp_pgcd.scores(problem, G[:, j], problem.start[:, j], where, j)
     return G, S
 
 
@@ -264,7 +264,11 @@ class TestNothingElseGetsOut:
         def local_solve(silo, ask):
             silo, reply = algorithm.local_solve(silo, ask)
             sent.extend(
-                [wire.encode(ask), wire.encode(reply), wire.encode({k: getattr(silo, k) for k in dp_silo.KEPT})]
+                [
+                    wire.encode(ask),
+                    wire.encode(reply),
+                    wire.encode({k: getattr(silo, k) for k in dp_silo.PERSISTED_STATE}),
+                ]
             )
             return silo, reply
 
@@ -367,16 +371,18 @@ class TestLearning:
         variance = 1 + weight**2
         wrong = np.array([[0.0, 0.0], [weight / variance, 0.0]])  # y → x, as least squares has it
         residual = np.sqrt([1 - weight**2 / variance, variance])
-        W, place = dp_order.reordered(wrong, residual, 0.1, DpFedSparse())
+        W, place = dp_order.refit_order(wrong, residual, 0.1, DpFedSparse())
         assert place.tolist() == [0, 1]
         np.testing.assert_allclose(W, [[0, weight], [0, 0]], atol=1e-12)
 
     def test_steps_of_few_silos_count_as_much_as_they_are_told_to(self):
         change, moving, lone = np.full((1, 1), 1.0), np.full((1, 1), 1.0), np.zeros((1, 1))
         for solo, expected in ((1.0, 1.0), (0.0, 0.25), (0.5, 0.4)):
-            moved = dp_order.stepped(np.zeros((1, 1)), change, moving, 4.0, lone, DpFedSparse(solo=solo))
+            moved = dp_order.apply_steps(np.zeros((1, 1)), change, moving, 4.0, lone, DpFedSparse(solo=solo))
             assert moved[0, 0] == pytest.approx(expected)
-        drawn = dp_order.stepped(np.zeros((1, 1)), change, moving, 4.0, lone + 0.3, DpFedSparse(solo=1.0, doubt=2.0))
+        drawn = dp_order.apply_steps(
+            np.zeros((1, 1)), change, moving, 4.0, lone + 0.3, DpFedSparse(solo=1.0, doubt=2.0)
+        )
         assert drawn[0, 0] == pytest.approx(0.4)
 
     def test_a_seed_gives_the_same_run_again_and_no_seed_does_not(self):

@@ -122,7 +122,7 @@ def test_scales_are_found_also_under_noise(scale):
 def test_a_sufficient_signal_is_mostly_right_and_a_lesser_one_is_refused(deviation, wrong):
     """Deviations of the noise relative to the greatest that is allowed: a scale is wrong when it is off by half."""
     rng, rows = np.random.default_rng(3), 2000
-    most = rows * np.linalg.norm(gram.profiles()[190]) / gram.LEAST_SIGNAL
+    most = rows * np.linalg.norm(gram.profiles()[190]) / gram.MIN_SIGNAL_TO_NOISE
     noise = np.rint(rng.normal(0, deviation * most, (400, gram.BUCKETS))).astype(np.int64)
     counts = gram.bucket_counts(rng.normal(size=(rows, 1))) + noise
     off = np.abs(np.log2(gram.CANDIDATES[(counts @ gram.profiles().T).argmax(axis=1)])) > 1
@@ -130,7 +130,7 @@ def test_a_sufficient_signal_is_mostly_right_and_a_lesser_one_is_refused(deviati
         gram.require_signal(rows, deviation * most)
         assert off.mean() < wrong
     else:
-        with pytest.raises(ValueError, match="2000 rows in all are too few for this budget"):
+        with pytest.raises(ValueError, match="2000 rows are too few for this budget"):
             gram.require_signal(rows, deviation * most)
         assert off.mean() > wrong
 
@@ -139,13 +139,13 @@ def test_a_sufficient_signal_is_mostly_right_and_a_lesser_one_is_refused(deviati
 def test_a_hopeless_budget_is_refused_before_anything_is_spent(name):
     federation = federate({f"s{k}": np.random.default_rng(k).normal(size=(40, 5)) for k in range(3)})
     algorithm = registry.build(registry.specify(name, {"epsilon": 0.1}))
-    with pytest.raises(ValueError, match="120 rows in all are too few for this budget"):
+    with pytest.raises(ValueError, match="120 rows are too few for this budget"):
         next(rounds(algorithm, federation))
     assert not any(federation.charges().values())
 
 
 def test_a_scale_outside_the_grid_is_refused_by_name():
-    with pytest.raises(ValueError, match="column 'salt': its scale lies outside"):
+    with pytest.raises(ValueError, match="column 'salt': its scale is outside"):
         gram.scales(gram.bucket_counts(np.full((50, 1), 1e12)), ("salt",))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedbnsl.algorithms.dynamic.lag_order import LagOrder, chosen
+from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
 from fedbnsl.data.generators.dynamic import dynamic
 
 from .series import learn, unequal
@@ -16,7 +16,7 @@ def test_the_lags_of_the_model_are_found(monkeypatch, lags, secure):
     monkeypatch.setitem(registry.ALGORITHMS, "lag-order", registry.STEPS["lag-order"])
     data = dynamic(6, 3, 400, 7, lags=lags, decay=1.0)
     _, server = learn(data, "lag-order", secure=secure)
-    found, criteria = chosen(server, LagOrder())
+    found, criteria = choose_lag_order(server, LagOrder())
     assert found == lags
     assert len(criteria) == 5
     assert criteria[lags - 1] < min(criteria) + 1e-3

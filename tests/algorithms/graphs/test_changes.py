@@ -15,7 +15,7 @@ def test_edges_gained_lost_turned_and_kept_each_with_its_weights():
     before = dag("abcd", [("a", "b", 1.0), ("b", "c", 2.0), ("c", "d", -1.0)])
     after = dag("abcd", [("a", "b", 1.5), ("c", "b", 0.5), ("a", "d", 0.25)])
     found = structure_changes(before, after)
-    by_text = {one.edge.text: (one.fate, one.before, one.after, one.moved) for one in found.edges}
+    by_text = {one.edge.text: (one.fate, one.before, one.after, one.weight_change) for one in found.edges}
     assert by_text == {
         "a → b": ("kept", 1.0, 1.5, 0.5),
         "c → b": ("turned", 2.0, 0.5, 1.5),
@@ -36,7 +36,7 @@ def test_variables_of_only_one_run_are_named_and_their_edges_left_out():
     before = dag("abx", [("a", "b", 1.0), ("x", "a", 1.0)])
     after = dag("aby", [("a", "b", 1.0), ("y", "b", 1.0)])
     found = structure_changes(before, after)
-    assert (found.joined, found.left) == (("y",), ("x",))
+    assert (found.added_variables, found.removed_variables) == (("y",), ("x",))
     assert [one.fate for one in found.edges] == ["kept"]
 
 

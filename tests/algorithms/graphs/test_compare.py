@@ -138,7 +138,9 @@ def test_a_cyclic_truth_is_refused_by_the_name_of_its_cycle():
     learned = Structure(("PIP2", "PIP3", "Plcg"), np.array([[0.0, 1, 0], [0, 0, 0], [0, 0, 0]]))
     with pytest.raises(BadInput) as caught:
         compare(learned, truth)
-    message = "truth has the cycle PIP2 -> PIP3 -> Plcg -> PIP2: SHD needs a DAG (ask for it with allow_cyclic_truth)"
+    message = (
+        "truth has the cycle PIP2 -> PIP3 -> Plcg -> PIP2: SHD needs a DAG (set allow_cyclic_truth to compare anyway)"
+    )
     assert str(caught.value) == message
     keys = ("shd", "shd_cpdag", "missing", "tpr", "reversed")
     assert parts(learned, truth, *keys, allow_cyclic_truth=True) == (2, None, 2, pytest.approx(1 / 3), 0)
@@ -163,9 +165,9 @@ def test_a_learned_cycle_is_a_value_not_an_error():
 
 
 def test_different_variables_are_refused_by_name():
-    with pytest.raises(BadInput, match="only in what was learned: c; only in the truth: d, e"):
+    with pytest.raises(BadInput, match="only in the learned graph: c; only in the truth: d, e"):
         compare(graph("a>b", variables="abc"), graph("a>b", variables="abde"))
-    with pytest.raises(BadInput, match="only in what was learned: none; only in the truth: c"):
+    with pytest.raises(BadInput, match="only in the learned graph: none; only in the truth: c"):
         compare(graph("a>b", variables="ab"), graph("a>b", variables="abc"))
 
 

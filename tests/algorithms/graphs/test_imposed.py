@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.cpdag import cpdag, impose_knowledge, known_truth, pdag_with_knowledge
+from fedbnsl.algorithms.graphs.cpdag import cpdag, impose_knowledge, pdag_with_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL, pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -27,7 +27,7 @@ def drawn(d, seed, *, true):
     required = about & (rng.random((d, d)) < 0.3)
     forbidden = ~about & (rng.random((d, d)) < 0.3) & ~np.eye(d, dtype=bool)
     known = Knowledge(*(tuple((names[i], names[j]) for i, j in np.argwhere(arcs)) for arcs in (required, forbidden)))
-    return names, dag, known.needed(names), known.possible(names)
+    return names, dag, known.required_matrix(names), known.possible(names)
 
 
 def structure(kind, names, dag, rng):
@@ -107,9 +107,9 @@ def test_a_class_is_compared_with_what_knowledge_leaves_of_the_truth():
     known = Knowledge(required=(("a", "b"),)).prior(names)
     learned = Structure(names, (weights != 0).astype(float), "cpdag")
     assert compare(learned, truth)["shd"] == 2
-    kept = known_truth(truth, "cpdag", known.required, known.possible)
+    kept = truth_with_knowledge(truth, "cpdag", known.required, known.possible)
     assert compare(learned, kept)["shd"] == 0
     assert kept.weights[1, 2] == -1.0
-    assert known_truth(truth, "dag", known.required, known.possible) is truth
+    assert truth_with_knowledge(truth, "dag", known.required, known.possible) is truth
     false = Knowledge(required=(("c", "b"),)).prior(names)
-    assert known_truth(truth, "cpdag", false.required, false.possible) is truth
+    assert truth_with_knowledge(truth, "cpdag", false.required, false.possible) is truth

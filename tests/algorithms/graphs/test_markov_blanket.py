@@ -42,7 +42,7 @@ def test_a_dag_and_its_cpdag_have_the_same_blanket_the_neighbours_in_the_moral_g
 
 def test_what_is_refused():
     empty = np.zeros((2, 2))
-    with pytest.raises(BadInput, match="target is 'y': the variables are a, b"):
+    with pytest.raises(BadInput, match="there is no variable 'y': available: a, b"):
         markov_blanket(Structure(("a", "b"), empty), "y")
-    with pytest.raises(BadInput, match="a PAG tells no parents"):
+    with pytest.raises(BadInput, match="a PAG does not distinguish parents"):
         markov_blanket(Structure(("a", "b"), empty, "pag"), "a")

@@ -61,18 +61,18 @@ def test_lagged_edges_are_counted_lag_by_lag():
     own, later = found.lagged[0, 0, 0], found.lagged[1, 0, 2]
     assert (own, later, found.lagged.sum()) == (1, 0.5, 1.5)
     (edge, other) = classify_lagged(structures[1], None)
-    assert found.of(edge) == (1.0, 1.0)
-    assert found.of(other) == (0.5, 1.0)
+    assert found.strength_and_direction(edge) == (1.0, 1.0)
+    assert found.strength_and_direction(other) == (0.5, 1.0)
 
 
 def test_an_edge_is_looked_up_the_way_it_is_written():
     found = edge_strengths([structure("ab"), structure("ba"), structure("ba"), structure()])
     (forth,), (back,) = (classify(structure(edge), None) for edge in ("ab", "ba"))
-    assert found.of(forth) == (0.75, 1 / 3)
-    assert found.of(back) == (0.75, 2 / 3)
+    assert found.strength_and_direction(forth) == (0.75, 1 / 3)
+    assert found.strength_and_direction(back) == (0.75, 2 / 3)
     (never,) = classify(structure("bc"), None)
-    assert found.of(never) == (0.0, None)
+    assert found.strength_and_direction(never) == (0.0, None)
     lagged = np.zeros((1, 3, 3))
     lagged[0, 0, 1] = 1.0
     (never,) = classify_lagged(structure(lagged=lagged), None)
-    assert found.of(never) == (0.0, None)
+    assert found.strength_and_direction(never) == (0.0, None)

@@ -10,8 +10,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost, rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.mlp.network import WeightLayout, in_one_order, ridged_loss
-from fedbnsl.algorithms.mlp.pooled import NotearsMlp, thresholded, trained
+from fedbnsl.algorithms.mlp.network import WeightLayout, ridged_loss, sort_rows
+from fedbnsl.algorithms.mlp.pooled import NotearsMlp, threshold_structure, train
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.nonlinear import nonlinear
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
@@ -36,12 +36,12 @@ def test_the_pooled_learner_does_no_worse_than_the_authors_program() -> None:
     layout, settings = WeightLayout(5, 10), NotearsMlp()
     for case in FROZEN["cases"][:5]:
         data = nonlinear(5, 1, 200, case["seed"])
-        table = in_one_order(data.tables["silo-1"])
-        theta = trained(table, layout, settings, ~np.eye(layout.d, dtype=bool))
+        table = sort_rows(data.tables["silo-1"])
+        theta = train(table, layout, settings, ~np.eye(layout.d, dtype=bool))
         shrunk = ridged_loss(layout, theta, table, len(table), settings.l2)[0]
         ours.append(shrunk + settings.l1 * np.abs(theta[: layout.first]).sum())
         theirs.append(np.mean([run["objective"] for run in case["runs"]]))
-        structure = thresholded(layout, theta, data.schema.variables, settings.threshold)
+        structure = threshold_structure(layout, theta, data.schema.variables, settings.threshold)
         assert structure.acyclic
         ours_wrong += wrong(structure, data)
         theirs_wrong += max(run["shd"] for run in case["runs"])

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 from scipy.special import expit
 
 from fedbnsl.algorithms.mlp import network
-from fedbnsl.algorithms.mlp.network import WeightLayout, acyclicity, in_one_order, ridged_loss, squared_loss
+from fedbnsl.algorithms.mlp.network import WeightLayout, acyclicity, ridged_loss, sort_rows, squared_loss
 
 LAYOUT = WeightLayout(d=4, units=3)
 TABLE = np.random.default_rng(1).normal(1.0, 2.0, (60, 4))
@@ -66,4 +66,4 @@ def test_no_variable_explains_itself() -> None:
 
 def test_rows_come_in_one_order() -> None:
     mixed = np.random.default_rng(0).permutation(TABLE)
-    np.testing.assert_array_equal(in_one_order(mixed), in_one_order(TABLE))
+    np.testing.assert_array_equal(sort_rows(mixed), sort_rows(TABLE))

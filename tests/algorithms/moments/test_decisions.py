@@ -164,8 +164,8 @@ def test_one_variance_is_believed_where_it_fits_better_and_the_sentence_has_the_
     else:
         assert algorithm.basis(server)[0] == (
             f"The data do not support errors of equal variance (their spread is {D:.3g}, that of the variables' own "
-            f"variances {D:.3g}; a variance for each fits better by {-gain:.3g}, penalties included): nothing rests on "
-            "units of measurement."
+            f"variances {D:.3g}; a variance for each fits better by {-gain:.3g}, penalties included): no direction "
+            "rests on units of measurement."
         )
 
 
@@ -195,10 +195,10 @@ def test_what_the_directions_of_a_class_rest_on_in_full():
         f"The data do not support errors of equal variance (their spread is {server.evidence.spread:.3g}, that of the "
         f"variables' own variances {marginal:.3g}; a variance for each fits better by {-gain:.3g}, penalties "
         f"included): "
-        "nothing rests on units of measurement.",
-        "4 of 6 edges have a direction. Those in v-structures, and what follows from them, rest on conditional "
-        "independences.",
-        "1 further edges were directed by errors that are not Gaussian.",
+        "no direction rests on units of measurement.",
+        "4 of 6 edges have a direction. Those in v-structures, and those that follow from them, rest on "
+        "conditional independences.",
+        "1 further edge was directed by errors that are not Gaussian.",
         "2 edges have no direction: these data do not determine it.",
     )
     assert {(0, 2), (1, 2), (2, 3), (4, 5)} < set(edges(structure))

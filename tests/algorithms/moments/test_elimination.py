@@ -7,11 +7,11 @@ import pytest
 
 from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence
 from fedbnsl.algorithms.score.gaussian_order import Prior
-from fedbnsl.algorithms.statistics.count_tables import top_down
+from fedbnsl.algorithms.statistics.count_tables import top_down_order
 
 
 def order_of(S, precedes):
-    return np.argsort(top_down(S, precedes)[0])
+    return np.argsort(top_down_order(S, precedes)[0])
 
 
 def rows_of(d, n, seed):

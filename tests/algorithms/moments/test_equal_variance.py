@@ -71,7 +71,7 @@ def test_moves_lower_the_score_and_end_where_no_move_does():
         assert score(S, last, 0.1) <= score(S, first, 0.1) * (1 + 1e-9)
         improved += score(S, last, 0.1) < score(S, first, 0.1) * (1 - 1e-9)
         prices, first = np.full(8, 0.1 * np.diag(S).min()), np.zeros(8, dtype=bool)
-        assert (module._improved(S, first, last.order.copy(), prices, 7, 1) == last.order).all()
+        assert (module._improve_order(S, first, last.order.copy(), prices, 7, 1) == last.order).all()
     assert improved >= 3
 
 

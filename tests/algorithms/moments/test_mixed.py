@@ -145,11 +145,11 @@ def test_a_greater_epsilon_comes_nearer_to_what_is_found_without_noise():
 
 
 def test_another_learner_is_refused():
-    with pytest.raises(BadInput, match="learner is pc: mixed data have a learner of their own"):
+    with pytest.raises(BadInput, match="learner is pc: mixed data have their own learner"):
         learned("secure-sum", mixed(4, 2, 50, 0), learner="pc")
 
 
 def test_directions_are_not_said_to_rest_on_variances():
     spec = registry.specify("secure-sum", {})
     found = learned("secure-sum", mixed(6, 2, 200, 3))
-    assert "conditional independences" in registry.rests_on(spec, found)[0]
+    assert "conditional independences" in registry.direction_assumptions(spec, found)[0]

@@ -20,7 +20,7 @@ def silo():
 
 def drawn(silo, scales):
     algorithm, opened = silo
-    keyed = (algorithm.private.keyed(opened, k.to_bytes(32, "big")) for k in range(RUNS))
+    keyed = (algorithm.private.with_key(opened, k.to_bytes(32, "big")) for k in range(RUNS))
     return np.array([algorithm.local_solve(one, Broadcast(scales))[1].values for one in keyed], dtype=float)
 
 
@@ -38,7 +38,7 @@ def test_of_bucket_counts(silo):
 
 def test_the_two_sums_have_noise_of_their_own(silo):
     algorithm, opened = silo
-    keyed = algorithm.private.keyed(opened, bytes(32))
+    keyed = algorithm.private.with_key(opened, bytes(32))
     counts, moments = (algorithm.local_solve(keyed, Broadcast(s))[1].values for s in (np.empty(0), np.ones(D)))
     length = min(len(counts), len(moments)) - 1
     assert abs(np.corrcoef(counts[1 : length + 1], moments[1 : length + 1])[0, 1]) < 0.5

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
 from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
-from fedbnsl.algorithms.statistics.lagged import given_the_past, windows, without_levels
+from fedbnsl.algorithms.statistics.lagged import moments_given_past, subtract_levels, windows
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.dynamic import dynamic
 from tests.algorithms.dynamic.series import differing, learn, permuted, unequal
@@ -52,9 +52,9 @@ def test_means_that_differ_by_silo_change_nothing(data, name):
 
 def test_a_mean_within_chance_is_no_level():
     rows = np.random.default_rng(0).normal(size=(80, 4))
-    np.testing.assert_array_equal(without_levels(rows, 2), rows)
+    np.testing.assert_array_equal(subtract_levels(rows, 2), rows)
     lifted = rows + np.array([3.0, 0.0, 3.0, 0.0])
-    found = without_levels(lifted, 2)
+    found = subtract_levels(lifted, 2)
     np.testing.assert_allclose(found[:, [0, 2]].mean(axis=0), 0, atol=1e-12)
     np.testing.assert_array_equal(found[:, [1, 3]], rows[:, [1, 3]])
 
@@ -84,7 +84,7 @@ def test_what_the_past_leaves_of_the_variables_is_what_regression_leaves(data):
     X = windows(table, (len(table),), 2)
     past, present = X[:, 8:], X[:, :8]
     left = present - past @ np.linalg.lstsq(past, present, rcond=None)[0]
-    np.testing.assert_allclose(given_the_past(X.T @ X, 8), left.T @ left, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(moments_given_past(X.T @ X, 8), left.T @ left, rtol=1e-6, atol=1e-6)
 
 
 def test_lagged_variables_come_first_and_are_no_part_of_the_order(data):
@@ -144,5 +144,5 @@ def test_a_lost_silo_costs_its_windows_alone(data):
 
 
 def test_what_is_protected_is_one_of_three():
-    with pytest.raises(BadInput, match="protect of secure-sum is 'person': choose window, row, stretch"):
+    with pytest.raises(BadInput, match="protect of secure-sum is 'person': it must be one of window, row, stretch"):
         registry.specify("secure-sum", {"protect": "person"})

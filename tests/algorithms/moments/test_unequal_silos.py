@@ -7,7 +7,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import gather, silo_generator
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dynamic.var import summed_windows
-from fedbnsl.algorithms.moments.equal_variance import selected
+from fedbnsl.algorithms.moments.equal_variance import select_weights
 from fedbnsl.algorithms.moments.secure_sum import SecureSum
 from fedbnsl.algorithms.moments.summed import learn, open_server
 from fedbnsl.tasks.transport.in_process import federate
@@ -83,7 +83,7 @@ def test_a_parent_that_others_make_needless_is_given_up_again():
     S = b_c.T @ b_c + np.diag([0.0, 0.0, 0.1, 0.05])
     before = np.zeros((4, 4), bool)
     before[:3, 3] = True
-    weights = selected(S, before, 0.001, 3)[:, 3]
+    weights = select_weights(S, before, 0.001, 3)[:, 3]
     assert np.flatnonzero(weights).tolist() == [0, 1]
     np.testing.assert_allclose(weights[:2], 1.0)
 

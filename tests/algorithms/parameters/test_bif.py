@@ -148,7 +148,7 @@ def test_names_in_quotation_marks():
 
 
 FAULTS = {
-    "no network": ("hello", "line 1: neither a variable nor probabilities, 'hello'"),
+    "no network": ("hello", "line 1: neither a variable nor probabilities: 'hello'"),
     "nothing": ("", "no columns"),
     "half a block": (HEAD + "variable c { type discrete [ 2 ] { yes, no };", "line 6: neither a variable nor"),
     "variable twice": (
@@ -163,7 +163,7 @@ FAULTS = {
     "no table": (HEAD, "the variable 'b' has no probabilities"),
     "table twice": (HEAD + B + B, "line 10: the probabilities of 'b' are given twice"),
     "unknown variable": (HEAD + B.replace("| a", "| c"), "line 6: the variable 'c' is not declared"),
-    "own parent": (HEAD + B.replace("| a", "| b"), "line 6: 'b' has a parent twice, or itself"),
+    "own parent": (HEAD + B.replace("| a", "| b"), "line 6: 'b' has a duplicate parent, or itself as a parent"),
     "unknown level": (
         HEAD + B.replace("(no)", "(maybe)"),
         "line 6: probabilities of 'b': (maybe): there is no level 'maybe'",

@@ -89,7 +89,11 @@ def test_drawn_rows_have_the_probabilities_of_the_network():
     ("before", "after", "said"),
     [
         (BEFORE, gaussian([[0, 1], [0, 0]], [0, 0], [1, 1], "ab"), "the variables are not the same"),
-        (discrete([1, 0], [[1, 0], [0, 1]]), discrete([1, 0], [[1, 0], [0, 1]], levels=("n", "y")), "a had other lev"),
+        (
+            discrete([1, 0], [[1, 0], [0, 1]]),
+            discrete([1, 0], [[1, 0], [0, 1]], levels=("n", "y")),
+            "the levels of a differ",
+        ),
         (BEFORE, discrete([1, 0], [[1, 0], [0, 1]]), "two linear Gaussian networks or two discrete"),
     ],
     ids=["variables", "levels", "kinds"],

@@ -117,7 +117,7 @@ def test_questions_are_answered_as_the_rows_would(whole):
         assert answer[label] == pytest.approx((men[:, 2] == code).mean(), abs=0.12)
     of_number = found.query("weight", {"stage": "ii"}, rng, 40_000)
     assert of_number["mean"] == pytest.approx(whole[whole[:, 2] == 1, 3].mean(), abs=0.3)
-    with pytest.raises(BadInput, match="sex: 'x' is none of its labels f, m"):
+    with pytest.raises(BadInput, match="sex: there is no label 'x': available: f, m"):
         found.query("stage", {"sex": "x"}, rng)
     with pytest.raises(BadInput, match="there is no variable 'height'"):
         found.query("height", {}, rng)

@@ -38,5 +38,5 @@ def test_what_is_written_is_read_back_bit_for_bit(d, seed):
 def test_arcs_without_coefficients_are_refused():
     content = network(4, 1).as_json()
     content["arcs"] = content["arcs"][1:]
-    with pytest.raises(BadInput, match=r"n\.json: the arcs are not those of the coefficients"):
+    with pytest.raises(BadInput, match=r"n\.json: the arcs do not match the coefficients"):
         gaussian_from_json(content, "n.json")

@@ -132,7 +132,7 @@ def test_a_silo_that_does_not_answer_costs_its_rows():
 
     last = exchanged(Losing(), dag)
     assert (last.lost, last.outcome) == (("s1",), "converged")
-    assert regressions.rows_behind(last.server) == 90
+    assert regressions.contributing_rows(last.server) == 90
     found = regressions.network(last.server, regressions.Regressions())
     weights, intercepts, variances = least_squares(np.vstack([tables[silo] for silo in ("s0", "s2", "s3")]), dag)
     np.testing.assert_allclose(found.structure.weights, weights, atol=1e-7)

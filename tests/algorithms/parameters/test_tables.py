@@ -135,7 +135,7 @@ def test_a_silo_that_does_not_answer_costs_its_rows(secure):
 
     last = exchanged(Losing(), drawn.dag)
     assert last.lost == ("s02",)
-    assert tables.rows_behind(last.server) == 150
+    assert tables.contributing_rows(last.server) == 150
     equal(tables.network(last.server, 1.0), drawn.learned([parts[0], parts[1], parts[3]]))
 
 
@@ -159,13 +159,13 @@ def test_ten_parents_of_many_levels_are_refused_in_words():
     levels = dict.fromkeys(names, tuple("abcdef"))
     dag = np.zeros((11, 11), bool)
     dag[:10, 10] = True
-    said = tables.too_large(Schema(names, {"s": 100}, "discrete", levels), dag)
+    said = tables.size_error(Schema(names, {"s": 100}, "discrete", levels), dag)
     assert said == (
         "the probability tables would have 362,797,116 cells, more than 2,000,000: "
         "362,797,056 alone for x10 with its 10 parents"
     )
     small = Schema(names, {"s": 100}, "discrete", dict.fromkeys(names, ("a", "b")))
-    assert tables.too_large(small, dag) is None
+    assert tables.size_error(small, dag) is None
 
 
 def test_ten_parents_of_two_levels_are_learned():

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.dp_fed_sparse.settings import huber, product
-from fedbnsl.algorithms.dp_fed_sparse.silo import bounded, residuals
+from fedbnsl.algorithms.dp_fed_sparse.silo import clip_to_scale, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import SLACK, shares_sensitivity, truncated_squares
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import summed
@@ -54,7 +54,7 @@ def summands(name, kind, record):
     silo = algorithm.open_silo(table_with(record, kind), schema, "s", np.random.default_rng(0))
     of_scales = np.full(len(silo.measured), 1e-3)  # so small that the greatest float is infinite in its unit
     with patch.object(summed, "discrete_gaussian", lambda bits, variance, size: np.zeros(size, np.int64)):
-        keyed = algorithm.private.keyed(silo, bytes(32))
+        keyed = algorithm.private.with_key(silo, bytes(32))
         return [algorithm.local_solve(keyed, Broadcast(s))[1].values for s in (np.empty(0), of_scales)], silo
 
 
@@ -88,7 +88,7 @@ def test_of_summed_moments(name, kind, one, other):
 def test_of_private_steps(one, other):
     """Gradients and the spread of residuals of dp-fed-sparse, under both ways of clipping."""
     scale, B = np.array([0.5, 1.0, 30.0]), np.array([[0.0, 0.7, -2.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
-    tables = [bounded(table_with(record, "continuous"), scale) for record in (one, other)]
+    tables = [clip_to_scale(table_with(record, "continuous"), scale) for record in (one, other)]
     for clip in (huber(0.7 * scale, 0.7 * scale, scale, scale), product("product", 50.0, scale**2)):
         first, second = (clip.gradient(clip.factors(table), residuals(table, B), slice(None)) for table in tables)
         assert (np.abs(first - second) <= 2 * clip.reach / ROWS * SLACK).all()

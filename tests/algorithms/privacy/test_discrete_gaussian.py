@@ -303,9 +303,9 @@ class TestOnGrid:
     def test_what_floats_cannot_carry_is_refused(self) -> None:
         with pytest.raises(BadInput, match="has a NaN"):
             release_on_grid(bits(), np.array([0.0, np.nan]), 1.0, 1.0, 1.0)
-        with pytest.raises(BadInput, match=r"bound is 1e\+20: too great beside noise"):
+        with pytest.raises(BadInput, match=r"bound is 1e\+20: too large for the noise"):
             release_on_grid(bits(), np.zeros(2), 1.0, 1.0, 1e20)
-        with pytest.raises(BadInput, match="no grid that fine"):
+        with pytest.raises(BadInput, match="too small for a grid of floats"):
             release_on_grid(bits(), np.zeros(2), 1e-307, 1.0, 1.0)
 
 

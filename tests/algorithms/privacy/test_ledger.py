@@ -62,10 +62,10 @@ def test_the_same_round_for_another_broadcast_is_refused():
 
 def test_a_refusal_names_round_and_figures():
     ledger = MemoryLedger()
-    with pytest.raises(Overspent, match=r"round 7 would bring .* ρ = 5, above the 0\.0\d+ that its ε = 1 allows"):
+    with pytest.raises(Overspent, match=r"round 7 would increase .* ρ = 5, above the 0\.0\d+ that its ε = 1 allows"):
         ledger.reserve(request(7, 5.0), b"key")
     with pytest.raises(
-        Overspent, match=r"all runs on these rows come to ε = 1 at the budget's δ = 1e-06, above the budget of 0\.2"
+        Overspent, match=r"all runs on these rows would spend ε = 1 at the budget's δ = 1e-06, above the budget of 0\.2"
     ):
         ledger.reserve(request(7, 0.01, limit=0.2), b"key")
 
@@ -73,7 +73,7 @@ def test_a_refusal_names_round_and_figures():
 def test_a_run_that_cannot_be_afforded_to_its_end_is_refused_in_its_first_round():
     ledger = MemoryLedger()
     ledger.reserve(request(1, 0.02, epsilon=1.0, limit=1.2), b"key")
-    with pytest.raises(Overspent, match="round 1: with what this run may spend"):
+    with pytest.raises(Overspent, match="round 1: including this run"):
         ledger.reserve(request(1, 1e-9, run="another", epsilon=1.1, limit=1.2), b"key")
     ledger.reserve(request(1, 1e-9, run="another", epsilon=0.2, limit=1.2), b"key")
 
@@ -159,8 +159,8 @@ class TestBudget:
 def test_charges_elsewhere_count_and_are_not_repeated():
     made = decide((), request(1, 0.02), b"key")
     with pytest.raises(Overspent, match="above the budget"):
-        decide((), request(1, 0.02, limit=1.2), b"other", elsewhere=(made,))
-    assert decide((), request(1, 0.02, limit=2.0), b"other", elsewhere=(made,)).key == b"other"
+        decide((), request(1, 0.02, limit=1.2), b"other", other_ledgers=(made,))
+    assert decide((), request(1, 0.02, limit=2.0), b"other", other_ledgers=(made,)).key == b"other"
 
 
 def test_a_finished_round_is_not_repeated():

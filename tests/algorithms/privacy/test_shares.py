@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.constraint.fed_pc import plan_of
+from fedbnsl.algorithms.constraint.fed_pc import privacy_plan
 from fedbnsl.algorithms.constraint.orientation import PC
 from fedbnsl.algorithms.core.promise import Cost, ReplaceOne
 from fedbnsl.algorithms.core.schema import Schema
@@ -53,9 +53,9 @@ class TestASilo:
     @pytest.mark.parametrize("silos", [2, 3, 8])
     def test_of_fed_pc_as_well(self, silos):
         settings = registry.specify("fed-pc", {"epsilon": 1.0}).settings
-        plan = plan_of(settings, PC, schema_of(silos).rows)
-        assert plan.sure == default_threshold(silos) - 1
-        assert plan.variance(3, 12) >= share_variance(6**0.5, plan.each, plan.sure, 64)
+        plan = privacy_plan(settings, PC, schema_of(silos).rows)
+        assert plan.certain_shares == default_threshold(silos) - 1
+        assert plan.variance(3, 12) >= share_variance(6**0.5, plan.exchange_cost, plan.certain_shares, 64)
 
 
 class TestWhatIsSaid:
@@ -63,27 +63,27 @@ class TestWhatIsSaid:
         for name in ("secure-sum", "fed-pc"):
             algorithm = registry.build(registry.specify(name, {"epsilon": 1.0}))
             assert algorithm.private.promise(schema_of(8)).protects == (
-                "from everyone, also from any other silo, which knows its own noise, while 6 of 8 silos follow the "
+                "from everyone, including any other silo, which knows its own noise, while 6 of 8 silos follow the "
                 "protocol"
             )
 
     def test_not_against_a_silo_with_no_colluders(self):
         assert guaranteed_shares(8, 0) == (
             6,
-            "from the coordinator and whoever sees the result, but not from another silo, which knows its own noise, "
+            "from the coordinator and readers of the result, but not from another silo, which knows its own noise, "
             "while 6 of 8 silos follow the protocol",
         )
 
     def test_of_more(self):
         assert guaranteed_shares(9, 3)[0] == 4
-        assert "from any 3 other silos together" in guaranteed_shares(9, 3)[1]
+        assert "including any 3 other silos together" in guaranteed_shares(9, 3)[1]
 
     def test_too_many(self):
-        with pytest.raises(BadInput, match="parameter colluders is 2: of 2 sure shares none would be left"):
+        with pytest.raises(BadInput, match="parameter colluders is 2: of 2 guaranteed shares none would remain"):
             guaranteed_shares(2, 2)
 
     def test_one_silo_has_nobody_beside_it(self):
-        assert guaranteed_shares(1, 1) == (1, "from everyone but the silo that holds the record")
+        assert guaranteed_shares(1, 1) == (1, "from everyone but the silo that has the record")
 
 
 def test_a_release_of_its_own_rests_on_one_share():

@@ -117,7 +117,7 @@ class TestNeverBelowTheTruth:
         composition = Composition(20, 0.4, 0.5)
         whole = [tight_delta(e, composition) for e in np.linspace(0, 6, 30)]
         tight._worst_of_selections.cache_clear()
-        monkeypatch.setattr(tight, "LEAST_DELTA", 0.1)
+        monkeypatch.setattr(tight, "MIN_DELTA", 0.1)
         cut = [tight_delta(e, composition) for e in np.linspace(0, 6, 30)]
         tight._worst_of_selections.cache_clear()
         assert np.all(np.array(cut) >= whole)
@@ -207,7 +207,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("count", [-1, 20_001])
     def test_numbers_of_selections(self, count: int) -> None:
-        with pytest.raises(BadInput, match=f"selections is {count}: tight accounting takes 0 to 20000"):
+        with pytest.raises(BadInput, match=f"selections is {count}: it must be from 0 to 20000"):
             Composition(count, 0.1, 0.1)
 
     @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])

@@ -146,7 +146,7 @@ class TestCosts:
     def test_costs_of_other_neighbours_do_not_mix(self) -> None:
         mine, other = Cost(0.1, ReplaceOne), Cost(0.1, AddRemove)
         for mixed in (lambda: mine + other, lambda: mine < other, lambda: mine >= other):
-            with pytest.raises(TypeError, match="costs for different neighbours do not mix"):
+            with pytest.raises(TypeError, match="costs of different adjacencies cannot be combined"):
                 mixed()
         assert mine != other
 

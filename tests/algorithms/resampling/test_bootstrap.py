@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds, silo_generator
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling import bootstrap
-from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, HowDrawn, resample, resampled_schema, structures
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, resample, resampled_schema, structures
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.published import network
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -31,7 +31,7 @@ def resamples(data, count):
         generators[silo] = [np.random.default_rng(int(seed)) for seed in seeds]
     return [
         {
-            silo: resample(table, data.schema, silo, HowDrawn(), generators[silo][which])
+            silo: resample(table, data.schema, silo, SamplingScheme(), generators[silo][which])
             for silo, table in data.tables.items()
         }
         for which in range(count)
@@ -65,7 +65,9 @@ def test_each_resample_is_learned_from_as_if_it_were_alone(name, params, kind, l
     together = structures(registry.build(spec), last.server)
     slowest = 0
     for which, tables in enumerate(resamples(data, 3)):
-        algorithm, alone = run(spec, replace(data, tables=tables, schema=resampled_schema(data.schema, HowDrawn())))
+        algorithm, alone = run(
+            spec, replace(data, tables=tables, schema=resampled_schema(data.schema, SamplingScheme()))
+        )
         np.testing.assert_array_equal(together[which].weights, algorithm.structure(alone.server).weights)
         slowest = max(slowest, alone.number)
     assert last.number == slowest
@@ -84,11 +86,11 @@ def test_silos_that_do_not_fit_into_memory_are_opened_anew_with_the_same_result(
     spec = registry.specify("secure-ges").wrapped("bootstrap", Bootstrap(3))
     _, kept = run(spec, labels)
     assert kept.number > 1
-    monkeypatch.setattr(bootstrap, "ROOM", 1)
+    monkeypatch.setattr(bootstrap, "MAX_STATE_BYTES", 1)
     algorithm = registry.build(spec)
     federation = InProcessFederation(labels.schema, labels.tables, SEED)
     last = list(rounds(algorithm, federation))[-1]
-    assert {len(state.opened.states) for state in federation.states().values()} == {1}
+    assert {len(state.resamples.states) for state in federation.states().values()} == {1}
     assert last.server == kept.server
 
 
@@ -96,17 +98,17 @@ def test_a_learner_of_one_exchange_keeps_no_opened_silo(numbers):
     spec = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(3))
     federation = InProcessFederation(numbers.schema, numbers.tables, SEED)
     list(rounds(registry.build(spec), federation))
-    assert all(state.opened.states == () for state in federation.states().values())
+    assert all(state.resamples.states == () for state in federation.states().values())
 
 
 def test_the_size_of_a_state_is_that_of_its_arrays():
-    state = bootstrap.Opened(len, (), (np.zeros(4), {"a": np.zeros((2, 3))}, "word"))
-    assert bootstrap.size_of(state) == 8 * (4 + 6)
+    state = bootstrap.ResampleStates(len, (), (np.zeros(4), {"a": np.zeros((2, 3))}, "word"))
+    assert bootstrap.array_bytes(state) == 8 * (4 + 6)
 
 
 def test_a_private_learner_is_refused():
     spec = registry.specify("secure-sum", epsilon=1.0).wrapped("bootstrap", Bootstrap(3))
-    with pytest.raises(BadInput, match="one more private release"):
+    with pytest.raises(BadInput, match="another private release"):
         registry.build(spec)
 
 

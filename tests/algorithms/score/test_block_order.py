@@ -32,7 +32,7 @@ THOROUGH = OrderSettings(starts=20, agreeing=10)
 
 def blocks_in(data):
     coding = coding_of(data.schema)
-    return blocks_of(sum(centred_moments(coding.coded(t), (len(t),)) for t in data.tables.values()), coding)
+    return blocks_of(sum(centred_moments(coding.encode(t), (len(t),)) for t in data.tables.values()), coding)
 
 
 @functools.cache
@@ -137,8 +137,8 @@ def test_columns_in_another_order_give_the_same_class():
 def test_trees_that_are_full_are_forgotten_and_change_nothing(monkeypatch):
     blocks = blocks_in(mixed(10, 2, 1000, 60, edges=20))
     whole = block_boss(blocks, price_of(blocks.rows), THOROUGH)
-    monkeypatch.setattr(block_order, "NODES", 1)
-    monkeypatch.setattr(block_order, "ENTRIES", 1)
+    monkeypatch.setattr(block_order, "MAX_NODES", 1)
+    monkeypatch.setattr(block_order, "MAX_ENTRIES", 1)
     few = block_boss(blocks, price_of(blocks.rows), THOROUGH)
     np.testing.assert_array_equal(few.dag, whole.dag)
     assert few.score == pytest.approx(whole.score)

@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms.score.boss import advance_boss, better_place, boss_from, graph_of, order_graph
 from fedbnsl.algorithms.score.equivalence import member_of
 from fedbnsl.algorithms.score.families import Batch, no_families
-from fedbnsl.algorithms.score.ges import answered
+from fedbnsl.algorithms.score.ges import score_pending
 from fedbnsl.algorithms.score.grow_shrink import no_trees
 
 
@@ -53,7 +53,7 @@ def walked(order, drawn):
         _, stopped = better_place(order, order[0], len(order), trees.arrays, families.tables)
         if not stopped:
             return order_graph(order, trees.arrays, families.tables)
-        families = answered(families, drawn.scores())
+        families = score_pending(families, drawn.scores())
 
 
 def searched(drawn, order=None):
@@ -62,7 +62,7 @@ def searched(drawn, order=None):
         search = advance_boss(search, families)
         if search.done:
             return search, families
-        families = answered(families, drawn.scores())
+        families = score_pending(families, drawn.scores())
 
 
 class TestTrees:
@@ -86,7 +86,7 @@ class TestTrees:
             while stopped:
                 trees = trees.roomy(families, 6)
                 moved, stopped = better_place(order, 2, 6, trees.arrays, families.tables)
-                families = answered(families, drawn.scores()) if stopped else families
+                families = score_pending(families, drawn.scores()) if stopped else families
             rest = [v for v in order.tolist() if v != 2]
             best = max(total_of([*rest[:at], 2, *rest[at:]], score) for at in range(6))
             assert total_of(moved.tolist(), score) == pytest.approx(best)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.boss import ask_all, best_dag
+from fedbnsl.algorithms.score.boss import best_dag, request_all_families
 from fedbnsl.algorithms.score.equivalence import class_of, member_of
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
-from fedbnsl.algorithms.score.ges import answered
+from fedbnsl.algorithms.score.ges import score_pending
 
 
 def total(dag, scores):
@@ -20,8 +20,8 @@ def total(dag, scores):
 
 def exact(scores, d, most_parents):
     families = no_families()
-    while not ask_all(d, most_parents, families.tables):
-        families = answered(families, scores)
+    while not request_all_families(d, most_parents, families.tables):
+        families = score_pending(families, scores)
     return (*best_dag(d, most_parents, families.tables), families)
 
 

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.graphs.dag import is_acyclic, moral_graph
 from fedbnsl.algorithms.score import fed_ges
 from fedbnsl.algorithms.score.equivalence import arcs_of, class_of, dag_of, member_of
 from fedbnsl.algorithms.score.families import no_families
-from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, agreed, mean_distance
+from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, consensus_dag, mean_distance
 from fedbnsl.algorithms.score.fusion import fuse
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, finish, search_from
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -153,15 +153,15 @@ class TestDrift:
 
     def test_a_fusion_near_enough_is_kept(self):
         own = np.stack([self.CHAIN, self.CHAIN, self.OTHER])
-        np.testing.assert_array_equal(agreed(own, self.FULL, 1000.0), self.FULL)
+        np.testing.assert_array_equal(consensus_dag(own, self.FULL, 1000.0), self.FULL)
         nearby = self.CHAIN | dag(5, (3, 4))
         assert mean_distance(nearby, [moral_graph(one) for one in own]) == 1
-        np.testing.assert_array_equal(agreed(own, nearby, 1 / 3), nearby)
+        np.testing.assert_array_equal(consensus_dag(own, nearby, 1 / 3), nearby)
 
     def test_one_that_drifted_gives_way_to_the_best_agreed(self):
         own = np.stack([self.OTHER, self.CHAIN, self.CHAIN])
-        np.testing.assert_array_equal(agreed(own, self.FULL, 1.0), self.CHAIN)
-        np.testing.assert_array_equal(agreed(own, self.CHAIN | dag(5, (3, 4)), 0.3), self.CHAIN)
+        np.testing.assert_array_equal(consensus_dag(own, self.FULL, 1.0), self.CHAIN)
+        np.testing.assert_array_equal(consensus_dag(own, self.CHAIN | dag(5, (3, 4)), 0.3), self.CHAIN)
 
     def test_a_union_of_noisy_graphs_does_not_run_away(self, drawing):
         """Without the guard it ends far denser than what the silos hold; with it within what is asked."""

@@ -9,11 +9,11 @@ import pytest
 
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score import ges
-from fedbnsl.algorithms.score.cliques import NONE
+from fedbnsl.algorithms.score.cliques import NO_GAIN
 from fedbnsl.algorithms.score.equivalence import class_of, cpdag_of, member_of
 from fedbnsl.algorithms.score.families import Batch, no_families
-from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, answered, best_move, finish, search_from
-from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, moved, refresh
+from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, best_move, finish, score_pending, search_from
+from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, apply_operator, refresh
 from tests.algorithms.score import plain_ges
 
 
@@ -150,12 +150,12 @@ class TestAllThereIs:
             here = np.frombuffer(name, np.bool_).reshape(4, 4).copy()
             x, y, gain, clique = _best(kind, here, drawn)
             options = [(total(other, scores) - total(members[0], scores), other) for other in neighbours(members, kind)]
-            most = max((option[0] for option in options), default=NONE)
+            most = max((option[0] for option in options), default=NO_GAIN)
             if most <= 1e-9:
                 assert gain <= 1e-9
                 continue
             assert gain == pytest.approx(most, abs=1e-8)
-            after = moved(kind, here, x, y, clique)
+            after = apply_operator(kind, here, x, y, clique)
             assert after.tobytes() in classes
             assert total(member_of(after), scores) - total(members[0], scores) == pytest.approx(most, abs=1e-8)
 
@@ -194,9 +194,9 @@ class TestAllThereIs:
 
 def _best(kind, here, drawn):
     """The best move from the CPDAG `here`."""
-    known, gain, stale = no_families(), np.full(here.shape, NONE), np.ones(here.shape, np.bool_)
+    known, gain, stale = no_families(), np.full(here.shape, NO_GAIN), np.ones(here.shape, np.bool_)
     while refresh(kind, here, stale, gain, known.tables):
-        known = answered(known, drawn.scores())
+        known = score_pending(known, drawn.scores())
     return best_move(kind, here, gain, known.tables)
 
 
@@ -210,21 +210,21 @@ class TestShortcuts:
     def check(self, plan, d, scores, monkeypatch):
         """After every move of a search what is not stale is what scoring everything anew gives; return how much."""
         checked = [0]
-        apply = ges._applied
+        apply = ges._apply
 
         def applied(search, kind, move):
             after = apply(search, kind, move)
-            fresh, stale = np.full(after.gain.shape, NONE), np.ones(after.stale.shape, np.bool_)
+            fresh, stale = np.full(after.gain.shape, NO_GAIN), np.ones(after.stale.shape, np.bool_)
             tables = no_families()
             while refresh(kind, after.graph, stale, fresh, tables.tables):
-                tables = answered(tables, scores)
+                tables = score_pending(tables, scores)
             kept = ~after.stale
             np.testing.assert_array_equal(after.gain[kept], fresh[kept])
             checked[0] += int(kept.sum())
             return after
 
         with monkeypatch.context() as patched:
-            patched.setattr(ges, "_applied", applied)
+            patched.setattr(ges, "_apply", applied)
             finish(search_from(np.zeros((d, d), np.bool_), plan), no_families(), scores)
         return checked[0]
 
@@ -265,7 +265,7 @@ class TestShortcuts:
                 search = ges.advance(search, known, far)
                 if search.done:
                     break
-                known, waits[far] = answered(known, drawn.scores()), waits[far] + 1
+                known, waits[far] = score_pending(known, drawn.scores()), waits[far] + 1
             np.testing.assert_array_equal(search.graph, found(drawn, WITH_TURNS))
         assert waits[ahead] < waits[0]
 
@@ -274,7 +274,7 @@ class TestShortcuts:
         before = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
         known = no_families()
         ges.advance(search, known)
-        known = answered(known, drawing(5, 100, 0).scores())
+        known = score_pending(known, drawing(5, 100, 0).scores())
         ges.advance(search, known)
         np.testing.assert_array_equal(search.gain, before.gain)
         np.testing.assert_array_equal(search.stale, before.stale)

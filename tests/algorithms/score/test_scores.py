@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pgmpy.structure_score import BIC, BDeu
 
 from fedbnsl.algorithms.score import discrete
-from fedbnsl.algorithms.score.discrete import TOO_WIDE, criterion, score_rows, score_tables, sets_of
+from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, create_criterion, score_rows, score_tables, sets_of
 from fedbnsl.algorithms.score.families import Batch, ScoreSettings, SearchSettings
 from fedbnsl.algorithms.score.gaussian import score_moments
 from fedbnsl.algorithms.statistics.count_tables import count_occurring
@@ -69,7 +69,7 @@ class TestHoweverItIsCounted:
         def check(data):
             cell_by_cell = mine(*data, score=score)
             with monkeypatch.context() as patched:
-                patched.setattr(discrete, "DENSE", 0)
+                patched.setattr(discrete, "MAX_DENSE_CELLS", 0)
                 assert mine(*data, score=score) == cell_by_cell
 
         check()
@@ -86,7 +86,7 @@ class TestHoweverItIsCounted:
         whole = np.zeros(levels[list(more)], np.int64)
         np.add.at(whole, tuple(table[:, list(more)].T), 1)
         settings = SearchSettings(expected_parents=0, score=score)
-        by = criterion(settings, len(levels), len(table))
+        by = create_criterion(settings, len(levels), len(table))
         assert score_tables(whole.ravel(), asked, levels, by, settings)[0] == mine(*data, score=score)
 
     def test_states_beyond_any_integer(self, score):
@@ -102,8 +102,8 @@ class TestHoweverItIsCounted:
 
     def test_a_family_of_too_many_cells_is_not_considered(self, score):
         table, levels = np.zeros((5, 3), np.int64), np.array([2, 3, 4])
-        assert mine(table, levels, (0, 1, 2), most=23, score=score) == TOO_WIDE
-        assert mine(table, levels, (0, 1, 2), most=24, score=score) > TOO_WIDE
+        assert mine(table, levels, (0, 1, 2), most=23, score=score) == EXCLUDED_SCORE
+        assert mine(table, levels, (0, 1, 2), most=24, score=score) > EXCLUDED_SCORE
 
 
 def test_states_are_ranked_in_order_even_where_codes_would_overflow():
@@ -134,18 +134,18 @@ class TestProperties:
         assert one == pytest.approx(two, abs=1e-8)
 
     def test_the_prior_is_of_each_other_variable_being_a_parent(self):
-        prior = criterion(ScoreSettings(expected_parents=1), 11, 100).prior
+        prior = create_criterion(ScoreSettings(expected_parents=1), 11, 100).prior
         p = 1 / 10
         np.testing.assert_allclose(prior, [k * math.log(p) + (10 - k) * math.log(1 - p) for k in range(11)])
         chances = sum(math.comb(10, k) * math.exp(prior[k]) for k in range(11))
         assert chances == pytest.approx(1)
         np.testing.assert_allclose(np.diff(prior), -math.log(9))
-        assert not criterion(ScoreSettings(expected_parents=0), 11, 100).prior.any()
+        assert not create_criterion(ScoreSettings(expected_parents=0), 11, 100).prior.any()
 
     def test_the_prior_of_two_or_one_variables_is_no_trap(self):
-        assert np.isfinite(criterion(ScoreSettings(), 2, 10).prior).all()
-        assert np.isfinite(criterion(ScoreSettings(expected_parents=50), 3, 10).prior).all()
-        assert np.isfinite(criterion(ScoreSettings(), 1, 10).prior).all()
+        assert np.isfinite(create_criterion(ScoreSettings(), 2, 10).prior).all()
+        assert np.isfinite(create_criterion(ScoreSettings(expected_parents=50), 3, 10).prior).all()
+        assert np.isfinite(create_criterion(ScoreSettings(), 1, 10).prior).all()
 
 
 class TestGaussian:
@@ -195,7 +195,7 @@ def test_gaps_are_priced_by_the_rows_they_are_worth(filled):
     asked = batch((2,), (2, 0, 1))
     complete, known = table[(table >= 0).all(axis=1)], table[table[:, 2] >= 0, 2]
     settings = SearchSettings(score="bic")
-    by = criterion(settings, 3, n, worth, filled=filled)
+    by = create_criterion(settings, 3, n, worth, filled=filled)
     assert sets_of(asked, levels, 1e9).sets.tolist() == [[0, 1, 2], [2, -1, -1]]
     whole = np.zeros(levels, np.int64)
     np.add.at(whole, tuple(complete.T), 1)

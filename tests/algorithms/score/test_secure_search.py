@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.discrete import affordable, sets_of, too_wide
+from fedbnsl.algorithms.score.discrete import all_too_wide, families_within_budget, sets_of
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.secure.masked import is_masked
 from fedbnsl.data.federated import FederatedData, pool
@@ -133,12 +133,12 @@ class TestSets:
         sets = sets_of(batch((0, 1), (3, 1, 2), (3, 2)), self.LEVELS, 20)
         assert sets.table_of[1] == -1
         assert [set(row) - {-1} for row in sets.sets.tolist()] == [{0, 1}, {2, 3}]
-        assert too_wide(batch((3, 1, 2)), self.LEVELS, 59)
-        assert not too_wide(batch((3, 1, 2), (0,)), self.LEVELS, 59)
+        assert all_too_wide(batch((3, 1, 2)), self.LEVELS, 59)
+        assert not all_too_wide(batch((3, 1, 2), (0,)), self.LEVELS, 59)
 
     def test_what_an_exchange_can_carry(self):
         wanted = batch((0, 1), (1, 2), (2, 3), (3,))
-        assert [len(affordable(wanted, self.LEVELS, 100, cells)) for cells in (1, 6, 18, 37, 38, 1000)] == [
+        assert [len(families_within_budget(wanted, self.LEVELS, 100, cells)) for cells in (1, 6, 18, 37, 38, 1000)] == [
             1, 1, 2, 2, 3, 4,
         ]  # fmt: skip
 
@@ -202,5 +202,5 @@ def test_means_of_silos_change_nothing(name, drawing, learning):
 def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
     searching = registry.build(registry.specify(name, {}))
     drawn = drawing(4, 100, 0)
-    assert is_masked(searching, drawn.dealt(2).schema, asked=False)
-    assert not is_masked(searching, drawn.dealt(1).schema, asked=False)
+    assert is_masked(searching, drawn.dealt(2).schema, requested=False)
+    assert not is_masked(searching, drawn.dealt(1).schema, requested=False)

@@ -8,9 +8,16 @@ import pytest
 from fedbnsl.algorithms.core.knowledge import no_prior
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.score import boss as module
-from fedbnsl.algorithms.score.boss import AGREEING, advance_boss, advance_starts, boss_from, order_graph, starts_from
+from fedbnsl.algorithms.score.boss import (
+    AGREEING_STARTS,
+    advance_boss,
+    advance_starts,
+    boss_from,
+    order_graph,
+    starts_from,
+)
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
-from fedbnsl.algorithms.score.ges import answered
+from fedbnsl.algorithms.score.ges import score_pending
 from fedbnsl.algorithms.score.procedures import BOSS, search
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -22,7 +29,7 @@ def finished(drawn, number, seed=0):
         state = advance_starts(state, families)
         if state.done:
             return state, families
-        families = answered(families, drawn.scores())
+        families = score_pending(families, drawn.scores())
 
 
 def single(drawn, order):
@@ -32,11 +39,11 @@ def single(drawn, order):
         boss = advance_boss(boss, families)
         if boss.done:
             return boss.total
-        families = answered(families, drawn.scores())
+        families = score_pending(families, drawn.scores())
 
 
 def test_the_best_of_the_starts_is_kept(monkeypatch, drawing):
-    monkeypatch.setattr(module, "AGREEING", 99)
+    monkeypatch.setattr(module, "AGREEING_STARTS", 99)
     differing = 0
     for seed in range(8):
         drawn = drawing(9, 300, seed, 0.6)
@@ -52,7 +59,7 @@ def test_the_best_of_the_starts_is_kept(monkeypatch, drawing):
 
 def test_starts_that_agree_end_the_search(drawing):
     state, _ = finished(drawing(5, 3000, 1, 0.3), 10)
-    assert state.agreeing == AGREEING
+    assert state.agreeing == AGREEING_STARTS
     assert state.begun < 10
 
 

@@ -121,8 +121,8 @@ def test_the_default_threshold_is_more_than_two_thirds(silos: int, threshold: in
 @pytest.mark.parametrize(
     ("silos", "threshold", "complaint"),
     [
-        (("a",), 1, "2 to 256 silos: there are 1"),
-        (tuple(f"{k:03}" for k in range(257)), 172, "there are 257"),
+        (("a",), 1, "2 to 256 silos, not 1"),
+        (tuple(f"{k:03}" for k in range(257)), 172, "not 257"),
         (("b", "a"), 2, "sorted: they are b, a"),
         (("a", "a"), 2, "distinct"),
         (("a", "b", "c", "d"), 2, "4 silos is 2: it must be 3 to 4"),

@@ -45,7 +45,7 @@ def without(table, *silos):
     ("edit", "complaint"),
     [
         (lambda keys: without(keys, "silo 01", "silo 02", "silo 03"), "2 silos left, the threshold is 3"),
-        (lambda keys: without(keys, ME), "it is not among the silos that are left"),
+        (lambda keys: without(keys, ME), "it is not among the remaining silos"),
         (lambda keys: {**keys, ME: keys[ME][:-1] + b"?"}, "its own keys were changed on the way"),
         (lambda keys: {**keys, PEER: keys["silo 02"]}, "two silos have the same keys"),
         (lambda keys: {**keys, "stranger": b"?" * 96}, "stranger is not in this session"),
@@ -62,7 +62,7 @@ def test_keys_that_are_not_safe_to_share_with_are_refused(advertised, edit, comp
     ("edit", "complaint"),
     [
         (lambda sealed: without(sealed, "silo 01", "silo 02", "silo 03"), "2 silos left, the threshold is 3"),
-        (lambda sealed: {**sealed, ME: b""}, "it got its own shares"),
+        (lambda sealed: {**sealed, ME: b""}, "it received its own shares"),
         (lambda sealed: {**sealed, "stranger": b""}, "stranger is not in this session"),
     ],
 )
@@ -86,7 +86,7 @@ def test_shares_of_a_silo_that_advertised_nothing_or_an_unusable_key_are_refused
 
 @pytest.mark.parametrize("vector", [np.zeros(3), np.zeros(3, np.int64), np.zeros((2, 2), np.uint64)])
 def test_only_vectors_of_the_ring_are_masked(shared, vector) -> None:
-    with pytest.raises(ValueError, match="takes a vector of uint64: it is"):
+    with pytest.raises(ValueError, match="needs a vector of uint64, not"):
         mask(*shared, vector)
 
 
@@ -95,7 +95,7 @@ def test_only_vectors_of_the_ring_are_masked(shared, vector) -> None:
     [
         ((ME, PEER), "2 silos left, the threshold is 3"),
         ((ME, PEER, PEER), "2 silos left, the threshold is 3"),
-        (("silo 01", "silo 02", "silo 03"), "it is not among the silos that are left"),
+        (("silo 01", "silo 02", "silo 03"), "it is not among the remaining silos"),
         ((ME, PEER, "stranger"), "stranger is not in this session"),
     ],
 )

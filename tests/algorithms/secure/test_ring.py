@@ -49,7 +49,7 @@ def test_the_first_integer_too_large_for_so_many_summands_is_refused(silos: int)
     most = (2**63 - 1) // silos
     masks.encode_integers(np.array([most, -most]), silos)
     for value in [most + 1] * (silos > 1) + [-most - 1]:
-        with pytest.raises(BadInput, match=f"entry 0 is out of range: its size must be at most {most}, .* {silos} c"):
+        with pytest.raises(BadInput, match=f"out of range: its absolute value must be at most {most}, .* {silos} c"):
             masks.encode_integers(np.array([value]), silos)
     with pytest.raises(BadInput, match="entry 0 is out of range"):
         masks.encode_integers(np.array([2**64 - 1], dtype=np.uint64), silos)
@@ -61,7 +61,8 @@ def test_what_is_no_number_of_the_range_is_named_by_its_label_and_not_by_its_val
     with pytest.raises(BadInput) as refusal:
         masks.encode_fixed(np.array([0.0, 1.0, value]), 8, labels=["a", "b", "Raf→Mek"])
     assert str(refusal.value) == (
-        "entry 2 (Raf→Mek) is out of range: its size must be below 2.68435e+08, so that a sum of 8 cannot overflow"
+        "entry 2 (Raf→Mek) is out of range: its absolute value must be below 2.68435e+08, "
+        "so that a sum of 8 cannot overflow"
     )
 
 
@@ -94,9 +95,9 @@ def test_an_entry_outside_the_public_positions_is_refused(value: float) -> None:
 
 @pytest.mark.parametrize("positions", [[1, 1], [2, 1], [-1, 0], [0, 4]])
 def test_positions_must_be_rising_and_within_the_vector(positions: list[int]) -> None:
-    with pytest.raises(BadInput, match="rise, from 0 or more to below 4"):
+    with pytest.raises(BadInput, match="increase, from 0 or more to below 4"):
         masks.gather(np.zeros(4), np.array(positions))
-    with pytest.raises(BadInput, match="rise"):
+    with pytest.raises(BadInput, match="increase"):
         masks.scatter(np.zeros(2), np.array(positions), 4)
 
 

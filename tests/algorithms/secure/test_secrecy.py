@@ -289,5 +289,5 @@ def test_the_law_finds_the_defect(lab, monkeypatch, mutant, law) -> None:
 
 def test_the_coordinator_too_refuses_both_shares_of_a_peer(lab, monkeypatch) -> None:
     reveals_both_shares(monkeypatch)
-    with pytest.raises(Aborted, match="silo 00 revealed other shares than it was asked for"):
+    with pytest.raises(Aborted, match="silo 00 revealed other shares than requested"):
         secure_sum(lab.session(3), lab.silos(lab.vectors(3)))

@@ -96,20 +96,24 @@ LIES = {
     ),
     "short keys": ("advertise", lambda keys: keys[1:], "silo 01 advertised 95 bytes"),
     "no shares": ("share", lambda _: wire.encode({}), "silo 01 sent no shares for silo 00"),
-    "unreadable shares": ("share", lambda _: b"\xc1", "silo 01 sent something unreadable"),
-    "shares of numbers": ("share", lambda _: wire.encode({"silo 00": 1}), "silo 01 sent no bytes by silo"),
+    "unreadable shares": ("share", lambda _: b"\xc1", "silo 01 sent an unreadable message"),
+    "shares of numbers": (
+        "share",
+        lambda _: wire.encode({"silo 00": 1}),
+        "sent a message that is not bytes by silo",
+    ),
     "floats": ("mask", lambda _: wire.encode(np.zeros(20)), "silo 01 sent an array of float64"),
     "a matrix": ("mask", lambda _: wire.encode(np.zeros((20, 1), np.uint64)), "silo 01 sent an array"),
-    "no array": ("mask", lambda _: wire.encode("text"), "silo 01 sent no ndarray"),
+    "no array": ("mask", lambda _: wire.encode("text"), "silo 01 sent a message that is not a ndarray"),
     "a wrong share of a self-mask": (
         "unmask",
         in_revealed(lambda r: Revealed(with_wrong(r.self_masks, "silo 02"), r.mask_keys)),
-        "shares of silo 02 do not give the self-mask it advertised",
+        "shares of silo 02 do not match its advertised self-mask",
     ),
     "a wrong share of a mask key": (
         "unmask",
         in_revealed(lambda r: Revealed(r.self_masks, with_wrong(r.mask_keys, "silo 03"))),
-        "shares of silo 03 do not give the mask key it advertised",
+        "shares of silo 03 do not match its advertised mask key",
     ),
     "a share too short": (
         "unmask",
@@ -122,7 +126,11 @@ LIES = {
         "silo 01 revealed other shares",
     ),
     "too few shares": ("unmask", in_revealed(lambda r: Revealed(r.self_masks, {})), "silo 01 revealed other shares"),
-    "numbers for shares": ("unmask", lambda _: wire.encode(Revealed(1, 2)), "silo 01 sent no shares by silo"),  # type: ignore[arg-type]
+    "numbers for shares": (
+        "unmask",
+        lambda _: wire.encode(Revealed(1, 2)),
+        "a message that is not shares by silo",
+    ),  # type: ignore[arg-type]
 }
 
 

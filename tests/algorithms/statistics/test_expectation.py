@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.statistics.coding import coding_of
-from fedbnsl.algorithms.statistics.em import about_own_means, expected, pairwise_complete, patterns
+from fedbnsl.algorithms.statistics.em import about_own_means, expected_moments, pairwise_complete, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
 from fedbnsl.data.federated import with_gaps
 
@@ -51,7 +51,7 @@ def row_by_row(table, S):
 def test_it_is_what_row_by_row_formulas_give(seed, rows, share):
     table, S = drawn(seed, rows, share)
     schema = Schema(NAMES, {"s": rows})
-    found = expected(table, coding_of(schema), S)
+    found = expected_moments(table, coding_of(schema), S)
     mean, products = row_by_row(table, S)
     there = ~np.isnan(table).all(axis=0)
     np.testing.assert_allclose(found.products, products, rtol=1e-6, atol=1e-6 * np.abs(products).max())
@@ -60,7 +60,7 @@ def test_it_is_what_row_by_row_formulas_give(seed, rows, share):
 
 def test_of_complete_rows_it_is_what_they_give():
     table, S = drawn(1, 50, 0.0)
-    found = expected(table, coding_of(Schema(NAMES, {"s": 50})), S)
+    found = expected_moments(table, coding_of(Schema(NAMES, {"s": 50})), S)
     mean, products = about_means(table)
     np.testing.assert_allclose(found.mean, mean)
     np.testing.assert_allclose(found.products, products, atol=1e-8)
@@ -70,15 +70,17 @@ def test_the_units_of_a_column_do_not_matter():
     table, S = drawn(2, 40, 0.3)
     units = np.array([1e-6, 1.0, 1e6, 10.0])
     coding = coding_of(Schema(NAMES, {"s": 40}))
-    scaled = expected(table * units, coding, S * np.outer(units, units))
-    np.testing.assert_allclose(scaled.products / np.outer(units, units), expected(table, coding, S).products, rtol=1e-6)
+    scaled = expected_moments(table * units, coding, S * np.outer(units, units))
+    np.testing.assert_allclose(
+        scaled.products / np.outer(units, units), expected_moments(table, coding, S).products, rtol=1e-6
+    )
 
 
 def test_rows_with_the_same_empty_cells_stand_together():
     table = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan], [np.nan, np.nan]])
     found = patterns(table)
-    assert sorted(map(tuple, found.known.tolist())) == [(False, False), (True, False), (True, True)]
-    sizes = dict(zip(map(tuple, found.known.tolist()), np.diff(found.first).tolist(), strict=True))
+    assert sorted(map(tuple, found.observed.tolist())) == [(False, False), (True, False), (True, True)]
+    sizes = dict(zip(map(tuple, found.observed.tolist()), np.diff(found.first).tolist(), strict=True))
     assert sizes == {(False, False): 1, (True, False): 2, (True, True): 1}
 
 
@@ -108,7 +110,7 @@ class InParts:
 def test_rows_read_in_passes_give_the_same(rows):
     table, S = drawn(4, 50, 0.3)
     coding = coding_of(Schema(NAMES, {"s": 50}))
-    whole, parts = expected(table, coding, S), expected(InParts(table, rows), coding, S)
+    whole, parts = expected_moments(table, coding, S), expected_moments(InParts(table, rows), coding, S)
     np.testing.assert_allclose(parts.products, whole.products, atol=1e-8)
     np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-8)
     for one, other in zip(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import ImputationModel
-from fedbnsl.algorithms.statistics.em import gibbs_imputed
+from fedbnsl.algorithms.statistics.em import gibbs_impute
 
 SIZES = np.array([2, 3, 2, 2])
 # 0 -> 1 <- 2, 1 -> 3
@@ -32,7 +32,7 @@ def test_draws_follow_the_distribution_given_what_is_there(there):
     columns = np.full((4, rows), -1, np.int16)
     for v, code in there.items():
         columns[v] = code
-    out = gibbs_imputed(columns, SIZES, filling, np.random.default_rng(0))
+    out = gibbs_impute(columns, SIZES, filling, np.random.default_rng(0))
     given = joint[tuple(there.get(v, slice(None)) for v in range(4))]
     given = (given / given.sum()).ravel()
     free = [v for v in range(4) if v not in there]
@@ -47,7 +47,7 @@ def test_cells_that_are_there_stay_and_a_seed_gives_the_same_draws():
     columns = np.array([rng.integers(0, size, 200) for size in SIZES], np.int16)
     empty = rng.random(columns.shape) < 0.4
     columns[empty] = -1
-    one, same, other = (gibbs_imputed(columns, SIZES, filling, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    one, same, other = (gibbs_impute(columns, SIZES, filling, np.random.default_rng(seed)) for seed in (5, 5, 6))
     assert (one >= 0).all()
     assert (one < SIZES[:, None]).all()
     assert (one[~empty] == columns[~empty]).all()

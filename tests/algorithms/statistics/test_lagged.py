@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.lagged import windows, without_levels
+from fedbnsl.algorithms.statistics.lagged import subtract_levels, windows
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 4))
@@ -35,6 +35,6 @@ def test_a_mean_is_a_level_from_five_standard_errors_on(n, errors, taken):
     rows = rng.normal(size=(n, 4))
     rows[:, :2] = (rows[:, :2] - rows[:, :2].mean(axis=0)) / rows[:, :2].std(axis=0) * [3.0, 0.2]
     rows[:, 0] += errors * 3.0 * np.sqrt((1 + 40 / n) / n)
-    found = without_levels(rows, 2)
+    found = subtract_levels(rows, 2)
     means = rows.mean(axis=0)
     np.testing.assert_allclose(found, rows - ([means[0], 0, means[2], 0] if taken else 0.0))

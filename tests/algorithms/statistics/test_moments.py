@@ -9,13 +9,13 @@ from fedbnsl.algorithms.statistics.moments import (
     centred_moments,
     correlation,
     covariance,
-    in_own_units,
-    of_all_rows,
     per_row,
     pooled_moments,
     pooled_packing,
     products,
     residual_variances,
+    undo_per_row,
+    unit_diagonal,
 )
 
 
@@ -28,7 +28,7 @@ def table(seed: int, rows: int = 40, d: int = 4) -> np.ndarray:
 def test_summed_moments_are_those_of_all_rows(seed, at):
     X = table(seed)
     parts = [per_row(pooled_moments(part), len(X)) for part in (X[:at], X[at:])]
-    summed = of_all_rows(parts[0] + parts[1], len(X))
+    summed = undo_per_row(parts[0] + parts[1], len(X))
     n, S = covariance(summed, 4)
     assert n == len(X)
     np.testing.assert_allclose(S, np.cov(X.T, bias=True), rtol=1e-7, atol=1e-9)
@@ -59,7 +59,7 @@ def test_residual_variances_are_the_mean_squares_of_residuals():
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_own_units_make_the_diagonal_one(scale):
-    np.testing.assert_allclose(np.diag(in_own_units(scale * products(table(4)))), 1.0)
+    np.testing.assert_allclose(np.diag(unit_diagonal(scale * products(table(4)))), 1.0)
 
 
 def test_moments_centred_by_silo_are_those_of_rows_less_their_silos_means():

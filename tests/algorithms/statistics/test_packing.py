@@ -59,7 +59,7 @@ def test_what_is_sent_sparsely_comes_back_whole(seed):
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"chang": np.zeros((2, 2))}, "no block is called chang"),
+        ({"chang": np.zeros((2, 2))}, "there is no block chang"),
         ({"gap": [1.0]}, r"gap has the shape \(1,\), not \(\)"),
     ],
 )

@@ -90,7 +90,7 @@ def test_empty_cells_are_left_out_of_columns(size, seed):
     table[rng.random(table.shape) < 0.4] = np.nan
     table[:, 2] = np.nan
     columns = column_summaries(Cut(table, size))
-    assert columns.known.tolist() == (~np.isnan(table)).sum(axis=0).tolist()
+    assert columns.cells.tolist() == (~np.isnan(table)).sum(axis=0).tolist()
     assert np.allclose(columns.means[:2], np.nanmean(table[:, :2], axis=0))
     assert np.allclose(columns.variances[:2], np.nanvar(table[:, :2], axis=0))
     assert (columns.means[2], columns.variances[2], columns.greatest[2]) == (0, 0, 0)

@@ -22,8 +22,8 @@ def read_alone(path):
 def corrected(column):
     """How the message about a word among numbers goes on."""
     return (
-        f"; correct it, leave the column out by --ignore {column}, or, if it has labels, say so in about.json: "
-        f'{{"columns": {{"{column}": "discrete"}}}}'
+        f"; correct it, leave the column out with --ignore {column}, or, if it has labels, declare "
+        f'{{"columns": {{"{column}": "discrete"}}}} in about.json'
     )
 
 
@@ -49,9 +49,9 @@ CELLS = {
         "line 3, column 'y': 'abc' is not a number" + corrected("y"),
     ),
     "long": ("x,y\n1,2\n3," + "z" * 99 + "\n", f"line 3, column 'y': '{'z' * 40}…' is not a number" + corrected("y")),
-    "several lines": ('x,y\n1,2\n3,"4\n5"\n', "line 4, column 'y': '4\\n5' holds a control character"),
-    "open quote": ('x,y\n1,2\n3,"4\n5,6\n', "line 3: a quotation mark is opened and never closed"),
-    "open quote in the header": ('x,"y\n1,2\n', "line 1: a quotation mark is opened and never closed"),
+    "several lines": ('x,y\n1,2\n3,"4\n5"\n', "line 4, column 'y': '4\\n5' has a control character"),
+    "open quote": ('x,y\n1,2\n3,"4\n5,6\n', "line 3: a quotation mark is never closed"),
+    "open quote in the header": ('x,"y\n1,2\n', "line 1: a quotation mark is never closed"),
     "row numbers without a name": ("x,y\n0,1,2\n1,3,4\n", "line 2: 3 cells, but the header names 2 columns"),
     "row too short": ("x,y\n1,2\n3\n", "line 3: 1 cell, but the header names 2 columns"),
     "row too long": ("x,y\n1,2\n3,4,5\n", "line 3: 3 cells, but the header names 2 columns"),
@@ -64,7 +64,7 @@ CELLS = {
     "name twice": ("x,y,x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
     "name twice but for a space": ("x,y, x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
     "no name": (",x\n0,2\n1,3\n", "line 1: column 1 has no name (if it is an index, write the table without it)"),
-    "no header": ("0.5,2\n1,3\n4,5\n", "line 1: must name the columns, but holds numbers, '0.5,2'"),
+    "no header": ("0.5,2\n1,3\n4,5\n", "line 1: must name the columns, but has numbers, '0.5,2'"),
     "control character": ("x,y\x07\n1,2\n3,4\n", "line 1: column 2 has a name with a control character, 'y\\x07'"),
 }
 
@@ -139,16 +139,14 @@ def test_silos_that_disagree_on_their_columns(tmp_path):
     (tmp_path / "b.csv").write_text("y,z\n1,2\n3,4\n")
     assert message_of(tmp_path) == "b.csv: column 'x' is missing; a.csv has it: --ignore x leaves it out everywhere"
     (tmp_path / "b.csv").write_text("y,x,z\n1,2,3\n3,4,6\n")
-    assert message_of(tmp_path) == (
-        "b.csv: column 'z' is one too many; a.csv does not have it: --ignore z leaves it out"
-    )
+    assert message_of(tmp_path) == ("b.csv: column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out")
 
 
 def test_a_folder_that_is_none(tmp_path):
     assert message_of(tmp_path / "nowhere", silo_files) == "FOLDER: no such folder"
     (tmp_path / "file").write_text("")
     assert message_of(tmp_path / "file", silo_files) == (
-        "FOLDER: not a folder; a federated data set is a folder with one file a silo"
+        "FOLDER: not a folder; a federated data set is a folder with one file per silo"
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "truth.csv").write_text("source,target\n")
@@ -166,18 +164,18 @@ def test_two_files_for_one_silo(tmp_path):
 TRUTHS = {
     "unknown variable": ("source,target\nx,y\ny,z\n", "line 3, column 'target': 'z' is not a column of the data"),
     "self": ("source,target\nx,x\n", "line 2: an edge from 'x' to itself"),
-    "twice": ("source,target\nx,y\n\nx, y\n", "line 4: the edge 'x' → 'y' stands on line 2 already"),
+    "twice": ("source,target\nx,y\n\nx, y\n", "line 4: the edge 'x' → 'y' is already on line 2"),
     "weight": ("source,target,weight\nx,y,much\n", "line 2, column 'weight': 'much' is not a number"),
     "no weight": ("source,target,weight\nx,y,\n", "line 2, column 'weight': the cell is empty"),
     "infinite weight": ("source,target,weight\nx,y,inf\n", "line 2, column 'weight': 'inf' is not finite"),
-    "zero weight": ("source,target,weight\nx,y,0.0\n", "line 2, column 'weight': '0.0' would be no edge"),
+    "zero weight": ("source,target,weight\nx,y,0.0\n", "line 2, column 'weight': '0.0' is the weight of no edge"),
     "lag": (
         "source,target,lag\nx,y,1\nx,y,1.5\n",
         "line 3, column 'lag': '1.5' is not a whole number of steps from 0 to 1000",
     ),
     "no target": (
         "source,weight\nx,1\n",
-        "line 1: column 'target' is missing; a graph needs source,target[,weight][,type][,lag]",
+        "line 1: column 'target' is missing; a graph has source,target[,weight][,type][,lag]",
     ),
     "empty target": ("source,target\nx,\n", "line 2, column 'target': the cell is empty"),
     "another column": (
@@ -217,7 +215,7 @@ def test_a_fault_of_about(tmp_path, content, message):
 def test_files_that_are_not_those_that_were_made(tmp_path):
     folder = tmp_path / "set"
     write_folder(folder, homogeneous(2, 2, 3, seed=1))
-    remedy = "if that is meant, delete 'checksums' from about.json"
+    remedy = "if this is intended, delete 'checksums' from about.json"
     (folder / "silo-2.csv").write_text("x1,x2\n1,2\n3,5\n")
     assert message_of(folder) == f"silo-2.csv: changed since about.json was written; {remedy}"
     (folder / "silo-2.csv").unlink()

@@ -12,7 +12,7 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 
 GOOD = "x,y\nred,1\nblue,2\n"
-DECLARE = "declare its levels in about.json if it is meant"
+DECLARE = "declare its levels in about.json if this is intended"
 
 
 def message_of(folder, read=read_folder):
@@ -24,10 +24,10 @@ def message_of(folder, read=read_folder):
 
 
 CELLS = {
-    "several lines": ('x,y\nred,1\n"blue\ngreen",2\n', "line 4, column 'x': 'blue\\ngreen' holds a control character"),
+    "several lines": ('x,y\nred,1\n"blue\ngreen",2\n', "line 4, column 'x': 'blue\\ngreen' has a control character"),
     "row too short": ("x,y\nred,1\nblue\n", "line 3: 1 cell, but the header names 2 columns"),
     "row too long": ("x,y\nred,1\nblue,2,3\n", "line 3: 3 cells, but the header names 2 columns"),
-    "open quote": ('x,y\nred,1\n"blue,2\n', "line 3: a quotation mark is opened and never closed"),
+    "open quote": ('x,y\nred,1\n"blue,2\n', "line 3: a quotation mark is never closed"),
     "one row": ("x,y\nred,1\n", "only one row; at least two are needed"),
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
@@ -35,7 +35,7 @@ CELLS = {
     "column missing": ("x\nred\nblue\n", "column 'y' is missing; a.csv has it: --ignore y leaves it out everywhere"),
     "column too many": (
         "x,y,z\nred,1,2\nblue,2,2\n",
-        "column 'z' is one too many; a.csv does not have it: --ignore z leaves it out",
+        "column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out",
     ),
 }
 
@@ -88,7 +88,7 @@ def test_a_continuous_column_where_about_says_discrete(tmp_path):
         ({"levels": {"z": ["a", "b"]}}, "FOLDER: about.json: levels: 'z' is not a column of the data"),
         ({"levels": {"x": "red"}}, "about.json: levels of 'x': not a list of labels"),
         ({"levels": {"x": []}}, "about.json: levels of 'x': none"),
-        ({"levels": {"x": ["a", "a"]}}, "about.json: levels of 'x': 'a' stands twice"),
+        ({"levels": {"x": ["a", "a"]}}, "about.json: levels of 'x': 'a' is declared twice"),
         ({"levels": {"x": ["a", ""]}}, "about.json: levels of 'x': '' cannot be a label"),
         ({"levels": {"x": ["a", " b"]}}, "about.json: levels of 'x': ' b' cannot be a label"),
         ({"levels": {"x": ["a", 0.5]}}, "about.json: levels of 'x': 0.5 is neither text nor a whole number"),
@@ -96,7 +96,7 @@ def test_a_continuous_column_where_about_says_discrete(tmp_path):
         ({"levels": ["a"]}, "about.json: levels: not a JSON object"),
         (
             {"kind": "continuous", "levels": {"x": ["a", "b"]}},
-            "about.json: levels: continuous data have none; is the kind discrete?",
+            "about.json: levels: continuous data have no levels; is the kind discrete?",
         ),
         ({"kind": "continuous"}, "a.csv: line 2, column 'x': 'red' is not a number"),
     ],
@@ -110,13 +110,13 @@ def test_a_fault_of_what_is_declared(tmp_path, about, message):
 @pytest.mark.parametrize(
     ("levels", "table", "message"),
     [
-        (("a", "b"), [[0], [2]], "set/s.csv: row 2, column 'x': 2 is no code of 2 levels"),
-        (("a", "b"), [[-2], [1]], "set/s.csv: row 1, column 'x': -2 is no code of 2 levels"),
+        (("a", "b"), [[0], [2]], "set/s.csv: row 2, column 'x': 2 is not a code of 2 levels"),
+        (("a", "b"), [[-2], [1]], "set/s.csv: row 1, column 'x': -2 is not a code of 2 levels"),
         (("a", "b"), [[-1], [-1]], "set: column 'x': empty in every row"),
         (("a", "b"), [[1]], "set/s.csv: only one row; at least two are needed"),
         (("a", "b "), [[0], [1]], "set: levels of 'x': 'b ' cannot be a label"),
         (("a", ""), [[0], [1]], "set: levels of 'x': '' cannot be a label"),
-        (("a", "a"), [[0], [1]], "set: levels of 'x': 'a' stands twice"),
+        (("a", "a"), [[0], [1]], "set: levels of 'x': 'a' is declared twice"),
         (("a", "b\nc"), [[0], [1]], "set: levels of 'x': 'b\\nc' cannot be a label"),
     ],
 )

@@ -28,8 +28,8 @@ NAMES = st.text(
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
 NAME_IT = (
-    "give it a name of UTF-8 text, without / \\ : or line breaks, that neither begins nor ends with a space, nor "
-    "begins with a dot"
+    "it must be UTF-8 text without / \\ : or line breaks, must not start or end with a space, and must not start with "
+    "a dot"
 )
 
 
@@ -128,7 +128,7 @@ def test_an_entry_that_may_be_a_silo_is_not_left_out_in_silence(tmp_path, ending
     (tmp_path / "Graz.csv").write_text("a,b\n1,2\n3,5\n")
     (tmp_path / name).write_text("rows of Ulm")
     for read in (silo_files, read_folder, read_schema):
-        with pytest.raises(BadInput, match=rf"'{re.escape(name)}' is no table .*convert it .*move it .*--silos"):
+        with pytest.raises(BadInput, match=rf"'{re.escape(name)}' is not a table .*convert it .*move it .*--silos"):
             read(tmp_path)
     assert set(silo_files(tmp_path, ("Wien",))) == {"Wien"}, "the silos to learn from are named"
 
@@ -212,8 +212,13 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         ("a", ("x", "y"), [[1, 2]], "set/a.csv: only one row; at least two are needed"),
         ("a", ("x", " y"), [[1, 2], [3, 4]], "set: column 2 has a name with spaces around it, ' y'"),
         ("a", ("x", "y\nz"), [[1, 2], [3, 4]], "set: column 2 has a name with a control character, 'y\\nz'"),
-        ("../a", ("x", "y"), [[1, 2], [3, 4]], "set: '../a' cannot name a silo, as its file does: " + NAME_IT),
-        ("truth", ("x", "y"), [[1, 2], [3, 4]], "set: 'truth' cannot name a silo: truth.csv holds the true graph"),
+        ("../a", ("x", "y"), [[1, 2], [3, 4]], "set: '../a' cannot name a silo, as its file has that name: " + NAME_IT),
+        (
+            "truth",
+            ("x", "y"),
+            [[1, 2], [3, 4]],
+            "set: 'truth' cannot name a silo: truth.csv is the file of the true graph",
+        ),
     ],
 )
 def test_what_could_not_be_read_again_is_not_written(tmp_path, silo, variables, table, message):

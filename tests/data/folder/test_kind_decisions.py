@@ -23,7 +23,7 @@ def schema_of(request, tmp_path, monkeypatch):
     if request.param == "in passes":
         monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
-        monkeypatch.setattr(batches, "LEAST_ROWS", 7)
+        monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 7)
 
     def read(about=None, silos=1, **columns):
         frame = pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in columns.items()})
@@ -73,7 +73,7 @@ def test_fifty_labels_are_levels_and_more_are_text(schema_of, labels, kept):
     if kept:
         assert len(schema.levels["word"]) == 50
     else:
-        assert schema.aside["word"].startswith("more than 50 different labels, as of names, ids, dates or free text")
+        assert schema.aside["word"].startswith("more than 50 distinct labels, such as names, ids, dates or free text")
 
 
 @pytest.mark.parametrize(("empty", "kept"), [(54, True), (55, False)])
@@ -109,7 +109,7 @@ def test_a_constant_is_none_with_one_other_value(schema_of, last, kept):
 )
 def test_row_numbers_and_ids_are_no_variables(schema_of, name, values, why):
     schema = schema_of(**{name: values})
-    assert schema.aside == ({name: "row numbers or ids: every value is another"} if why else {})
+    assert schema.aside == ({name: "row numbers or ids: all values are distinct"} if why else {})
 
 
 @pytest.mark.parametrize(("words", "labels"), [(9, None), (10, ("0", "1", "2", "many", "unknown"))])
@@ -147,7 +147,7 @@ def test_a_column_of_as_many_words_as_numbers_is_one_of_labels(schema_of, words,
 def test_a_word_among_numbers_is_named_by_its_own_row(tmp_path, monkeypatch, place):
     """Also where it stands in a later batch of a table that is read in passes."""
     monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
-    monkeypatch.setattr(batches, "LEAST_ROWS", 7)
+    monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 7)
     values = [str(k + 0.5) for k in range(60)]
     values[place - 1] = "twelve"
     values[59] = "thirteen"
@@ -244,5 +244,5 @@ def test_a_zero_far_from_all_other_values_is_named(tmp_path, least, apart):
     """The median is 1, and the least value is above or below a quarter of it."""
     values = [0.0, 0.0, least, *np.linspace(0.9, 1.1, 40)]
     found = notes_of(tmp_path, a=values, b=values[1:])
-    said = "size: 0 stands far from all other values (2 at a, 1 at b); if it marks a missing value, say"
+    said = "size: 0 is far from all other values (2 at a, 1 at b); if it marks a missing value, declare"
     assert [note.startswith(said) for note in found] == [True] * apart

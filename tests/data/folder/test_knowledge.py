@@ -33,12 +33,12 @@ def test_every_rule_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("needed,age,sex", "line 2, column 'rule': 'needed' is none of required, forbidden, no-parents, tier"),
+        ("needed,age,sex", "line 2, column 'rule': 'needed' is not one of required, forbidden, no-parents, tier"),
         ("required,weight,sex", "line 2, column 'source': 'weight' is not a column of the data"),
         ("forbidden,age,weight", "line 2, column 'target': 'weight' is not a column of the data"),
         ("required,age,", "line 2, column 'target': '' is not a column of the data"),
         ("no-parents,weight", "line 2, column 'source': 'weight' is not a column of the data"),
-        ("tier,age,first", "line 2, column 'target': 'first' is no whole number"),
+        ("tier,age,first", "line 2, column 'target': 'first' is not a tier"),
     ],
 )
 def test_a_bad_line_is_refused_by_place_and_value(tmp_path, line, said):
@@ -55,7 +55,7 @@ def test_a_bad_line_is_refused_by_place_and_value(tmp_path, line, said):
         (["required,cancer,age", "tier,age,1", "tier,cancer,2"], "cancer -> age is both required and forbidden"),
         (["required,age,sex", "no-parents,sex"], "age -> sex is both required and forbidden"),
         (["required,age,sex", "required,sex,age"], "required arcs form the cycle age -> sex -> age"),
-        (["tier,age,1", "tier,age,2"], "'age' stands in two tiers"),
+        (["tier,age,1", "tier,age,2"], "'age' is in two tiers"),
         (["forbidden,age,age"], "age -> age leads from a variable to itself"),
     ],
 )

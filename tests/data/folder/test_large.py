@@ -27,10 +27,10 @@ NOTHING = Declared()
 def small(monkeypatch):
     """Everything is read in passes, a few rows at a time."""
     monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 0)
-    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "LEAST_ROWS"), (chunked_table, "LEAST_ROWS")):
+    for module, name in ((batches, "MAX_BATCH_ROWS"), (batches, "MIN_BATCH_ROWS"), (chunked_table, "MIN_CHUNK_ROWS")):
         monkeypatch.setattr(module, name, 3)
-    monkeypatch.setattr(batches, "CELLS", 1)
-    monkeypatch.setattr(chunked_table, "CELLS", 1)
+    monkeypatch.setattr(batches, "BATCH_CELLS", 1)
+    monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 1)
 
 
 def frame(seed: int, rows: int = 60) -> pd.DataFrame:
@@ -138,11 +138,11 @@ def test_the_rows_do_not_depend_on_how_many_are_read_at_once(tmp_path_factory, m
     made = frame(seed)[["size", "count"]].fillna(0.0)
     for module, name, size in (
         (batches, "MAX_BATCH_ROWS", read),
-        (batches, "LEAST_ROWS", 1),
-        (chunked_table, "LEAST_ROWS", handed),
+        (batches, "MIN_BATCH_ROWS", 1),
+        (chunked_table, "MIN_CHUNK_ROWS", handed),
     ):
         monkeypatch.setattr(module, name, size)
-    monkeypatch.setattr(chunked_table, "CELLS", 1)
+    monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 1)
     schema = Schema(("size", "count"), {"a": 60})
     rows = list(open_table(as_parts(folder, made), NOTHING).passes(schema, "a"))
     assert np.array_equal(np.concatenate(rows), made.to_numpy())
@@ -214,7 +214,7 @@ def test_what_is_wrong_is_said_in_one_line(small, tmp_path, case):
 def test_parts_with_other_columns_a_changed_table_and_time_series_are_refused(small, tmp_path):
     path = as_parts(tmp_path, frame(109)[["size", "count"]])
     table = open_table(path, NOTHING)
-    with pytest.raises(BadInput, match="it has 60 rows, 59 when the run began"):
+    with pytest.raises(BadInput, match="it has 60 rows, not 59 as when the run began"):
         list(table.passes(Schema(("size",), {"a": 59}), "a"))
     frame(109)[["size"]].to_parquet(path / "part-9.parquet")
     with pytest.raises(BadInput, match=r"part-9.parquet: column 'count' is missing; part-0.parquet has it"):
@@ -225,7 +225,7 @@ def test_parts_with_other_columns_a_changed_table_and_time_series_are_refused(sm
     folder = tmp_path / "series"
     folder.mkdir()
     as_parts(folder, frame(109).rename(columns={"count": "time"}), "a")
-    with pytest.raises(BadInput, match="time series are not read in passes"):
+    with pytest.raises(BadInput, match="time series cannot be read in passes"):
         read_folder(folder)
 
 
@@ -239,7 +239,7 @@ def test_a_query_that_cannot_be_run_is_refused_and_says_what_is_lacking(tmp_path
         return str(refused.value)
 
     assert "line 1 names no database" in said("SELECT 1")
-    assert "no query stands below" in said("-- sqlite://")
+    assert "there is no query below line 1" in said("-- sqlite://")
     assert "no such table: none" in said("-- sqlite://\nSELECT * FROM none")
     assert "line 1" in said("-- nodatabase://x\nSELECT 1")
     monkeypatch.setitem(sys.modules, "duckdb", None)

@@ -115,7 +115,7 @@ def test_a_table_as_an_owner_has_it(tmp_path):
     schema = data.schema
     assert (schema.kind, schema.variables) == ("mixed", ("sex", "age", "weight", "smokes"))
     assert schema.levels == {"sex": ("f", "m"), "smokes": ("Yes", "no")}
-    assert schema.aside == {"id": "row numbers or ids: every value is another", "note": "empty in every row"}
+    assert schema.aside == {"id": "row numbers or ids: all values are distinct", "note": "empty in every row"}
     assert schema.empty == dict.fromkeys("abc", (0, 3, 3, 3))
     assert data.tables["a"][:2].tolist()[0] == [1, 40, 70.5, 0]
 
@@ -180,7 +180,7 @@ def test_four_hospitals_are_read_as_a_cardiologist_would(hospitals):
     assert schema.levels["thal"] == ("3", "6", "7")
     assert not schema.aside
     assert schema.empty["Hungary"][schema.variables.index("ca")] == 291
-    said = "chol: 0 stands far from all other values (49 at LongBeachVA, all 123 at Switzerland)"
+    said = "chol: 0 is far from all other values (49 at LongBeachVA, all 123 at Switzerland)"
     assert any(note.startswith(said) for note in data.notes)
     (hospitals / "about.json").write_text('{"missing": {"chol": ["0"], "trestbps": ["0"]}}')
     told = read_folder(hospitals)

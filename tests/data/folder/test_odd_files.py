@@ -49,7 +49,7 @@ CASES = {
     "semicolons and decimal commas": Case({"a.csv": b"x;y\n1,5;2\n3,25;-4\n0,5;6\n"}, NUMBERS),
     "semicolons, commas that may be thousands": Case(
         {"a.csv": b"x;y\n1,500;2\n3,250;4\n"},
-        refused='a.csv: numbers such as \'1,500\' may have decimals or thousands; say in about.json {"decimal": ","}',
+        refused='a.csv: numbers such as \'1,500\' may have decimals or thousands; declare {"decimal": ","} in about',
     ),
     "the same, declared": Case(
         {"a.csv": b"x;y\n1,500;2\n3,250;4\n"}, [[1.5, 2], [3.25, 4]], about={"decimal": ",", "separator": ";"}
@@ -62,7 +62,7 @@ CASES = {
     "bars": Case({"a.csv": b"x|y\n1.5|2\n3.25|-4\n0.5|6\n"}, NUMBERS),
     "two separators": Case(
         {"a.csv": b"x;u,y;v\n1;2,3;4\n5;6,7;8\n"},
-        refused="a.csv: its columns may be separated by commas or semicolons; say which in about.json",
+        refused="a.csv: its columns may be separated by commas or semicolons; declare it in about.json",
     ),
     "the same, declared to be one": Case(
         {"a.csv": b"x;u,y;v\nr;2,s;4\nq;6,t;8\nr;2,s;4\n"},
@@ -119,7 +119,7 @@ CASES = {
     "dates": Case({"a.csv": many("day,x", lambda i: f"2020-01-{i % 28 + 1:02} {i:02}:00,{i / 2}", 60)}, aside=("day",)),
     "constant": Case({"a.csv": b"x,y\n1.5,2\n3.5,2.0\n2,2\n"}, [[1.5], [3.5], [2]], aside=("y",)),
     "constant in one silo": Case(
-        {"a.csv": PLAIN, "b.csv": b"x,y\n0.5,3\n1.5,3\n"}, NUMBERS, notes=("y: always '3' where it is given, at b",)
+        {"a.csv": PLAIN, "b.csv": b"x,y\n0.5,3\n1.5,3\n"}, NUMBERS, notes=("y: every filled cell is '3' at b",)
     ),
     "nearly empty": Case({"a.csv": many("x,y", lambda i: f"{i / 4},{i if i < 3 else ''}")}, aside=("y",)),
     "empty": Case({"a.csv": many("x,y", lambda i: f"{i / 4},")}, aside=("y",)),
@@ -131,7 +131,7 @@ CASES = {
         [[0, 0.5], [0, 1.5], [0, 0.25], [1, 4]],
         "mixed",
         {"x": ("Yes", "no")},
-        notes=("x: 'yes' counts as the level that differs only by capitals", "spaces around some labels of x"),
+        notes=("x: 'yes' counts as the level that differs only in", "spaces around some labels of x are ignored"),
     ),
     "spellings that are all there is": Case(
         {"a.csv": b"x,y\nAa,0.5\naa,1.5\nAA,0.25\nAa,4\n"},
@@ -184,13 +184,13 @@ CASES = {
         {"a.csv": many("x,y", lambda i: f"{i % 3},{i / 4}")},
         kind="mixed",
         levels={"x": ("0", "1", "2")},
-        notes=("codes: x hold few whole numbers",),
+        notes=("codes: x have few distinct integers",),
     ),
     "codes that are none": Case(
         {"a.csv": many("x,y", lambda i: f"{i % 3},{i / 4}")}, about={"columns": {"x": "continuous"}}
     ),
     "codes alone": Case(
-        {"a.csv": many("x,y", lambda i: f"{i % 3},{i % 4}")}, notes=("integer codes with few values: x, y are read as",)
+        {"a.csv": many("x,y", lambda i: f"{i % 3},{i % 4}")}, notes=("integers with few values: x, y are read as",)
     ),
     "codes alone, declared": Case(
         {"a.csv": many("x,y", lambda i: f"{i % 3},{i % 4}")},
@@ -203,7 +203,7 @@ CASES = {
         [[1, 2], [0, 0], [1, 2]],
         "discrete",
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
-        notes=("levels that one silo alone has: y 'perhaps' (b)",),
+        notes=("levels of a single silo: y 'perhaps' (b)",),
     ),
     "other units": Case(
         {"a.csv": PLAIN, "b.csv": b"x,y\n1500,2\n3250,-4\n500,6\n"},
@@ -213,7 +213,7 @@ CASES = {
     "another order of columns": Case({"a.csv": PLAIN, "b.csv": b"y,x\n2,1.5\n-4,3.5\n"}, NUMBERS),
     "one column too many": Case(
         {"a.csv": PLAIN, "b.csv": b"x,y,z\n1,2,3\n3,4,6\n"},
-        refused="b.csv: column 'z' is one too many; a.csv does not have it: --ignore z leaves it out",
+        refused="b.csv: column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out",
     ),
     "parquet of all sorts": Case(
         {

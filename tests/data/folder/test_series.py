@@ -67,7 +67,7 @@ def test_times_may_be_dates(tmp_path):
     assert read_series(tmp_path / "a.parquet").stretches == (2, 1)
     frame.loc[3, "time"] += pd.Timedelta("30min")
     frame.to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(BadInput, match=r"row 4, column 'time': '2024-01-01 03:30:00' is 5400 after the time before"):
+    with pytest.raises(BadInput, match=r"row 4, column 'time': '2024-01-01 03:30:00' is 5400 after the previous time"):
         read_series(tmp_path / "a.parquet")
 
 
@@ -79,19 +79,19 @@ def test_the_step_that_about_declares_is_binding(tmp_path):
     assert read(tmp_path, "time,x\n0,1\n2,2\n4,3\n").stretches == (3,)
     assert complaint(tmp_path, "time,x\n0,1\n2,2\n4,3\n", step=1) == "a.csv: no two consecutive rows in any series"
     assert complaint(tmp_path, "time,x\n0,1\n2,2\n3,3\n", step=2).startswith(
-        "a.csv: line 4, column 'time': '3' is 1 after the time before, not a whole number of steps of 2; "
+        "a.csv: line 4, column 'time': '3' is 1 after the previous time, not a whole number of steps of 2; "
     )
 
 
-NOT_SERIES = '; if these rows are no time series, say so in about.json: {"kind": "continuous"}'
+NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json'
 FAULTS = {
     "irregular": (
         "time,x\n0,1\n1,2\n\n2.5,3\n",
-        f"line 5, column 'time': '2.5' is 1.5 after the time before, not a whole number of steps of 1{NOT_SERIES}",
+        f"line 5, column 'time': '2.5' is 1.5 after the previous time, not a whole number of steps of 1{NOT_SERIES}",
     ),
     "repeated": (
         "series,time,x\na,1,1\nb,1,2\na,2,3\nb,1,4\n",
-        f"line 5, series 'b', column 'time': '1' stands in the series already{NOT_SERIES}",
+        f"line 5, series 'b', column 'time': '1' is a duplicate in its series{NOT_SERIES}",
     ),
     "no time": ("time,x\n0,1\n,2\n2,5\n", "line 3, column 'time': the cell is empty"),
     "a word for a time": ("time,x\n0,1\nnoon,2\n2,5\n", "line 3, column 'time': 'noon' is not a number"),
@@ -156,10 +156,10 @@ def test_silos_whose_steps_differ_are_refused_unless_about_says_the_step(tmp_pat
     (tmp_path / "b.csv").write_text("time,x\n0,1\n2,3\n4,5\n5,1\n")
     assert read_schema(tmp_path).stretches == {"a": (3,), "b": (1, 1, 2)}
     (tmp_path / "b.csv").write_text("time,x\n0,1\n2,3\n4,5\n")
-    with pytest.raises(BadInput, match=r"b\.csv: its times are 2 apart, those of a\.csv 1; give about\.json the step"):
+    with pytest.raises(BadInput, match=r"b\.csv: its times are 2 apart, those of a\.csv 1; declare the common step"):
         read_schema(tmp_path)
     (tmp_path / "about.json").write_text('{"kind": "time-series", "step": 0}')
-    with pytest.raises(BadInput, match="step: '0' is not the positive number"):
+    with pytest.raises(BadInput, match="step: '0' is not a positive number"):
         read_schema(tmp_path)
 
 

@@ -99,8 +99,8 @@ def test_a_cpdag_as_a_run_writes_it(tmp_path):
         ("a,b,->\n", "line 2, column 'type': '->' is not one of"),
         ("a,b,-->\nb,c,directed\n", "line 3, column 'type': 'directed', but the edges above have types of a PAG"),
         ("a,b,undirected\nb,c,o-o\n", "line 3, column 'type': 'o-o', but the edges above have types of a CPDAG"),
-        ("a,b,-->\nb,a,o-o\n", "line 3: the edge 'b' → 'a' stands on line 2 already"),
-        ("a,b,directed\nb,a,directed\n", "line 3: the edge 'b' → 'a' stands on line 2 already"),
+        ("a,b,-->\nb,a,o-o\n", "line 3: the edge 'b' → 'a' is already on line 2"),
+        ("a,b,directed\nb,a,directed\n", "line 3: the edge 'b' → 'a' is already on line 2"),
     ],
 )
 def test_a_fault_of_a_type(tmp_path, rows, message):
@@ -150,7 +150,7 @@ def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags
     ("text", "message"),
     [
         ("source,target,lag\na,a,0\n", "line 2: an edge from 'a' to itself"),
-        ("source,target,lag\na,b,1\na,b,2\na,b,1\n", "line 4: the edge 'a' → 'b' stands on line 2 already"),
+        ("source,target,lag\na,b,1\na,b,2\na,b,1\n", "line 4: the edge 'a' → 'b' is already on line 2"),
         ("source,target,lag\na,b,-1\n", "line 2, column 'lag': '-1' is not a whole number of steps from 0 to 1000"),
         ("source,target,lag\na,b,soon\n", "line 2, column 'lag': 'soon' is not a whole number"),
         ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but edges with a type are within one time"),

@@ -154,8 +154,8 @@ def test_a_folder_holds_all_of_it(tmp_path, form, options):
             "heterogeneity: silos with graphs of their own have no weights",
         ),
         ({"noise": "pink"}, "noise: 'pink' is not one of"),
-        ({"lagged_degree": 5, "lags": 9, "decay": 1}, "dynamic: none of 1000 random models is stable: ask for fewer"),
-        ({"heterogeneity": 90.0}, "dynamic: none of 1000 random models is stable: ask for a smaller heterogeneity"),
+        ({"lagged_degree": 5, "lags": 9, "decay": 1}, "dynamic: none of 1000 random models is stable: use fewer"),
+        ({"heterogeneity": 90.0}, "dynamic: none of 1000 random models is stable: use a smaller heterogeneity"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(options, message):

@@ -14,7 +14,7 @@ from fedbnsl.data.federated import FederatedData, continuous
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import random_dag
-from fedbnsl.data.generators.sampling import hidden, hide
+from fedbnsl.data.generators.sampling import choose_hidden, hide
 from fedbnsl.data.networks.published import network
 from fedbnsl.data.networks.surrogate import surrogate
 
@@ -52,7 +52,7 @@ def test_common_causes_go_first_and_sinks_last(variables, edges, seed):
     dag = random_dag(variables, min(edges, variables * (variables - 1) // 2), rng)
     children = dag.sum(axis=1)
     for latent in range(1, variables - 1):
-        gone = hidden(dag, latent, rng)
+        gone = choose_hidden(dag, latent, rng)
         assert len(set(gone)) == latent
         assert gone == sorted(gone)
         stay = [v for v in range(variables) if v not in gone]

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 from fedbnsl.data.generators import sampling
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
-from fedbnsl.data.generators.sampling import cumulated, forward_sample, inverse_cdf
+from fedbnsl.data.generators.sampling import cumulative_rows, forward_sample, inverse_cdf
 from fedbnsl.data.networks.published import discrete_network
 
 
@@ -27,7 +27,7 @@ def misfit(network, codes):
         row = np.ravel_multi_index(tuple(given.T), sizes[:-1]) if given.shape[1] else np.zeros(len(codes), dtype=int)
         rows = int(np.prod(sizes[:-1]))
         counts = np.bincount(row * sizes[-1] + codes[:, place[name]], minlength=rows * sizes[-1]).reshape(rows, -1)
-        n, p = counts.sum(axis=1, keepdims=True), cumulated(table).reshape(rows, -1)
+        n, p = counts.sum(axis=1, keepdims=True), cumulative_rows(table).reshape(rows, -1)
         p = np.diff(p, axis=1, prepend=0.0)
         assert not counts[p == 0].any(), "a level of probability 0 was drawn"
         often = (n * p > 5) & (n * (1 - p) > 5)
@@ -111,14 +111,14 @@ def test_the_first_rows_stay_when_more_are_drawn(variables, edges, rows, seed):
 def test_blocks_are_one_stream(monkeypatch):
     network = discrete_network("child")
     whole = forward_sample(network, 1000, np.random.default_rng(3))
-    monkeypatch.setattr(sampling, "BLOCK", 64)
+    monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
     assert np.array_equal(forward_sample(network, 1000, np.random.default_rng(3)), whole)
 
 
 def test_the_edges_of_a_distribution():
     """Uniform numbers lie in [0, 1): 0 falls on the first level that can be, the largest below 1 on the last."""
     table = np.array([[0.0, 0.3, 0.7 - 3e-7, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    cumulative = cumulated(table)
+    cumulative = cumulative_rows(table)
     below = np.nextafter(1.0, 0.0)
     rows = np.array([0, 0, 1, 1])
     assert inverse_cdf(cumulative, rows, np.array([0.0, below, 0.0, below])).tolist() == [1, 2, 0, 0]

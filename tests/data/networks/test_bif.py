@@ -82,7 +82,7 @@ def test_a_fault_names_the_file(tmp_path):
     (tmp_path / "n.bif").write_text("hello")
     with pytest.raises(BadInput) as caught:
         read_bif(tmp_path / "n.bif")
-    assert str(caught.value) == f"{tmp_path / 'n.bif'}: line 1: neither a variable nor probabilities, 'hello'"
+    assert str(caught.value) == f"{tmp_path / 'n.bif'}: line 1: neither a variable nor probabilities: 'hello'"
 
 
 def test_a_file_that_cannot_be_read(tmp_path):

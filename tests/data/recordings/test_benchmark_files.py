@@ -50,10 +50,10 @@ def test_a_missing_value_of_a_netsim_file_makes_a_gap(netsim):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"ts": None}, "array 'ts' is missing; there are Nsubjects, Ntimepoints, Nnodes, net"),
+        ({"ts": None}, "array 'ts' is missing; available: Nsubjects, Ntimepoints, Nnodes, net"),
         ({"ts": np.zeros((2, 2, 2))}, "array 'ts': float64 of shape (2, 2, 2), not 2-D real numbers"),
         ({"Nsubjects": 4}, "array 'ts': 60 rows, not 4 subjects of 20 times"),
-        ({"Nsubjects": 2.5}, "array 'Nsubjects': not one whole number from 1 on"),
+        ({"Nsubjects": 2.5}, "array 'Nsubjects': not an integer of 1 or more"),
         ({"net": np.zeros((3, 4, 5))}, "array 'net': (3, 4, 5) numbers, not (3, 4, 4) that are finite"),
         ({"ts": np.full((60, 4), np.inf)}, "array 'ts': row 1, column 1: inf is not finite"),
     ],
@@ -91,10 +91,10 @@ def test_a_challenge_file_has_blank_lines_between_its_series(tmp_path, text):
     [
         ("Time\tG1\n0\t1\n50\n", "line 3: 1 cells, but the header names 2 columns"),
         ("Time\tG1\n0\t1\n\n50\tlow\n", "line 4, column 'G1': 'low' is not a number"),
-        ("T\tG1\n0\t1\n", "line 1: column 'Time' is missing; there are T, G1"),
+        ("T\tG1\n0\t1\n", "line 1: column 'Time' is missing; available: T, G1"),
         ("Time\tG1\n\n", "no rows"),
         ("\n", "the file is empty"),
-        ("Time\tG1\n0\t1\n50\t2\n120\t3\n", "line 4, series '1', column 'Time': '120' is 70 after the time before"),
+        ("Time\tG1\n0\t1\n50\t2\n120\t3\n", "line 4, series '1', column 'Time': '120' is 70 after the previous time"),
     ],
 )
 def test_a_fault_of_a_challenge_file(tmp_path, text, message):

@@ -75,9 +75,9 @@ def test_too_few_rows_of_one_series_for_the_silos_are_refused(tmp_path):
     ("options", "message"),
     [
         ({"silos": 4}, "has 3 series, too few for 4 silos"),
-        ({"silos": 0}, "silos: give a number from 1 on, or by, not both"),
-        ({"silos": 2, "by": "series"}, "silos: give a number from 1 on, or by, not both"),
-        ({"by": "who"}, "long.csv: column 'who' is missing; there are series, Time, x, y"),
+        ({"silos": 0}, "silos: give a number of 1 or more, or by, not both"),
+        ({"silos": 2, "by": "series"}, "silos: give a number of 1 or more, or by, not both"),
+        ({"by": "who"}, "long.csv: column 'who' is missing; available: series, Time, x, y"),
         ({"time": "when"}, "long.csv: column 'when' is missing"),
         ({"truth": Path("no.json")}, "no.json: cannot be read: No such file"),
     ],

@@ -14,8 +14,8 @@ from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.splitting.partition import by_column, by_sizes, dirichlet, equal, label_skew, split_table
 
 NAME_IT = (
-    "give it a name of UTF-8 text, without / \\ : or line breaks, that neither begins nor ends with a space, nor "
-    "begins with a dot"
+    "it must be UTF-8 text without / \\ : or line breaks, must not start or end with a space, and must not start with "
+    "a dot"
 )
 
 
@@ -146,7 +146,7 @@ def test_split_in_parts(table, tmp_path):
         ({"sizes": [30, 40]}, "sizes: 30+40 = 70, but the table has 60 rows"),
         ({"sizes": []}, "sizes: 0 = 0, but the table has 60 rows"),
         ({"silos": 3, "seed": -1}, "seed: -1 is less than 0"),
-        ({"by": "hospital"}, "PATH: column 'hospital' is missing; there are x, y, z"),
+        ({"by": "hospital"}, "PATH: column 'hospital' is missing; available: x, y, z"),
     ],
 )
 def test_a_choice_that_makes_no_sense(table, tmp_path, how, message):
@@ -161,7 +161,7 @@ def test_a_choice_that_makes_no_sense(table, tmp_path, how, message):
     [
         ("s,x\na,1\na,2\nb,3\n", "PATH: column 's': only one row has the value 'b'; a silo needs two"),
         ("s,x\na,1\na,2\n,3\n", "PATH: line 4, column 's': the cell is empty"),
-        ("s,x\na/b,1\na/b,2\n", "PATH: column 's': 'a/b' cannot name a silo, as its file does: " + NAME_IT),
+        ("s,x\na/b,1\na/b,2\n", "PATH: column 's': 'a/b' cannot name a silo, as its file has that name: " + NAME_IT),
         ("s\na\nb\n", "PATH: no column besides 's'"),
     ],
 )
@@ -261,12 +261,12 @@ def test_a_silo_of_a_data_set_is_split_with_its_levels_and_the_truth_one_names(t
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"silos": 2, "skew": "dose2"}, "PATH: column 'dose2' is missing; there are sick, dose, site"),
+        ({"silos": 2, "skew": "dose2"}, "PATH: column 'dose2' is missing; available: sick, dose, site"),
         ({"sizes": [45, 45], "skew": "sick"}, "split: give one of silos (with or without concentration), sizes, or by"),
         ({"silos": 2, "skew": "sick", "concentration": 0.0}, "concentration: 0.0 is not a positive number"),
         ({"silos": 46, "skew": "sick"}, "silos: 46 silos of at least 2 rows need 92 rows, the table has 90"),
         ({"silos": 2, "kind": "audio"}, "kind: 'audio' is not one of continuous, discrete"),
-        ({"by": "hospital"}, "PATH: column 'hospital' is missing; there are sick, dose, site"),
+        ({"by": "hospital"}, "PATH: column 'hospital' is missing; available: sick, dose, site"),
     ],
 )
 def test_a_choice_that_makes_no_sense_for_labels(labels, how, message):
@@ -279,7 +279,7 @@ def test_a_choice_that_makes_no_sense_for_labels(labels, how, message):
 
 def test_numbers_have_no_labels_to_skew(table, tmp_path):
     path = without_site(tmp_path / "t.csv", table[1])
-    with pytest.raises(BadInput, match="holds numbers; the levels of a column can be skewed in discrete data only"):
+    with pytest.raises(BadInput, match="has no discrete column, whose levels could be skewed"):
         split_table(path, 0, silos=2, skew="x")
 
 

@@ -81,12 +81,12 @@ def test_labels_are_scored_by_their_tables():
     total = sum(np.exp(found.score(pd.DataFrame({"rain": [r], "code": [c]}))) for r in ("no", "yes") for c in (0, 1))
     assert total == pytest.approx(1.0)
     assert set(tables) == {"rain", "code"}
-    with pytest.raises(BadInput, match="X: row 2, column 'rain': 'maybe' is none of no, yes"):
+    with pytest.raises(BadInput, match="X: row 2, column 'rain': 'maybe' is not one of no, yes"):
         found.score(pd.DataFrame({"rain": ["no", "maybe"], "code": [0, 1]}))
 
 
 def test_rows_without_a_silo_are_refused():
-    with pytest.raises(BadInput, match="groups: row 3 names no silo"):
+    with pytest.raises(BadInput, match="groups: row 3 has no silo"):
         StructureLearner().fit(X, groups=[*GROUPS[:2], None, *GROUPS[3:]])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         StructureLearner().fit(X, groups=GROUPS[1:])

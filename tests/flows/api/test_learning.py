@@ -41,7 +41,7 @@ def test_frames_of_labels_are_discrete_data_and_their_model_can_be_asked():
     assert found.model.check_model()
     assert set(found.model.simulate(5, seed=1, show_progress=False)["grass"]) <= {"dry", "wet"}
     frames["b"].loc[3, "grass"] = ""
-    with pytest.raises(BadInput, match=r"^b: row 4, column 'grass': the cell is empty, and --missing refuse takes"):
+    with pytest.raises(BadInput, match=r"^b: row 4, column 'grass': the cell is empty, and --missing refuse allows"):
         learn(frames, "fed-pc", missing="refuse")
     complete = learn(frames, "fed-pc", missing="complete-rows")
     assert complete.result.schema.rows == {"a": 300, "b": 299}
@@ -107,7 +107,7 @@ def test_what_is_said_of_tables_is_refused_where_there_are_none(example):
     for asked in ({"by": "x1"}, {"about": {}}):
         with pytest.raises(BadInput, match=r"is for tables in memory: the silos of a folder are its files"):
             learn(example, **asked)
-        with pytest.raises(BadInput, match=r"this FederatedData has been read already|has its silos already"):
+        with pytest.raises(BadInput, match=r"a FederatedData is already read|already has its silos"):
             learn(data, **asked)
 
 

@@ -117,10 +117,10 @@ BROKEN = {
     "no run": ("metrics.json", None, "no finished run, as it has no metrics.json"),
     "no settings": ("config.json", None, "config.json: cannot be read: No such file"),
     "no structure": ("structure.csv", None, "structure.csv: no such file"),
-    "not JSON": ("config.json", "{", "config.json: not as this version of fedbnsl writes it: JSONDecodeError"),
-    "a list": ("config.json", "[]", "config.json: not as this version .* a list"),
-    "another program's": ("config.json", '{"rows": {}}', "config.json: not as this version .*is missing"),
-    "half a model": ("model.json", '{"nodes": ["x1"]}', "model.json: not a network as fedbnsl writes it: KeyError"),
+    "not JSON": ("config.json", "{", "config.json: not in the format of this version of fedbnsl: JSONDecodeError"),
+    "a list": ("config.json", "[]", "config.json: not in the format of this version .* a list"),
+    "another program's": ("config.json", '{"rows": {}}', "config.json: not in the format of this version .*is missing"),
+    "half a model": ("model.json", '{"nodes": ["x1"]}', "model.json: not a network in the format of fedbnsl: KeyError"),
     "a graph of other data": ("structure.csv", "source,target\na,b\n", "structure.csv: line 2, .* is not a column"),
 }
 

@@ -28,7 +28,7 @@ def shown(monkeypatch):
     IPython.display.display = display
     monkeypatch.setitem(sys.modules, "IPython", IPython)
     monkeypatch.setitem(sys.modules, "IPython.display", IPython.display)
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", 0.0)
     return said
 
 
@@ -55,19 +55,19 @@ def test_a_run_that_fails_leaves_no_line(shown):
 
 
 def test_on_a_terminal_it_is_shown_if_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", 0.0)
     learn(DATA, "notears-admm", rounds=2)
     assert capsys.readouterr().err == ""
     learn(DATA, "notears-admm", rounds=2, progress=True, bootstrap=2)
     lines = capsys.readouterr().err.split("\r")[1:]
-    assert all(line.endswith("\x1b[K") and len(line) <= progress.WIDEST + 3 for line in lines)
+    assert all(line.endswith("\x1b[K") and len(line) <= progress.MAX_LINE_CHARACTERS + 3 for line in lines)
     assert "round 2 of 2: " in lines[2]
     assert " of 2 resamples done, " in lines[-2]
     assert lines[-1] == "\x1b[K"
 
 
 def test_rounds_that_follow_at_once_do_not_flicker(monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 60.0)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", 60.0)
     said = []
     line = progress._Line(said.append)
     heard = SimpleNamespace(

@@ -61,7 +61,7 @@ WRONG = {
     "a class": (settings.FedSparse, {}, r"algorithm is the class FedSparse: give its settings, FedSparse\(\)"),
     "settings of several": (ConstraintSettings(), {}, r"several algorithms: use Pc or Fci or PcVoting"),
     "settings of none": (fedbnsl.algorithms.core.schema.Schema(("a",), {}), {}, "a Schema, which no algorithm uses"),
-    "both": (settings.FedSparse(), {"rounds": 3}, r"rounds is given beside FedSparse\(...\): give it to that"),
+    "both": (settings.FedSparse(), {"rounds": 3}, r"rounds is given beside FedSparse\(...\): pass it there"),
     "nearly an option": ("fed-sparse", {"epsilom": 1}, "'epsilom' is neither an option of learn nor a parameter of"),
     "nearly an option of auto": ("auto", {"secur": True}, "'secur' is neither an option .*: did you mean secure?"),
 }

@@ -39,11 +39,11 @@ def test_tables_of_other_libraries_are_taken_by_their_own_way_to_pandas():
 
 
 WRONG = {
-    "one table": (NORTH, None, "data is one DataFrame: say which column names the silo of each row"),
-    "no such column": (NORTH, "ward", "by is 'ward': there is no such column among a, b"),
+    "one table": (NORTH, None, "data is one DataFrame: give the column with the silo of each row"),
+    "no such column": (NORTH, "ward", "by is 'ward': no such column; available: a, b"),
     "an empty cell": (NORTH.assign(ward=["x", None]), "ward", "row 2, column 'ward': a cell is empty"),
     "by of a dict": ({"north": NORTH}, "a", "by is 'a', a column of one DataFrame, and this is a dict of silos"),
-    "one array": (np.eye(3), None, "data is one array, whose rows do not say whose they are"),
+    "one array": (np.eye(3), None, "data is one array, without the silos of its rows"),
     "no silo": ([], None, "data is an empty list: give a folder"),
     "text in a list": (["north.csv"], None, "silo 'silo-1' is a str: give a DataFrame"),
     "a number": (5, None, "data is a int: give a folder"),

@@ -44,7 +44,7 @@ def test_the_page_tells_choices_defaults_and_meanings(capsys):
 def test_an_unknown_algorithm_is_one_line_that_names_those_there_are(capsys):
     code, out, err = run(capsys, "algorithms", "magic")
     assert (code, out) == (2, "")
-    assert err.startswith("error: unknown algorithm 'magic': there are fed-sparse, ")
+    assert err.startswith("error: unknown algorithm 'magic': available: fed-sparse, ")
     assert err.count("\n") == 1
 
 

@@ -80,7 +80,7 @@ WRONG = {
     "table": (["prepare", "split", "new", "--table", "none.csv", "--silos", "2"], "none.csv: no such file"),
     "sizes": (["prepare", "split", "new", "--table", "data/one.csv", "--sizes", "1,x"], "sizes.1 is 'x'"),
     "two schedules": (["serve", "data", "--cron", "* * * * *", "--interval", "5"], "give one"),
-    "schedule": (["serve", "data", "--cron", "soon"], "--cron 'soon' is no schedule"),
+    "schedule": (["serve", "data", "--cron", "soon"], "--cron 'soon' must be a schedule"),
     "structure": (["evaluate", "none.csv", "cyclic/truth.csv"], "none.csv: no such file"),
 }
 

@@ -59,7 +59,7 @@ WRONG = {
     "interval": (["serve", "data", "--interval", "1e-9"], "--interval is 1e-09: it must be from 1 second"),
     "no interval": (["serve", "data", "--interval", "nan"], "--interval is nan"),
     "endless interval": (["serve", "data", "--interval", "inf"], "--interval is inf"),
-    "cron": (["serve", "data", "--cron", ""], "--cron '' is no schedule"),
+    "cron": (["serve", "data", "--cron", ""], "--cron '' must be a schedule"),
     "two schedules": (["serve", "data", "--cron", "", "--interval", "5"], "give one"),
     "folder": (["learn", os.fsdecode(b"d\xff")], "'d\\udcff' is a path that is not UTF-8 text"),
     "out in bytes": ([*LEARN, "--out", os.fsdecode(b"d\xff")], "'d\\udcff' is a path that is not UTF-8 text"),
@@ -109,8 +109,8 @@ def a_socket(path):
 
 
 ENTRIES = {
-    "a link to nothing": (a_link_to_nothing, "is a link to '/nowhere', which is not there"),
-    "a link to itself": (a_link_to_itself, "is a link that leads nowhere"),
+    "a link to nothing": (a_link_to_nothing, "is a link to '/nowhere', which does not exist"),
+    "a link to itself": (a_link_to_itself, "is a broken link"),
     "a pipe": (os.mkfifo, "is a named pipe, not a file"),
     "a folder": (os.mkdir, "is a folder, not a file"),
     "a socket": (a_socket, "is a socket, not a file"),
@@ -127,10 +127,10 @@ def test_what_is_no_file(capsys, folder, monkeypatch, make, said, name):
 
 CONTENTS = {
     "nested deeply": ("about.json", '{"a":' * 100_000 + "1" + "}" * 100_000, "about.json: nested too deeply"),
-    "a number without end": ("about.json", '{"step": ' + "9" * 5000 + "}", "about.json: not JSON that can be read"),
+    "a number without end": ("about.json", '{"step": ' + "9" * 5000 + "}", "about.json: not valid JSON"),
     "tiny numbers": ("two.csv", ROWS.replace("5", "5e-200"), None),
     "a tiny column": ("two.csv", "a,b,c\n1,2e-200,3\n2,1e-200,5\n3,5e-200,1\n4,4e-200,4\n", "column 'b': its numbers"),
-    "a huge number": ("two.csv", ROWS.replace("5,1", "5e200,1"), "column 'b': its numbers are beyond 1e+70"),
+    "a huge number": ("two.csv", ROWS.replace("5,1", "5e200,1"), "column 'b': its numbers exceed 1e+70"),
 }
 
 
@@ -154,7 +154,7 @@ def test_a_private_run_tells_nothing_of_sizes(capsys, folder):
     with pytest.raises(SystemExit):
         main([*LEARN, "--epsilon", "1", "-a", "secure-sum"])
     said = capsys.readouterr().err
-    assert "8 rows in all are too few for this budget" in said
+    assert "8 rows are too few for this budget" in said
     assert "e+70" not in said
     assert "5e+200" not in said
 
@@ -162,7 +162,7 @@ def test_a_private_run_tells_nothing_of_sizes(capsys, folder):
 def test_series_of_a_size_nobody_can_compute_with(capsys, folder):
     for silo in ("one", "two"):
         (folder / f"{silo}.csv").write_text("time,a,b\n1,1e200,1\n2,3e200,2\n3,2e200,4\n4,5e200,1\n5,1e200,2\n")
-    assert "column 'a': its numbers are beyond 1e+70" in refused(capsys, LEARN)
+    assert "column 'a': its numbers exceed 1e+70" in refused(capsys, LEARN)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://", "http://127.0.0.1:99999/api"])

@@ -48,9 +48,9 @@ def test_over_dask_they_are_the_same(capsys, server, study, tmp_path):
 
 
 WRONG = {
-    "target": (["--target", "Lung"], "target is 'Lung': the variables are Smoking, "),
+    "target": (["--target", "Lung"], "there is no variable 'Lung': available: Smoking, "),
     "target not given": ([], "--target"),
-    "algorithm without parents": (["--target", TARGET, "-a", "fed-fci"], "a PAG tells no parents from spouses"),
+    "algorithm without parents": (["--target", TARGET, "-a", "fed-fci"], "a PAG does not distinguish parents"),
     "algorithm without tests": (
         ["--target", TARGET, "-a", "fed-sparse", "--alpha", "0.1"],
         "--alpha is 0.1, but fed-sparse makes no independence tests",

@@ -42,7 +42,7 @@ def test_inspect_shows_columns_rows_and_what_is_to_be_known(capsys, hospitals):
     assert " ".join(rows[1].split()) == "weight numbers numbers, about 63 to 63000 10 % 10 % 10 %"
     assert " ".join(rows[2].split()) == "chol numbers numbers, about 200 50 % all"
     assert rows[3:] == [
-        "excluded: id: row numbers or ids: every value is another",
+        "excluded: id: row numbers or ids: all values are distinct",
         "excluded: country: constant: every cell is 'AT'",
         "note: chol: empty in every row of west",
         "note: weight: the median at west is about 1e+03 times that of the others: is it in another unit there?",

@@ -27,8 +27,8 @@ def test_the_nearest_command_option_algorithm_and_parameter_are_named(capsys, ex
     refused = {
         ("lern",): "No such command 'lern'. Did you mean 'learn'",
         ("learn", example, "--secur"): "No such option: --secur",
-        ("learn", example, "-a", "fed-sparce"): "unknown algorithm 'fed-sparce': did you mean fed-sparse? there are",
-        ("learn", example, "-a", "fed-sparse", "-p", "round=3"): "'round' of fed-sparse: did you mean rounds? there",
+        ("learn", example, "-a", "fed-sparce"): "unknown algorithm 'fed-sparce': did you mean fed-sparse? available:",
+        ("learn", example, "-a", "fed-sparse", "-p", "round=3"): "of fed-sparse: did you mean rounds? available:",
         ("learn", example, "-a", "fed-sparse", "-p", "preset=papers"): "'papers' of fed-sparse: did you mean paper?",
         ("algorithms", "secure-gas"): "unknown algorithm 'secure-gas': did you mean secure-ges?",
         ("learn", example, "-a", "fdbnl"): "fdbnl learns from time-series data, and example is continuous: use secure-",

@@ -112,7 +112,7 @@ WRONG = {
     "skew": (["split", "new", "--table", "words.csv", "--silos", "2", "--skew", "age"], "column 'age' is missing"),
     "skewed numbers": (
         ["split", "new", "--table", "codes.csv", "--silos", "2", "--skew", "x"],
-        "codes.csv holds numbers",
+        "codes.csv has no discrete column",
     ),
     "kind": (["split", "new", "--table", "words.csv", "--silos", "2", "--kind", "words"], "kind is 'words'"),
     "truth": (["split", "new", "--table", "words.csv", "--silos", "2", "--truth", "t.csv"], "t.csv: no such file"),

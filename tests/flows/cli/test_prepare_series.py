@@ -62,7 +62,7 @@ WRONG = {
     "words": (["series", "new", "--table", "long.csv", "--time", "t"], "line 2, column 'who': 'ann' is not a number"),
     "repeated": (
         ["series", "new", "--table", "long.csv", "--by", "who", "--time", "y"],
-        "long.csv: line 5, column 'y': '0' stands in the series already",
+        "long.csv: line 5, column 'y': '0' is a duplicate in its series",
     ),
 }
 
@@ -104,7 +104,7 @@ def test_silos_that_disagree_on_time_are_refused(long):
     with pytest.raises(BadInput, match="silo b: its times are 2 apart, those of silo a 1"):
         described(Path("made"))
     Path("made/b.csv").write_text("x\n1\n2\n4\n")
-    with pytest.raises(BadInput, match="silos a and b disagree: only the first of them has a column 'time'"):
+    with pytest.raises(BadInput, match="silos a and b disagree: only the first has a column 'time'"):
         described(Path("made"))
     assert described(Path("made"), {"kind": "time-series"}).stretches == {"a": (3,), "b": (3,)}
 

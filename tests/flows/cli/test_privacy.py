@@ -8,7 +8,7 @@ from fedbnsl.algorithms.constraint.chi_square import noisy_chi_square
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.privacy import gram
-from fedbnsl.algorithms.statistics.count_tables import ReadTables, tables_for
+from fedbnsl.algorithms.statistics.count_tables import TableReader, tables_for
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
@@ -25,7 +25,7 @@ def test_the_weakest_dependence_is_found_nine_times_in_ten(rows, noise):
     found = 0
     for _ in range(400):
         counts = rng.multinomial(rows, cells / cells.sum()) + rng.normal(0, noise, 4)
-        found += noisy_chi_square(ReadTables(tables_for(tests, 2), two, counts), tests, noise**2).p[0] < 0.05
+        found += noisy_chi_square(TableReader(tables_for(tests, 2), two, counts), tests, noise**2).p[0] < 0.05
     assert 0.84 < found / 400 < 0.96
 
 

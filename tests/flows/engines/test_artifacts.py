@@ -60,8 +60,8 @@ def test_scores_and_places_are_said_at_the_end(finished):
 
 def test_a_failure_is_an_error_in_the_log():
     log, sent, _ = logged()
-    log.say("begun")
-    log.say("kept for later")
+    log.log("begun")
+    log.log("kept for later")
     log.fail(ValueError("the silo is gone"))
     assert [line["message"] for line in sent[-1]] == ["kept for later", "the run failed: the silo is gone"]
     assert sent[-1][-1]["level"] == logging.ERROR
@@ -70,9 +70,9 @@ def test_a_failure_is_an_error_in_the_log():
 def test_a_log_that_cannot_be_delivered_ends_nothing(capsys):
     orchestration = Orchestration()
     log = FlowRunLog(orchestration, str(uuid4()), lambda lines: 1 / 0)
-    log.say("one")
-    log.say("two", now=True)
-    assert not orchestration.answering
+    log.log("one")
+    log.log("two", now=True)
+    assert not orchestration.connected
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -84,7 +84,7 @@ def test_the_picture_is_an_artifact_that_holds_its_bytes(finished, monkeypatch):
     assert set(made) == {"picture", "scores", "structure", "mlflow"}
     assert made["picture"]["image_url"] == data_uri(finished.files["structure.png"])
     assert made["picture"]["image_url"].startswith("data:image/png;base64,iVBOR")
-    monkeypatch.setattr(artifacts, "LARGEST_PICTURE", 10)
+    monkeypatch.setattr(artifacts, "MAX_PICTURE_BYTES", 10)
     made.clear()
     publish(finished)
     assert "picture" not in made

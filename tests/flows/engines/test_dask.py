@@ -64,8 +64,8 @@ def test_a_call_finds_the_service_of_its_silo_on_the_worker_and_may_do_no_more_t
         assert found == SiloService(silo, silo_files(example)[silo]).describe()
         assert transport.submit(silo, MethodCall("charges")).result(60) == ()
     astray = two_of_three.submit(on_worker, "silo-2", MethodCall("describe"), pure=False).result(60)
-    assert str(astray.again()) == "silo silo-2 is not hosted by this worker"
-    with pytest.raises(ValueError, match="may not call 'close' of a silo"):
+    assert str(astray.exception()) == "silo silo-2 is not hosted by this worker"
+    with pytest.raises(ValueError, match="cannot call 'close' of a silo"):
         transport.submit("silo-1", MethodCall("close")).result(60)
 
 

@@ -21,11 +21,11 @@ from fedbnsl.flows.engines.resuming import resume_settings
 from fedbnsl.flows.engines.run_context import RunContext
 from fedbnsl.flows.learn import learn, learn_flow
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy
+from fedbnsl.tasks.silo.policy import UNRESTRICTED, NotAllowed, Policy
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import connect_to_coordinator, hosted_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
-from fedbnsl.tasks.transport.silo_worker import SERVED, SiloWorker, attend
+from fedbnsl.tasks.transport.silo_worker import ALLOWED_HANDLERS, SiloWorker, run_silo_worker
 from tests.flows.owners import identity, owners_of
 from tests.flows.test_learn import SETTINGS, inline, same
 
@@ -102,7 +102,7 @@ def test_a_silo_of_another_federation_says_why_it_cannot_join(owners, tmp_path):
 
     async def knock():
         knocking = asyncio.ensure_future(
-            attend(owners.scheduler.address, service, stranger, ("127.0.0.1", 0), said.append, patience=0.3)
+            run_silo_worker(owners.scheduler.address, service, stranger, ("127.0.0.1", 0), said.append, patience=0.3)
         )
         while not said and not knocking.done():
             await asyncio.sleep(0.02)
@@ -126,10 +126,12 @@ def test_a_silos_certificate_opens_nothing_that_is_a_coordinators(owners):
     security = identity(owners.folder / "silo-1", "silo-1").security()
     with pytest.raises((OSError, ValueError, TimeoutError)):
         Client(owners.scheduler.address, security=security, timeout=3, set_as_default=False).close()
-    assert "refused: silo silo-1 asks for 'register-client', which is for coordinators" in owners.said
+    assert "refused: silo silo-1 requests 'register-client', which is reserved for coordinators" in owners.said
 
 
-@pytest.mark.parametrize(("claimed", "reason"), [("silo-2", "claims to be silo:silo-2"), ("silo-1", "is here already")])
+@pytest.mark.parametrize(
+    ("claimed", "reason"), [("silo-2", "claims to be silo:silo-2"), ("silo-1", "already has a worker")]
+)
 def test_no_worker_is_taken_in_under_a_name_that_is_not_its_own_or_that_is_taken(owners, claimed, reason):
     service = SiloService(claimed, owners.files["silo-1"])
     mine = identity(owners.folder / "silo-1", "silo-1")
@@ -144,7 +146,7 @@ def test_no_worker_is_taken_in_under_a_name_that_is_not_its_own_or_that_is_taken
 
 
 def test_workers_carry_out_nothing_but_calls_of_their_service(owners):
-    assert all(set(worker.handlers) <= SERVED for worker in owners.workers.values())
+    assert all(set(worker.handlers) <= ALLOWED_HANDLERS for worker in owners.workers.values())
     with connect_to_coordinator(read_federation_file(owners.file)) as client:
         assert hosted_silos(client) == tuple(owners.files)
         for ask in (lambda: client.submit(os.getpid, pure=False).result(20), lambda: client.run(os.getpid)):
@@ -199,7 +201,7 @@ def strict(owners):
         owners.join("silo-2")
 
     yield strict
-    strict(ANYTHING)
+    strict(UNRESTRICTED)
 
 
 def test_a_run_that_one_owner_refuses_is_refused_at_both_ends_and_nothing_is_spent(owners, settings, strict, tmp_path):
@@ -215,7 +217,7 @@ def test_a_refused_step_costs_that_part_and_not_the_run(settings, strict):
     strict(Policy(steps=("refit",)))
     result = learn(settings()).result
     assert result.outcome == "out of rounds"
-    assert "regressions is none of the steps that are allowed, refit" in result.parameters.how
+    assert "step regressions is not allowed; allowed steps: refit" in result.parameters.how
     assert [finding.name for finding in result.diagnosed.findings] == ["not diagnosed"]
 
 

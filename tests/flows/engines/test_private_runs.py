@@ -119,7 +119,7 @@ REFUSED = {
     "masks for a vote": (["-a", "notears-voting", "--secure"], "needs each silo's reply"),
     "masks for pooled rows": (["-a", "notears", "--secure"], "all rows in one place"),
     "noise without epsilon": (["-a", "secure-sum", "-p", "noise=shares"], "give the epsilon"),
-    "too many colluders": (["-a", "secure-sum", "--epsilon", "1", "-p", "colluders=3"], "none would be left"),
+    "too many colluders": (["-a", "secure-sum", "--epsilon", "1", "-p", "colluders=3"], "none would remain"),
 }
 
 
@@ -179,7 +179,7 @@ def test_levels_that_are_read_off_the_rows_are_no_part_of_a_private_run(capsys, 
     )
     code, _, err = run(capsys, *asked)
     assert code == 2
-    assert "column 'risk': its levels are those that occur in the rows" in err
+    assert "column 'risk': its levels come from the rows" in err
     assert not any(ledgers(folder).values())
     (folder / "about.json").write_text(json.dumps({"levels": {"smokes": ["no", "yes"], "risk": ["low", "high"]}}))
     code, out, _ = run(capsys, *asked)

@@ -62,8 +62,8 @@ def night(data, name, repeat=NIGHTLY, **more):
     settings = asked(data, name, **more)
     follows = compare_with_last_run(settings, repeat, seals_of(data))
     found = learn(data, "secure-sum", out=settings.out, name=name, **more).result
-    result = follows.compared(found)
-    follows.keep(result)
+    result = follows.add_changes(found)
+    follows.save(result)
     return result
 
 
@@ -107,9 +107,9 @@ def test_where_the_results_of_the_run_before_are_gone_it_is_learned_again(changi
 def test_a_silo_that_was_lost_has_not_been_learned_from(changing):
     follows = compare_with_last_run(asked(changing, "monday"), NIGHTLY, seals_of(changing))
     result = learn(changing, "secure-sum", out="runs/monday").result
-    follows.keep(replace(result, lost=("lab",)))
+    follows.save(replace(result, lost=("lab",)))
     assert set(read_last_run(follows.file).seals) == {"clinic"}
-    follows.keep(replace(result, outcome="silo lost", lost=("clinic", "lab")))
+    follows.save(replace(result, outcome="silo lost", lost=("clinic", "lab")))
     assert set(read_last_run(follows.file).seals) == {"clinic"}
     assert compare_with_last_run(asked(changing, "tuesday"), NIGHTLY, seals_of(changing)).before is not None
 
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_read_is_no_last_run_and_one_that_cannot_be_writte
     assert read_last_run(file) is None
     follows = compare_with_last_run(asked(changing, "monday"), NIGHTLY, seals_of(changing))
     blocked = replace(follows, file=changing / "lab.csv" / "x.json")
-    blocked.keep(learn(changing, "secure-sum").result)
+    blocked.save(learn(changing, "secure-sum").result)
     assert "the next run cannot be compared with this one" in capsys.readouterr().err
 
 

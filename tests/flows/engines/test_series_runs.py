@@ -130,7 +130,7 @@ def test_the_plan_counts_windows_and_the_attack_is_refused(long, capsys):
     assert "dp-fed-sparse" not in out.partition("Noise:")[0]
     code, _, err = run(capsys, "attack", "reconstruct", long)
     assert code == 2
-    assert "continuous data, whose rows stand alone, not time-series" in err
+    assert "continuous data with independent rows, not time-series" in err
 
 
 def test_a_pooled_baseline_keeps_the_truths_of_the_silos(series):

@@ -42,16 +42,16 @@ def test_a_resumed_run_waits_for_those_it_began_with_and_not_for_those_given_up(
     pins = {"clinic": Pin(211, "x"), "lab": Pin(89, "y")}
     run = reached(Interrupted(pins, {"lab": "it was given up"}), quorum=2)
     assert (run.asked, run.quorum) == (("clinic", "lab"), None)
-    assert run.federation.roster.gone == {"lab": "it was given up"}
+    assert run.federation.roster.lost == {"lab": "it was given up"}
 
 
 def test_a_silo_given_up_once_is_not_waited_for_by_the_next_exchange(reached):
     run = reached()
-    assert run.again.roster.gone == {}
-    run.again.roster.gone["lab"] = "it is gone"
+    assert run.again.roster.lost == {}
+    run.again.roster.lost["lab"] = "it is gone"
     later = run.silos.session.connect(run.job, run.job.spec, "third")
-    assert later.roster.gone == {"lab": "it is gone"}
-    assert run.federation.roster.gone == {}
+    assert later.roster.lost == {"lab": "it is gone"}
+    assert run.federation.roster.lost == {}
 
 
 def test_the_terms_of_a_run_are_those_asked_for(reached):

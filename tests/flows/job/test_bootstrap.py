@@ -150,7 +150,7 @@ def test_the_progress_of_the_resamples_is_told(data, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"algorithm": "secure-sum", "epsilon": 5.0, "bootstrap": 10}, "one more private release"),
+        ({"algorithm": "secure-sum", "epsilon": 5.0, "bootstrap": 10}, "another private release"),
         ({"algorithm": "notears-best", "bootstrap": 10}, "--bootstrap: notears-best uses the true graph to choose"),
         ({"bootstrap": 1}, "bootstrap is 1: a single resample cannot"),
         ({"bootstrap": -2}, "bootstrap is '-2'"),
@@ -167,7 +167,7 @@ def test_a_private_run_is_refused_before_anything_is_spent(example, tmp_path, ca
     shutil.copytree(example, folder, ignore=shutil.ignore_patterns(".fedbnsl"))
     words = ("learn", folder, "-a", "secure-sum", "--epsilon", 5, "--bootstrap", 10, "--engine", "inline")
     assert call(*words, "--out", tmp_path / "out") == 2
-    assert "--bootstrap: every resample would be one more private release" in capsys.readouterr().err
+    assert "--bootstrap: every resample would be another private release" in capsys.readouterr().err
     assert not list(folder.glob(".fedbnsl/*.ledger"))
 
 

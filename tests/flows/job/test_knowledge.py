@@ -65,11 +65,11 @@ def test_without_knowledge_nothing_is_said_of_it(capsys, folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--required", "X0"), "--required 'X0': an arc is given as 'A->B'"),
+        (("--required", "X0"), "--required 'X0': an arc must be 'A->B'"),
         (("--forbidden", "{0}->nobody"), "'nobody' is not a column of the data"),
         (("--required", "{0}->{1}", "--forbidden", "{0}->{1}"), "is both required and forbidden"),
         (("--required", "{0}->{1}", "--tiers", "{1}<{0}"), "is both required and forbidden"),
-        (("--tiers", "{0},{1}<{0}"), "stands in two tiers"),
+        (("--tiers", "{0},{1}<{0}"), "is in two tiers"),
         (("--required", "{0}->{1},{1}->{0}"), "required arcs form the cycle"),
     ],
 )

@@ -192,7 +192,7 @@ def test_without_parameters_there_is_no_forecast(ran):
 def test_names_that_time_would_take_are_no_model(ran):
     named = Structure(("x", "x[t-1]", "z"), TRUE.weights, lagged=TRUE.lagged)
     result, asked = ran(named, truth=None)
-    assert "a variable is called x[t-1]" in result.parameters.how
+    assert "a variable has the name x[t-1]" in result.parameters.how
     assert asked == ["fed-sparse", "diagnosis"]
 
 

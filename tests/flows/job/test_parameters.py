@@ -150,7 +150,7 @@ def test_more_smoothing_is_nearer_to_uniform(labels):
 
 NONE = {
     "not requested": ({"algorithm": "fed-pc", "parameters": False}, "not requested"),
-    "a PAG": ({"algorithm": "fed-fci"}, "a PAG leaves open"),
+    "a PAG": ({"algorithm": "fed-fci"}, "a PAG leaves causes"),
 }
 
 

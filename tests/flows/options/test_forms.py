@@ -102,9 +102,11 @@ def test_the_form_of_a_deployment_has_fields_for_the_settings_of_its_algorithm(a
     from prefect.utilities.callables import parameter_schema
 
     from fedbnsl.flows.learn import learn
-    from fedbnsl.flows.schedule import deployed
+    from fedbnsl.flows.schedule import create_deployment
 
-    deployment = deployed(LearnSettings(data="example", algorithm=algorithm), RepeatSettings(deployment="nightly"))
+    deployment = create_deployment(
+        LearnSettings(data="example", algorithm=algorithm), RepeatSettings(deployment="nightly")
+    )
     schema = deployment._parameter_openapi_schema.model_dump()
     *forms, free = schema["definitions"]["LearnSettings"]["properties"]["params"]["anyOf"]
     assert tuple(form["title"] for form in forms) == shown

@@ -90,7 +90,7 @@ def test_a_deployment_starts_from_all_settings_and_keeps_its_schedule(example):
     asked = {name: value for name, value in OTHER.items() if name in LearnSettings.model_fields}
     settings = LearnSettings(data=str(example), **asked)
     repeat = RepeatSettings(deployment="often", drift_edges=4)
-    deployment = schedule.deployed(settings, repeat, interval=90.0)
+    deployment = schedule.create_deployment(settings, repeat, interval=90.0)
     assert LearnSettings.model_validate(deployment.parameters["settings"]) == settings
     assert RepeatSettings.model_validate(deployment.parameters["repeat"]) == repeat
     (only,) = deployment.schedules

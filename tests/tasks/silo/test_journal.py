@@ -12,12 +12,12 @@ from fedbnsl.tasks.silo.journal import Journal, RunState, journal_path
 
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        assert journal.standing("run") == RunState()
+        assert journal.run_state("run") == RunState()
         assert journal.reply("run", 1, "b") is None
         journal.commit("run", 1, b"reply 1", b"state 1", "b")
         journal.commit("run", 2, b"reply 2", b"state 2", "b")
         assert journal.reply("run", 1, "b") == b"reply 1"
-        assert journal.standing("run") == RunState(2, b"state 2")
+        assert journal.run_state("run") == RunState(2, b"state 2")
 
 
 def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
@@ -25,7 +25,7 @@ def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
         journal.commit("one", 1, b"r1", b"s1", "b")
         journal.commit("other", 1, b"r2", b"s2", "b")
         journal.forget("one")
-        assert journal.standing("one") == RunState()
+        assert journal.run_state("one") == RunState()
         assert journal.reply("one", 1, "b") is None
         assert journal.reply("other", 1, "b") == b"r2"
 
@@ -36,7 +36,7 @@ def test_a_round_that_does_not_follow_is_refused_and_changes_nothing(tmp_path, n
         journal.commit("run", 1, b"reply 1", b"state 1", "b")
         with pytest.raises(ValueError, match="cannot follow round 1"):
             journal.commit("run", number, b"other", b"other", "b")
-        assert journal.standing("run") == RunState(1, b"state 1")
+        assert journal.run_state("run") == RunState(1, b"state 1")
         assert journal.reply("run", 1, "b") == b"reply 1"
 
 
@@ -55,17 +55,17 @@ def test_it_survives_a_killed_process_with_whole_rounds_only(tmp_path):
             time.sleep(0.05)
             if path.exists() and path.stat().st_size > 0:
                 with Journal(path) as journal:
-                    number = journal.standing("run").number
+                    number = journal.run_state("run").number
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     with Journal(path) as journal:
-        standing = journal.standing("run")
-        assert standing.number >= 5
-        assert standing.state == b"%d" % standing.number
-        assert journal.reply("run", standing.number, "b") == b"%d" % standing.number * 9999
-        assert journal.reply("run", standing.number + 1, "b") is None
-        journal.commit("run", standing.number + 1, b"", b"", "b")
+        run_state = journal.run_state("run")
+        assert run_state.number >= 5
+        assert run_state.state == b"%d" % run_state.number
+        assert journal.reply("run", run_state.number, "b") == b"%d" % run_state.number * 9999
+        assert journal.reply("run", run_state.number + 1, "b") is None
+        journal.commit("run", run_state.number + 1, b"", b"", "b")
 
 
 def test_a_round_costs_little_cpu(tmp_path):

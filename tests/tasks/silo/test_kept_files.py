@@ -95,7 +95,7 @@ class TestKeys:
         ledger.finish("run")
         assert not any(key in ledger.path.read_bytes() for key in keys)
         assert [charge.key for charge in ledger.charges()] == [b""] * 30 + [b"k" * 32]
-        with pytest.raises(Overspent, match="round 1 of run run is over, and its noise erased: begin a new run"):
+        with pytest.raises(Overspent, match="round 1 of run run is over, and its noise erased: start a new run"):
             ledger.reserve(request(rho=1e-4), keys[0])
 
     def test_are_erased_when_a_service_finishes(self, owners, terms, asked):
@@ -173,7 +173,7 @@ class TestBound:
     def test_an_answered_round_with_other_settings_or_rows(self, owners, crashed, terms, asked):
         first = crashed.solve(terms, 1, asked[0])
         spec = registry.pack(registry.specify("dp-covariance", {"epsilon": 2.0}))
-        with pytest.raises(BadInput, match="answered to another broadcast, with other settings or from other rows"):
+        with pytest.raises(BadInput, match="answered for another broadcast, other settings or other rows"):
             crashed.solve(replace(terms, spec=spec), 1, asked[0])
         path = owners.files["silo-1"]
         kept = path.read_text()
@@ -206,7 +206,7 @@ class TestTheJournalKnowsBetter:
             lambda: service.solve(other, 1, asked[0]),
         ):
             with pytest.raises(
-                BadInput, match="ledger lacks round 1 of run run, which was charged: bring back the file"
+                BadInput, match="round 1 of run run was charged but is missing in the privacy ledger: restore the file"
             ):
                 refused()
 
@@ -215,7 +215,7 @@ class TestTheJournalKnowsBetter:
         ledger.reserve(request(), b"k" * 32)
         ledger.path.unlink()
         for refused in (ledger.charges, lambda: ledger.reserve(request(number=2), b"k" * 32)):
-            with pytest.raises(BadInput, match="lacks round 1 of run run"):
+            with pytest.raises(BadInput, match="round 1 of run run was charged but is missing"):
                 refused()
 
 
@@ -297,7 +297,7 @@ class TestDamage:
         with Journal(path) as journal:
             journal.commit("run", 1, bytes(16), b"state", "b")
             spoil(path, statement)
-            with pytest.raises(BadInput, match=r"a\.sqlite: the journal is damaged, in round [12] of run run: begin"):
+            with pytest.raises(BadInput, match=r"a\.sqlite: the journal is damaged, in round [12] of run run: start"):
                 journal.reply("run", 2 if "round" in statement else 1, "c" if "binding" in statement else "b")
 
     @pytest.mark.parametrize("change", ["rho = rho / 2", "key = x'00'", "rows = 'other'", "delta = 0.5"])

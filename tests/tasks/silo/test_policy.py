@@ -8,7 +8,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.silo.policy import ANYTHING, NotAllowed, Policy, policy_of
+from fedbnsl.tasks.silo.policy import UNRESTRICTED, NotAllowed, Policy, policy_of
 from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 
 SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
@@ -20,7 +20,7 @@ def spec(name, epsilon=None, delta=None, **params):
 
 
 ALLOWED = {
-    "anything": (ANYTHING, spec("fed-sparse"), False),
+    "anything": (UNRESTRICTED, spec("fed-sparse"), False),
     "an algorithm by name": (Policy(algorithms=("fed-sparse",)), spec("fed-sparse"), False),
     "a step, where algorithms are named": (
         Policy(algorithms=("fed-sparse",)),
@@ -33,37 +33,47 @@ ALLOWED = {
     "masks": (Policy(masked=True), spec("fed-sparse"), True),
 }
 REFUSED = {
-    "another algorithm": (Policy(algorithms=("secure-sum",)), spec("fed-sparse"), False, "allowed are secure-sum"),
+    "another algorithm": (
+        Policy(algorithms=("secure-sum",)),
+        spec("fed-sparse"),
+        False,
+        "allowed algorithms: secure-sum",
+    ),
     "a step": (
         Policy(steps=("regressions",)),
         AlgorithmSpec("diagnosis", Diagnosis()),
         False,
-        "diagnosis is none of the steps that are allowed, regressions",
+        "step diagnosis is not allowed; allowed steps: regressions",
     ),
     "a wrapper": (
         Policy(steps=()),
         spec("fed-sparse").wrapped("bootstrap", None),
         False,
-        "bootstrap is none of the steps that are allowed, which are none",
+        "step bootstrap is not allowed; allowed steps: none",
     ),
-    "no ε": (Policy(epsilon=1.0), spec("fed-sparse"), False, "promises no ε, and ε is 1 at most"),
+    "no ε": (Policy(epsilon=1.0), spec("fed-sparse"), False, "promises no ε: the maximum ε is 1"),
     "a broken promise": (Policy(epsilon=1.0), spec("secure-sum", 1.0, insecure_seed=1), True, "promises no ε"),
     "too large an ε": (Policy(epsilon=1.0), spec("secure-sum", 1.5), True, "its ε is"),
     "an ε that is small at a large δ only": (
         Policy(epsilon=1.0),
-        spec("secure-sum", 0.99, 0.9),
+        spec("secure-sum", 0.99, 0.009),
         True,
-        r"at the owner's δ = 0\.0001, 1 at most",
+        r"at the owner's δ = 0\.0001: the maximum is 1",
     ),
     "an ε that is small at another δ than the owner's": (
         Policy(epsilon=1.0, delta=1e-8),
         spec("secure-sum", 1.0),
         True,
-        "at the owner's δ = 1e-08, 1 at most",
+        "at the owner's δ = 1e-08: the maximum is 1",
     ),
-    "too few rows": (Policy(rows=101), spec("fed-sparse"), False, "101 rows or more, and this silo has 100"),
-    "too few silos": (Policy(silos=3), spec("fed-sparse"), True, "a secure sum is over 2 silos, 3 at least"),
-    "plain replies": (Policy(masked=True), spec("fed-sparse"), False, "behind masks only"),
+    "too few rows": (Policy(rows=101), spec("fed-sparse"), False, "the minimum is 101 rows, and this silo has 100"),
+    "too few silos": (
+        Policy(silos=3),
+        spec("fed-sparse"),
+        True,
+        "a secure sum would be over 2 silos: the minimum is 3",
+    ),
+    "plain replies": (Policy(masked=True), spec("fed-sparse"), False, "replies must be masked"),
 }
 
 
@@ -83,22 +93,22 @@ def test_what_is_refused_in_one_line(policy, asked, masked, reason):
 
 def test_a_sum_over_the_survivors_is_one_over_enough_silos():
     Policy(silos=3).check_sum("clinic", 3)
-    with pytest.raises(NotAllowed, match="a sum over 2 silos, 3 at least"):
+    with pytest.raises(NotAllowed, match="a sum over 2 silos: the minimum is 3"):
         Policy(silos=3).check_sum("clinic", 2)
 
 
 MISWRITTEN = {
-    "an unknown key": ({"algoritms": ["fed-pc"]}, "there is no 'algoritms'"),
-    "an unknown algorithm": ({"algorithms": ["fed-pcc"]}, "algorithms names 'fed-pcc'"),
-    "an unknown step": ({"steps": ["fed-pc"]}, "steps names 'fed-pc'"),
-    "a name instead of a list": ({"algorithms": "fed-pc"}, "give a list"),
+    "an unknown key": ({"algoritms": ["fed-pc"]}, "unknown key 'algoritms'"),
+    "an unknown algorithm": ({"algorithms": ["fed-pcc"]}, "algorithms has the unknown name 'fed-pcc'"),
+    "an unknown step": ({"steps": ["fed-pc"]}, "steps has the unknown name 'fed-pc'"),
+    "a name instead of a list": ({"algorithms": "fed-pc"}, "it must be a list of names"),
     "a limit of nothing": ({"epsilon": 0}, "epsilon is 0"),
     "a limit that is no number": ({"epsilon": float("nan")}, "epsilon is nan"),
-    "a word for a number": ({"total_epsilon": "3"}, "give a number"),
+    "a word for a number": ({"total_epsilon": "3"}, "it must be a number"),
     "a delta of one": ({"delta": 1.0}, "delta is 1"),
-    "half a silo": ({"silos": 2.5}, "give a whole number"),
+    "half a silo": ({"silos": 2.5}, "it must be a whole number"),
     "no rows": ({"rows": 0}, "rows is 0"),
-    "yes for true": ({"masked": "yes"}, "give true or false"),
+    "yes for true": ({"masked": "yes"}, "it must be true or false"),
 }
 
 
@@ -119,7 +129,7 @@ def test_a_policy_is_what_was_written():
         "rows": 9,
     }
     assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9)
-    assert policy_of({}) == ANYTHING
+    assert policy_of({}) == UNRESTRICTED
 
 
 def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_refused(hosted):
@@ -127,10 +137,10 @@ def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_r
     owners.restart(policy=Policy(masked=True, algorithms=("secure-sum",)))
     silo, terms = owners.services["silo-1"], owners.terms("secure-sum")
     silo.admit(terms, True)
-    with pytest.raises(NotAllowed, match="behind masks only"):
+    with pytest.raises(NotAllowed, match="replies must be masked"):
         silo.solve(terms, 1, b"")
     for ask in (lambda other: silo.admit(other, True), lambda other: silo.secure_answer(other, 1, QUESTION)):
-        with pytest.raises(NotAllowed, match="allowed are secure-sum"):
+        with pytest.raises(NotAllowed, match="allowed algorithms: secure-sum"):
             ask(owners.terms("fed-sparse"))
     assert not list(owners.files["silo-1"].parent.glob(".fedbnsl/*"))
 
@@ -138,7 +148,7 @@ def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_r
 def test_the_silo_unmasks_no_sum_over_too_few(hosted):
     owners = hosted()
     owners.restart(policy=Policy(silos=3))
-    with pytest.raises(NotAllowed, match="a sum over 2 silos, 3 at least"):
+    with pytest.raises(NotAllowed, match="a sum over 2 silos: the minimum is 3"):
         owners.services["silo-1"].secure_answer(
             owners.terms("secure-sum"), 1, SecureSumRequest("unmask", wire.encode(("silo-1", "silo-2")))
         )

@@ -112,7 +112,7 @@ def test_regressions(numbers, given, lost, secure, center):
     server = last_of(numbers, AlgorithmSpec("regressions", how), start, lost, secure).server
     found, rows = regressions.network(server, how), np.vstack(parts)
     about = centred(parts) if center else rows - rows.mean(axis=0)
-    assert regressions.rows_behind(server) == len(rows)
+    assert regressions.contributing_rows(server) == len(rows)
     for j in range(4):
         of = np.flatnonzero(GRAPH[:, j])
         weights = np.linalg.lstsq(about[:, of], about[:, j], rcond=None)[0]
@@ -332,7 +332,7 @@ def test_tables_of_families(host, tmp_path, lost, secure):
     start = family_tables.start(owners.data.schema, TREE)
     server = last_of(owners, AlgorithmSpec("family-tables", how), start, lost, secure).server
     found = family_tables.network(server, how.ess)
-    assert family_tables.rows_behind(server) == len(rows)
+    assert family_tables.contributing_rows(server) == len(rows)
     for child, parents in (("cough", ["smoke", "stage"]), ("smoke", []), ("stage", ["smoke"])):
         index = pd.MultiIndex.from_product([LEVELS[name] for name in (*parents, child)])
         counts = rows.groupby([*parents, child]).size()
@@ -425,7 +425,7 @@ def test_mixed_families(host, tmp_path, lost, secure, ess):
     frames = [frame for silo, frame in mixed_frames().items() if silo not in lost]
     parts = [coded(frame) for frame in frames]
     rows, about, labels = np.vstack(parts), centred(parts), pd.concat(frames)
-    assert mixed_families.rows_behind(server) == len(rows)
+    assert mixed_families.contributing_rows(server) == len(rows)
     pulse = network.local[2]
     weights = np.linalg.lstsq(about[:, [1, 3, 4]], about[:, 2], rcond=None)[0]
     np.testing.assert_allclose(pulse.weights, weights, rtol=1e-5)

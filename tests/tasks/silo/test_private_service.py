@@ -98,7 +98,7 @@ def test_a_finished_run_is_forgotten_by_the_journal_and_not_by_the_ledger(owners
 def test_asking_for_more_than_was_promised_is_refused(owners, silo, terms, asked):
     silo().solve(terms, 1, asked[0])
     silo().solve(terms, 2, asked[1])
-    with pytest.raises(Overspent, match="round 3 would bring what the run has spent"):
+    with pytest.raises(Overspent, match="round 3 would increase the cost of the run"):
         silo().solve(terms, 3, asked[1])
     delta = 1 / 400**2
     assert 3.9 < spent(silo().charges("run"), delta) <= 4.0
@@ -116,7 +116,7 @@ def test_the_owners_budget_counts_whatever_the_coordinator_says(owners, silo, te
 
 
 def test_the_coordinators_budget_counts_as_well(owners, silo, terms, asked):
-    with pytest.raises(Overspent, match=r"all runs on these rows come to ε = 4 at .*, above the budget of 3"):
+    with pytest.raises(Overspent, match=r"all runs on these rows would spend ε = 4 at .*, above the budget of 3"):
         silo().solve(replace(terms, budget=Budget(3.0)), 1, asked[0])
     assert silo().charges() == ()
 
@@ -130,7 +130,9 @@ def test_what_goes_wrong_in_a_private_round_tells_no_value(owners, silo, terms, 
     monkeypatch.setattr(service_module, "open_run", fails)
     with pytest.raises(SiloFailed) as failed:
         silo().solve(terms, 1, asked[0])
-    assert str(failed.value).startswith("silo silo-1, round 1: its rows cannot be used; a run with an ε discloses no")
+    assert str(failed.value).startswith(
+        "silo silo-1, round 1: its rows cannot be used; a private run does not disclose"
+    )
     assert "77" not in str(failed.value)
     exact = owners.terms("fed-sparse", run="exact")
     algorithm = exact.algorithm()

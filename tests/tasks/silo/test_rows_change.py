@@ -26,7 +26,7 @@ def test_rows_other_in_number_than_announced_are_refused(host, tmp_path, kind, r
     for silo in ("a", "b"):
         frame[:100].to_csv(folder / f"{silo}.csv", index=False)
     owners = host(folder)
-    terms = owners.terms({"numbers": "secure-linear", "series": "fdbnl", "labels": "secure-ges"}[kind])
+    terms = owners.terms({"numbers": "fed-sparse", "series": "fdbnl", "labels": "fed-pc"}[kind])
     algorithm = terms.algorithm()
     broadcast = wire.encode(algorithm.broadcast(algorithm.open_server(owners.data.schema)))
     assert owners.services["b"].solve(terms, 1, broadcast)

@@ -37,18 +37,18 @@ class TestDigest:
         assert rows_digest(write(tmp_path / "a.csv", "x,y\n1,3\n")) != one
 
     def test_is_blake2b_of_a_file_longer_than_a_block(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "BLOCK", 3)
+        monkeypatch.setattr(module, "BLOCK_BYTES", 3)
         text = "x,y\n1,2\n"
         assert rows_digest(write(tmp_path / "a.csv", text)) == hashlib.blake2b(text.encode(), digest_size=32).digest()
 
     def test_an_old_file_is_read_once(self, tmp_path):
         path = write(tmp_path / "a.csv")
         time.sleep(module.FINE_CLOCK_SECONDS)
-        before = rows_digest(path), module._of_file.cache_info().hits
-        assert (rows_digest(path), module._of_file.cache_info().hits) == (before[0], before[1] + 1)
+        before = rows_digest(path), module._file_digest.cache_info().hits
+        assert (rows_digest(path), module._file_digest.cache_info().hits) == (before[0], before[1] + 1)
 
     def test_a_file_changed_just_now_is_read_again(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "_of_status", lambda name, status: (name,))  # both changes within one tick
+        monkeypatch.setattr(module, "_stamp", lambda name, status: (name,))  # both changes within one tick
         path = write(tmp_path / "a.csv")
         before = rows_digest(path)
         path.write_text("x,y\n1,3\n")

@@ -75,7 +75,7 @@ def test_a_finished_round_answers_nothing_else(owners, terms, broadcast):
         (replace(terms, seed=terms.seed + 1), broadcast),
     )
     for asked, message in others:
-        with pytest.raises(BadInput, match="round 1 of run run was answered to another broadcast"):
+        with pytest.raises(BadInput, match="round 1 of run run was answered for another broadcast"):
             silo.solve(asked, 1, message)
     assert silo.solve(replace(terms, budget=Budget(3.0)), 1, broadcast) == first
 
@@ -102,7 +102,7 @@ def test_a_silo_describes_its_public_part_only_and_leaves_no_file_behind(owners)
     described = owners.services["silo-2"].describe()
     assert described.variables == owners.data.schema.variables
     assert described.rows == 100
-    assert set(vars(described)) == {"silo", "profile", "streamed"}
+    assert set(vars(described)) == {"silo", "profile", "streamed", "pins_members"}
     private = owners.services["silo-2"].describe(Declared(reading=Reading(private=True)))
     assert private.profile == Profile(100, dict.fromkeys(described.variables, UNDISCLOSED))
     assert not (owners.files["silo-2"].parent / ".fedbnsl").exists()
@@ -147,5 +147,5 @@ def test_two_silos_of_one_name_share_nothing(owners, hosted, terms, broadcast):
 
 @pytest.mark.parametrize("method", ["close", "_solve", "__init__", "no_such_method"])
 def test_a_coordinator_may_call_only_what_is_meant_for_it(owners, method):
-    with pytest.raises(ValueError, match=f"may not call '{method}' of a silo; allowed: describe, admit, "):
+    with pytest.raises(ValueError, match=f"cannot call '{method}' of a silo; allowed: describe, admit, "):
         MethodCall(method).on(owners.services["silo-1"])

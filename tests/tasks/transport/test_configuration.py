@@ -29,27 +29,27 @@ def test_what_init_writes_is_read_as_it_was_meant(issued):
 def test_rows_and_name_may_be_given_in_place_of_the_files(issued):
     other = issued / "lab" / "rows.csv"
     assert read_silo_file(issued / "clinic" / "silo.toml", "clinic", other).data == other
-    with pytest.raises(BadInput, match="is called 'lab', but its certificate is that of 'clinic'"):
+    with pytest.raises(BadInput, match="name is 'lab', but the certificate belongs to 'clinic'"):
         read_silo_file(issued / "clinic" / "silo.toml", "lab")
 
 
 SILO = {
-    "a misspelt limit": ("rows = 50", "row = 50", r"silo\.toml: policy: there is no 'row': there are algorithms, "),
-    "a misspelt key": ("listen =", "listens =", r"silo\.toml: there is no 'listens': there are name, data, "),
-    "a misspelt file": ("trusted =", "trust =", r"silo\.toml: there is no 'trust': there are certificate, key"),
-    "another's name": ('name = "clinic"', 'name = "lab"', "is called 'lab', but its certificate is that of 'clinic'"),
-    "no rows": ("rows.csv", "missing.csv", r"data: there is no .*missing\.csv"),
-    "no data": ('data = "rows.csv"', "", "data is missing: give a text"),
-    "a number for a name": ('name = "clinic"', "name = 3", "name is 3: give a text"),
+    "a misspelt limit": ("rows = 50", "row = 50", r"silo\.toml: policy: unknown key 'row'; available: algorithms, "),
+    "a misspelt key": ("listen =", "listens =", r"silo\.toml: unknown key 'listens'; available: name, data, "),
+    "a misspelt file": ("trusted =", "trust =", r"silo\.toml: unknown key 'trust'; available: certificate, key"),
+    "another's name": ('name = "clinic"', 'name = "lab"', "name is 'lab', but the certificate belongs to 'clinic'"),
+    "no rows": ("rows.csv", "missing.csv", r"data: .*missing\.csv: no such file"),
+    "no data": ('data = "rows.csv"', "", "data is missing: it must be a string"),
+    "a number for a name": ('name = "clinic"', "name = 3", "name is 3: it must be a string"),
     "no port": ("10.0.0.5:8786", "10.0.0.5", "coordinator is '10.0.0.5': must be HOST:PORT"),
-    "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': give a whole number"),
-    "no table": ("[policy]", "[policies]", "there is no 'policies'"),
+    "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': it must be a whole number"),
+    "no table": ("[policy]", "[policies]", "unknown key 'policies'"),
     "not TOML": ("silos = 3", "silos 3", "cannot be read"),
     "no certificate": ("clinic.pem", "cli.pem", r"cli\.pem: no such file; create certificates"),
 }
 FEDERATION = {
-    "a misspelt key": ("silos =", "silo =", "there is no 'silo': there are address, listen, silos, tls"),
-    "a name for a list": ('["clinic", "lab"]', '"clinic"', "silos is 'clinic': give a list of names"),
+    "a misspelt key": ("silos =", "silo =", "unknown key 'silo'; available: address, listen, silos, tls"),
+    "a name for a list": ('["clinic", "lab"]', '"clinic"', "silos is 'clinic': it must be a list of names"),
     "a port too large": ('listen = "10.0.0.5:8786"', 'listen = "10.0.0.5:99999"', "listen is '10.0.0.5:99999'"),
     "no address": ('address = "10.0.0.5:8786"', "", "address is missing"),
 }

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fedbnsl.tasks.transport.cluster import resource
-from fedbnsl.tasks.transport.coordinator import FederationScheduler, _watch
+from fedbnsl.tasks.transport.coordinator import FederationScheduler, _restrict_silo
 from fedbnsl.tasks.transport.identity import peer_of
 
 
@@ -50,17 +50,17 @@ def test_a_worker_is_taken_in_under_the_name_in_its_certificate_only(claimed):
 
 
 def test_a_second_worker_of_a_silo_is_not_taken_in():
-    assert refused("lab", ["lab"], here=["clinic", "lab"]).startswith("silo lab is here already")
+    assert refused("lab", ["lab"], here=["clinic", "lab"]).startswith("silo lab already has a worker")
 
 
 def test_a_silo_that_is_not_on_the_list_is_not_taken_in():
-    assert refused("ward", ["ward"]) == "silo ward does not take part: federation.toml names clinic, lab"
+    assert refused("ward", ["ward"]) == "silo ward is not a member: federation.toml lists clinic, lab"
 
 
 def heard(*messages):
     """Return what the coordinator reads of a silo's `messages`, what it says, and whether it hung up."""
     said, connection, read = [], Connection("clinic", *messages), []
-    _watch(connection, "clinic", said.append)
+    _restrict_silo(connection, "clinic", said.append)
 
     async def listen():
         while connection.messages:
@@ -95,7 +95,7 @@ def test_a_silo_that_asks_for_what_is_a_coordinators_is_hung_up_on(messages):
     read, said = heard(*messages)
     assert len(read) == len(messages) - 1
     assert len(said) == 1
-    assert said[0].startswith("refused: silo clinic asks for '")
+    assert said[0].startswith("refused: silo clinic requests '")
 
 
 def test_nobody_is_a_peer_without_a_certificate():

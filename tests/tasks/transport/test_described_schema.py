@@ -38,14 +38,14 @@ def test_series_of_the_same_columns_in_any_order_agree(tmp_path):
     ("other", "column"), [(("x",), "y"), (("x", "y", "z"), "z"), (("x", "w"), "w")], ids=["lacking", "more", "another"]
 )
 def test_series_of_other_columns_are_refused(tmp_path, other, column):
-    with pytest.raises(BadInput, match=f"silos a and c disagree: column {column} is in one of them only"):
+    with pytest.raises(BadInput, match=f"silos a and c disagree: only one of them has column {column}"):
         described(tmp_path, a=series("x", "y"), b=series("x", "y"), c=series(*other))
 
 
 def test_series_of_another_step_and_tables_without_time_are_refused(tmp_path):
     with pytest.raises(BadInput, match=r"silo b: its times are 2 apart, those of silo a 1"):
         described(tmp_path, a=series("x", "y"), b=series("x", "y", step=2))
-    with pytest.raises(BadInput, match="silos a and b disagree: only the first of them has a column 'time'"):
+    with pytest.raises(BadInput, match="silos a and b disagree: only the first has a column 'time'"):
         described(tmp_path, a=series("x", "y"), b=series("x", "y").drop(columns="time"))
 
 

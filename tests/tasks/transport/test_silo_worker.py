@@ -1,13 +1,15 @@
 import pytest
 
-from fedbnsl.tasks.transport.silo_worker import REFUSED, _reason
+from fedbnsl.tasks.transport.silo_worker import REGISTRATION_ERROR, _reason
+
+REFUSAL = {"status": "error", "message": "here already", "time": 0.0}
 
 
 @pytest.mark.parametrize(
     ("cause", "said"),
     [
-        (ValueError(REFUSED + repr({"status": "error", "message": "here already", "time": 0.0})), "here already"),
-        (ValueError(f"{REFUSED}something else"), f"{REFUSED}something else"),
+        (ValueError(REGISTRATION_ERROR + repr(REFUSAL)), "here already"),
+        (ValueError(f"{REGISTRATION_ERROR}something else"), f"{REGISTRATION_ERROR}something else"),
         (OSError("no route to host"), "no route to host"),
         (TimeoutError(), "TimeoutError"),
     ],

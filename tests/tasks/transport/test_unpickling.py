@@ -70,7 +70,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("message", FOREIGN.values(), ids=FOREIGN)
 def test_what_would_run_code_is_refused_before_it_is_called(message):
-    with pytest.raises(ForeignObject, match="which no message of a federation may hold"):
+    with pytest.raises(ForeignObject, match="which is not allowed in messages"):
         loads(message if isinstance(message, bytes) else pickle.dumps(message))
 
 

@@ -44,7 +44,7 @@ def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, ca
             network.tables["c-3"][smoke, cancer].argmax(),
         ]
         assert list(found.iloc[row]) == [levels[name][k] for name, k in zip(levels, expected, strict=True)]
-    with pytest.raises(ValueError, match="column smoke: '7' is none of its labels 0, 1, <5"):
+    with pytest.raises(ValueError, match="column smoke: '7' is not one of its labels 0, 1, <5"):
         model.predict(table.assign(smoke=["0", "7"]))
     again = load_pgmpy(str(tmp_path / "model"))
     assert again.get_cpds("c-3") == pgmpy_model(of(chain, network)).get_cpds("c-3")
@@ -81,6 +81,6 @@ def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path
         expected = network.given_parents(v, codes)
         mine = found[name] if expected.ndim == 1 else [network.levels[name].index(label) for label in found[name]]
         np.testing.assert_allclose(mine, expected if expected.ndim == 1 else expected.argmax(axis=1))
-    with pytest.raises(ValueError, match="column sex: 'x' is none of its labels f, m"):
+    with pytest.raises(ValueError, match="column sex: 'x' is not one of its labels f, m"):
         model.predict(table.assign(sex="x"))
     assert capfd.readouterr() == ("", "")

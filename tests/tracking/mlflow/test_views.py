@@ -6,7 +6,7 @@ from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.store import (
     COMPARISON,
     SCORES,
-    SHARED,
+    VIEW_TAG,
     comparison_link,
     comparison_of,
     saved_views,
@@ -34,17 +34,17 @@ def test_an_older_experiment_is_given_the_views_once():
     client = Client()
     for _ in range(2):
         assert mlflow_store.experiment_id(client, "sqlite:///x.db") == "7"
-    assert sorted(client.written) == [f"{SHARED}{COMPARISON}", f"{SHARED}{SCORES}"]
+    assert sorted(client.written) == [f"{VIEW_TAG}{COMPARISON}", f"{VIEW_TAG}{SCORES}"]
 
 
 def test_a_view_is_written_as_mlflow_reads_it():
     for tag, text in saved_views().items():
         assert len(text) <= 5000
         view = json.loads(text)
-        assert tag.startswith(SHARED)
+        assert tag.startswith(VIEW_TAG)
         assert type(view["createdAt"]) is int
         assert "metrics.`shd`" in json.loads(view["state"])["selectedColumns"]
-    state = json.loads(json.loads(saved_views()[f"{SHARED}{COMPARISON}"])["state"])
+    state = json.loads(json.loads(saved_views()[f"{VIEW_TAG}{COMPARISON}"])["state"])
     (section,) = state["compareRunSections"]
     assert {chart["metricSectionId"] for chart in state["compareRunCharts"]} == {section["uuid"]}
     assert len({chart["uuid"] for chart in state["compareRunCharts"]}) == len(state["compareRunCharts"])

@@ -157,16 +157,16 @@ def test_a_heat_map_has_the_dots_of_a_pag_where_its_circles_are():
 
 
 def test_a_picture_for_mlflow_is_no_transpose_and_has_the_sign_of_each_weight():
-    from fedbnsl.tracking.mlflow.saved_model import BETWEEN, adjacency_image
+    from fedbnsl.tracking.mlflow.saved_model import GAP, adjacency_image
 
     structure = RUNS["dynamic"].structure
     picture = adjacency_image(structure)
-    side = (picture.shape[1] - 2 * BETWEEN) // 3
+    side = (picture.shape[1] - 2 * GAP) // 3
     size = side // 3
     for number, weights in enumerate((structure.weights, *structure.lagged)):
         for row in range(3):
             for column in range(3):
-                x = number * (side + BETWEEN) + column * size + size // 2
+                x = number * (side + GAP) + column * size + size // 2
                 red, _, blue = picture[row * size + size // 2, x].tolist()
                 weight = weights[row, column]
                 assert (blue > red, red > blue) == (weight > 0, weight < 0)

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import explore as layout
-from fedbnsl.tracking.report.explore import LIBRARY, OURS, explore_scripts, graph_data, lay_out, script
+from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, lay_out, script
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import Confidence
 
@@ -80,7 +80,7 @@ def test_the_policy_lets_these_scripts_run_and_no_other(chain):
     texts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digests = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts]
     assert policy.split("script-src ")[1].split() == digests
-    assert len(texts) == len(OURS) + 1
+    assert len(texts) == len(OWN_SCRIPTS) + 1
     assert "unsafe-inline" not in policy.split("script-src ")[1]
 
 
@@ -105,14 +105,14 @@ def test_without_an_edge_there_is_nothing_to_explore(chain):
 
 
 def test_a_graph_of_too_many_edges_is_a_matrix_alone(chain, monkeypatch):
-    monkeypatch.setattr(layout, "DRAWN", 1)
-    assert len(explore_scripts(chain)) == len(OURS) + 1
+    monkeypatch.setattr(layout, "MAX_GRAPH_EDGES", 1)
+    assert len(explore_scripts(chain)) == len(OWN_SCRIPTS) + 1
     data = data_of(chain)
     assert "x" not in data["nodes"][0]
     assert len(data["edges"]) == 2
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", OWN_SCRIPTS)
 def test_our_scripts_reach_nothing_and_write_no_markup(name):
     assert not re.search(r"https?:|fetch\(|XMLHttpRequest|WebSocket|import\(|innerHTML|eval\(|Storage", script(name))
 

@@ -98,12 +98,12 @@ def test_warnings(chain, cyclic):
 def test_a_pag_is_explained_and_shown_with_its_marks(chain):
     marks = np.array([[0, 2, 0], [3, 0, 2], [0, 2, 0.0]])
     pag = Structure(("a", "b", "c"), marks, "pag")
-    none = Parameters(None, "a PAG leaves open what causes what")
+    none = Parameters(None, "a PAG leaves causes and confounding undecided")
     figures = {"shd": 1, "shd_lenient": 0, "smhd": None, "tests": 1234, "tests_left_out": 0}
     html = report_html(replace(chain, structure=pag, truth=pag, metrics=chain.metrics | figures, parameters=none))
     for said in ("a o→ b", "b ↔ c", "This graph is a PAG", "SHD, strict", "SHD, lenient", "1,234"):
         assert said in html
-    assert "No parameters: a PAG leaves open what causes what." in html
+    assert "No parameters: a PAG leaves causes and confounding undecided." in html
     assert "true weight" not in html[: html.index("<script")]
     assert "–" not in html[html.index("<h2>Scores") : html.index("<h2>Edges")]  # what is not defined is left out
     parsed(html)

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from fedbnsl.tracking.report.explore import OURS, graph_data, lay_out, script
+from fedbnsl.tracking.report.explore import OWN_SCRIPTS, graph_data, lay_out, script
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node to run the page's scripts")
@@ -21,7 +21,7 @@ def answer(data, expression):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", OWN_SCRIPTS)
 def test_every_script_is_one(name):
     path = files("fedbnsl.tracking.report").joinpath("scripts", name)
     subprocess.run([NODE, "--check", str(path)], check=True, capture_output=True, timeout=60)

@@ -1,0 +1,132 @@
+"""A silo's defence against a coordinator that lies: its owner's declarations, the members it knows, and redaction.
+
+A coordinator sends declarations, schemas, specifications and lists of silos. On its owner's machine a silo checks each
+of them before it touches a row:
+
+- Under a policy, the owner declares kinds, levels and marks of missing values (`about.json`). With marks or kinds of
+  its own choice a coordinator could count any value, or list the values of a column.
+- A policy with a finite ε, and every private algorithm, lead to the private reading of tables (`private_table.py`).
+- The noise of a secure sum is shared, which counts on the other silos. An owner pins them by the fingerprints of
+  their certificates (`Members`), and mask keys are signed with these certificates: an invented silo has none. An
+  owner who pins nobody adds as much noise as if all other silos colluded.
+- Errors about rows go to the owner's log. The coordinator is sent one line without path, cell or reason.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.privacy.zcdp import largest_coalition
+from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+
+from .journal import BadRecord
+from .members import Members
+from .policy import UNRESTRICTED, NotAllowed, Policy
+from .rows import AnyDescribed, Described
+from .runs import RunTerms
+
+MIN_DESCRIBED_ROWS = 10
+"""rows below which a silo under a policy describes nothing: a description of one row is the row"""
+AGREED = ("kind", "columns", "levels", "marks", "form", "step", "stretches")
+"""the parts of a declaration that the owner must have declared alike"""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The checks of one silo; by default for a silo in the hands of the coordinator, on files of the same user."""
+
+    policy: Policy = UNRESTRICTED
+    declared: Declared | None = None
+    """the owner's own declaration of the rows, None without one"""
+    members: Members | None = None
+    remote: bool = False
+    """whether the coordinator is another party than the owner"""
+    log: Callable[[str], None] = print
+    """where the owner reads why rows could not be used"""
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the owner has set a policy."""
+        return self.policy != UNRESTRICTED
+
+    def declaration(self, silo: str, declared: Declared) -> Declared:
+        """The declaration under which the rows are described or read; raises `NotAllowed` for one not agreed on."""
+        if self.policy.demands_epsilon:
+            declared = replace(declared, reading=replace(declared.reading, private=True))
+        if not self.restricted:
+            return declared
+        own = self.declared or NO_DECLARATION
+        for key in AGREED:
+            requested = getattr(declared, key)
+            # A request for complete rows repeats the kinds that were inferred from the first description.
+            inferred = key == "columns" and declared.complete
+            if requested and not inferred and requested != getattr(own, key):
+                raise NotAllowed(
+                    f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
+                    "about.json; agree on one about.json"
+                )
+        return replace(own, reading=declared.reading, complete=declared.complete)
+
+    def disclosed(self, silo: str, described: AnyDescribed) -> AnyDescribed:
+        """The description as it is sent; raises `NotAllowed` under a policy for too few rows."""
+        least = max(self.policy.rows, MIN_DESCRIBED_ROWS)
+        if self.restricted and described.rows < least:
+            raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
+        if isinstance(described, Described):
+            described = replace(described, pins_members=not self.remote or self.members is not None)
+            if self.remote:
+                columns = {name: replace(column, odd="") for name, column in described.profile.columns.items()}
+                described = replace(described, profile=replace(described.profile, columns=columns))
+        return described
+
+    def terms(self, silo: str, terms: RunTerms) -> RunTerms:
+        """The terms under which this silo answers; raises `NotAllowed` for silos that are not members."""
+        if self.members is not None:
+            strangers = sorted(set(terms.schema.rows) - set(self.members.fingerprints))
+            if strangers:
+                known = ", ".join(sorted(self.members.fingerprints))
+                raise NotAllowed(f"silo {silo}: its owner knows {known}, and {strangers[0]} is not among them")
+        elif self.remote:
+            spec = registry.unpack(terms.spec)
+            full = with_full_noise(spec, terms.schema)
+            if full != spec:
+                terms = replace(terms, spec=registry.pack(full))
+        declared = self.declaration(silo, terms.declared)
+        if terms.algorithm().private is not None:
+            declared = replace(declared, reading=replace(declared.reading, private=True))
+        return terms if declared == terms.declared else replace(terms, declared=declared)
+
+    @contextmanager
+    def reading(self, silo: str) -> Iterator[None]:
+        """In the block rows are read: what is wrong with them is logged for the owner, and not sent."""
+        try:
+            yield
+        except NotAllowed:
+            raise
+        except BadRecord as error:
+            if not self.remote:
+                raise
+            self.log(f"error: {error}")
+            raise BadRecord(f"silo {silo}: its records cannot be used; its owner sees why in the log") from None
+        except BadInput as error:
+            if not self.remote:
+                raise
+            self.log(f"error: {error}")
+            raise BadInput(f"silo {silo}: its rows cannot be used; its owner sees why in the log") from None
+
+
+LOCAL = Guard()
+"""the guard of silos whose coordinator is run by the owner of their files"""
+
+
+def with_full_noise(spec: AlgorithmSpec, schema: Schema) -> AlgorithmSpec:
+    """`spec` with noise of every silo that suffices alone, for an algorithm whose silos share the noise."""
+    colluders = getattr(spec.settings, "colluders", None)
+    needed = largest_coalition(len(schema.rows))
+    if colluders is None or colluders >= needed:
+        return spec
+    return replace(spec, settings=replace(spec.settings, colluders=needed))

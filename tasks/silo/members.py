@@ -1,0 +1,73 @@
+"""The silos that an owner knows by their certificates, and signatures of mask keys by these certificates.
+
+The masks of a secure sum hide a summand only if the other silos exist: a coordinator that invents them knows their
+masks. Every silo therefore signs the keys that it advertises, together with the session, under its certificate, and
+refuses keys that are not signed by a pinned certificate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.secure.masks import Refused, SecureSession
+
+SIGNED = b"fedbnsl mask keys\0"
+"""the beginning of all that is signed, so that a signature of anything else is of no use"""
+
+
+@dataclass(frozen=True)
+class Members:
+    """The silos whose certificates an owner knows, and the owner's own certificate and key."""
+
+    fingerprints: Mapping[str, str]
+    """by silo, the SHA-256 fingerprint of its certificate in hexadecimal"""
+    certificate: bytes = field(repr=False)
+    """DER"""
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @classmethod
+    def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> "Members":
+        """The members with the owner's certificate and key in PEM; raises `BadInput` for unusable ones."""
+        try:
+            own = x509.load_pem_x509_certificate(certificate)
+            private = serialization.load_pem_private_key(key, password=None)
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"certificate or key cannot be read ({error})") from None
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise BadInput("the key is not one created by `fedbnsl federation init`")
+        return cls(dict(fingerprints), own.public_bytes(serialization.Encoding.DER), private)
+
+    def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
+        """`keys`, which `silo` advertises in `session`, with its signature and its certificate."""
+        signature = self.key.sign(_statement(session, silo, keys), ec.ECDSA(hashes.SHA256()))
+        return keys + wire.encode((signature, self.certificate))
+
+    def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
+        """The `size` bytes of keys that `peer` attests; raises `Refused` unless its pinned certificate signed them."""
+        keys, proof = attested[:size], attested[size:]
+        try:
+            signature, certificate = wire.decode(tuple[bytes, bytes], proof)
+            loaded = x509.load_der_x509_certificate(certificate)
+            public = loaded.public_key()
+            known = fingerprint_of(loaded) == self.fingerprints.get(peer)
+            if not known or not isinstance(public, ec.EllipticCurvePublicKey):
+                raise Refused(f"{silo} refuses to share: it does not know the certificate of {peer}")
+            public.verify(signature, _statement(session, peer, keys), ec.ECDSA(hashes.SHA256()))
+        except (InvalidSignature, ValueError, TypeError, KeyError):
+            raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by it") from None
+        return keys
+
+
+def fingerprint_of(certificate: x509.Certificate) -> str:
+    """The SHA-256 fingerprint of a certificate, in hexadecimal."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def _statement(session: SecureSession, silo: str, keys: bytes) -> bytes:
+    return SIGNED + wire.encode((session, silo, keys))
