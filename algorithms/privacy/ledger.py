@@ -15,9 +15,11 @@ In order: budgets and ledgers, the decision on a charge (`decide`), a silo's sol
 import hashlib
 import math
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, Self
+
+import numpy as np
 
 from ..core import wire
 from ..core.promise import NO_SEED, SEEDED, Charge, Cost, Promise, Release, ReplaceOne, no_cost
@@ -226,6 +228,34 @@ class Spender:
 def binding_digest(*parts: object) -> str:
     """A SHA-256 digest of all `parts`, which `wire` must be able to encode: 64 hexadecimal digits."""
     return hashlib.sha256(wire.encode(parts)).hexdigest()
+
+
+MAX_BROADCAST = 1e30
+"""the largest absolute value that a private run may broadcast"""
+
+
+def require_bounded(broadcast: Any) -> None:
+    """Raise `BadInput` for a broadcast with a number that is not finite, or beyond ±`MAX_BROADCAST`.
+
+    Records are clipped, but products of a huge weight with two of their values overflow, and with one they do not:
+    whether a reply is finite would disclose a record, whatever its noise.
+    """
+    if is_dataclass(broadcast) and not isinstance(broadcast, type):
+        for one in fields(broadcast):
+            require_bounded(getattr(broadcast, one.name))
+    elif isinstance(broadcast, Mapping):
+        for value in broadcast.values():
+            require_bounded(value)
+    elif isinstance(broadcast, list | tuple):
+        for value in broadcast:
+            require_bounded(value)
+    elif _is_unbounded(broadcast):
+        raise BadInput(f"a broadcast of a private run must have finite numbers of at most {MAX_BROADCAST:g}")
+
+
+def _is_unbounded(value: Any) -> bool:
+    is_float = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+    return is_float and not bool((np.abs(value) <= MAX_BROADCAST).all())
 
 
 def private_solve(

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, Source, TextFile, cell_count, cells_in, numbers_in
-from .private_table import PrivateRows, PrivateTable
+from .private_table import ClippedRows, PrivateTable
 from .profile import Profile, StreamingProfile
 from .scan import MAX_LEVELS, Cells, cell_fault, codes_of, level_faults, parse_cells
 from .table import Table, read_table
@@ -232,7 +232,7 @@ AnyTable = Table | LargeTable | PrivateTable
 """a silo's table, in memory or read in passes"""
 
 
-def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | ChunkedRows | PrivateRows:
+def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | ChunkedRows | ClippedRows:
     """The rows of `table` in the form of `schema`."""
     if isinstance(table, PrivateTable):
         return table.rows(schema, silo)

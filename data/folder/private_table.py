@@ -129,14 +129,14 @@ class PrivateTable:
         left_out = tuple(name for name in self._names if not self.declared.keeps(name))
         return Profile.of_names([name for name in self._variables if name not in left_out], self._count, left_out)
 
-    def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | PrivateRows":
+    def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | ClippedRows":
         """The table `[n_rows, n_variables]` of numbers and codes, in memory or to be read in passes.
 
         Raises `BadInput` for other columns than those of `schema`, and for another number of rows.
         """
         names = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
         check_same_columns(self.path, names, schema.variables, "the schema")
-        passes = PrivateRows(self, schema, schema.rows[silo])
+        passes = ClippedRows(self, schema, schema.rows[silo])
         if silo in schema.streamed:
             return passes
         return np.ascontiguousarray(np.concatenate([*passes]))
@@ -204,7 +204,7 @@ class PrivateTable:
 
 
 @dataclass(frozen=True)
-class PrivateRows:
+class ClippedRows:
     """The rows of a `PrivateTable` as a federation of this `schema` learns from them: a `Chunked` table.
 
     Discrete data come as int64 codes, others as float64; there are no empty cells.

@@ -198,6 +198,8 @@ class InferredSchema:
 
     schema: Schema
     notes: tuple[str, ...] = ()
+    without_members: tuple[str, ...] = ()
+    """silos whose owners know no other silo by its certificate"""
 
 
 def infer_schema(

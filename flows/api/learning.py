@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
@@ -136,8 +136,11 @@ def tables_in_memory(
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
-        for silo, frame in split_tables(data, by, private=reading.private).items():
+        frames = split_tables(data, by, private=reading.private)
+        for silo, frame in frames.items():
             _write(folder, silo, frame, private=reading.private)
+        if about is None and reading.private:
+            about = _declared_by_types(frames.values())
         try:
             if about is not None:
                 (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
@@ -147,6 +150,26 @@ def tables_in_memory(
             raise BadInput(message.replace(".parquet", "")) from None
         except TypeError as error:
             raise BadInput(f"about cannot be written as JSON: {error}") from None
+
+
+def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
+    """The part of `about.json` that the types of columns declare: numbers, and categories with their levels.
+
+    A run with an ε takes kinds and levels from declarations alone; the types of a DataFrame are its caller's.
+    """
+    columns: dict[str, str] = {}
+    levels: dict[str, list[str]] = {}
+    for frame in frames:
+        for name, column in frame.items():
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                levels.setdefault(str(name), [str(label) for label in column.dtype.categories])
+            elif pd.api.types.is_numeric_dtype(column.dtype):
+                columns[str(name)] = "continuous"
+    if not levels:
+        return {"kind": "continuous"} if columns else {}
+    return (
+        {"kind": "mixed", "levels": levels, "columns": columns} if columns else {"kind": "discrete", "levels": levels}
+    )
 
 
 def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:

@@ -50,6 +50,11 @@ trusted = "trusted.pem"
 # masked = true      # replies leave behind masks only
 silos = 3      # the least number of silos in a secure sum
 rows = 50      # the least number of rows of this silo in a run
+
+# The silos whose certificates this owner knows, by their SHA-256 fingerprints: check them with their owners.
+# A secure sum over any other silo is refused, as a coordinator could have invented it.
+[members]
+{members}
 """
 
 
@@ -80,8 +85,12 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
     if new:
         _coordinator(folder / COORDINATOR, of_coordinators, of_silos, names, str(where))
     for name in names:
-        _silo(folder / name, name, of_silos, of_coordinators, str(where))
-    _tell(folder, names, new)
+        _issue_silo(folder / name, name, of_silos, of_coordinators)
+    members = _members(folder)
+    for name in names:
+        text = SILO.format(name=name, address=where, members="\n".join(members))
+        (folder / name / "silo.toml").write_text(text, encoding="utf-8")
+    _tell(folder, names, members, new)
 
 
 def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[str], address: str) -> None:
@@ -95,17 +104,24 @@ def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[
     (folder / "federation.toml").write_text(text, encoding="utf-8")
 
 
-def _silo(folder: Path, name: str, own: Authority, of_coordinators: Authority, address: str) -> None:
+def _members(folder: Path) -> list[str]:
+    """The lines of `[members]`: name and fingerprint of every silo of the federation in `folder`."""
+    from fedbnsl.tasks.transport.identity import COORDINATOR, certificate_fingerprint
+
+    there = {path.name: path / f"{path.name}.pem" for path in sorted(folder.iterdir()) if path.name != COORDINATOR}
+    return [f'"{name}" = "{certificate_fingerprint(file)}"' for name, file in there.items() if file.exists()]
+
+
+def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Authority) -> None:
     from fedbnsl.tasks.transport.identity import issue, write_trusted
 
     folder.mkdir(mode=0o700)
     issue(own, name, folder, name)
     # A silo trusts coordinators alone: another silo's certificate opens nothing here.
     write_trusted(folder / "trusted.pem", of_coordinators)
-    (folder / "silo.toml").write_text(SILO.format(name=name, address=address), encoding="utf-8")
 
 
-def _tell(folder: Path, names: list[str], new: bool) -> None:
+def _tell(folder: Path, names: list[str], members: list[str], new: bool) -> None:
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
     print(
@@ -115,6 +131,9 @@ def _tell(folder: Path, names: list[str], new: bool) -> None:
         print(f"{folder / COORDINATOR}: for the coordinator: fedbnsl coordinator start --federation federation.toml")
     else:
         print(f"{folder / COORDINATOR / 'federation.toml'}: add the new names to its list of silos")
+        print("for the [members] of every silo.toml of the federation:")
+        for line in members:
+            print(f"  {line}")
     for name in names:
         print(
             f"{folder / name}: for the owner of {name}, over a channel you trust: fedbnsl silo start --config silo.toml"

@@ -13,6 +13,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput
 
 if TYPE_CHECKING:
+    from fedbnsl.tasks.silo.rows import AnyDescribed
     from fedbnsl.tasks.transport.configuration import SiloFile
     from fedbnsl.tasks.transport.identity import Identity
 
@@ -29,9 +30,11 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     from ..terminal.daemon import log_line, run_until_signal
 
     file = read_silo_file(path, name, data)
-    service = SiloService(file.name, file.data, policy=file.policy)
+    for line in file.warnings:
+        log_line(f"warning: {line}")
+    service = SiloService(file.name, file.data, guard=file.guard(log_line))
     try:
-        service.describe()
+        described_rows(file)
         listen = (file.listen.host, file.listen.port)
         run_until_signal(lambda: run_silo_worker(file.coordinator.tls, service, file.identity, listen, log_line))
     finally:
@@ -54,9 +57,9 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 def disclosure_lines(file: SiloFile) -> list[str]:
     """Lines on everything that a coordinator learns before round 1."""
-    from fedbnsl.tasks.silo.rows import Described, describe_rows
+    from fedbnsl.tasks.silo.rows import Described
 
-    described = describe_rows(file.name, file.data)
+    described = described_rows(file)
     lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]
     if isinstance(described, Described):
         labels = {name: column.labels for name, column in described.profile.columns.items() if column.labels}
@@ -64,12 +67,28 @@ def disclosure_lines(file: SiloFile) -> list[str]:
     return lines
 
 
+def described_rows(file: SiloFile) -> AnyDescribed:
+    """The description of the rows as a coordinator gets it that declares what the owner declares.
+
+    Raises `BadInput` for unreadable rows: here the owner sees file, line and value.
+    """
+    from fedbnsl.data.folder.about import NO_DECLARATION
+    from fedbnsl.tasks.silo.rows import describe_rows
+
+    declared = file.guard(print).declaration(file.name, file.declared or NO_DECLARATION)
+    return describe_rows(file.name, file.data, declared)
+
+
 def policy_lines(file: SiloFile) -> list[str]:
     """Lines on the owner's policy."""
     policy = file.policy
     set_to = [(field.name, getattr(policy, field.name)) for field in fields(policy)]
     said = [f"{name} = {value}" for name, value in set_to if value != getattr(type(policy)(), name)]
-    return [f"policy: {', '.join(said) or 'everything is allowed'}"]
+    lines = [f"policy: {', '.join(said) or 'everything is allowed'}"]
+    if file.members is not None:
+        lines.append(f"members: {', '.join(sorted(file.members.fingerprints))}")
+    lines += [f"warning: {warning}" for warning in file.warnings]
+    return [*lines, f"fingerprint of this silo's certificate, for the other owners: {file.identity.fingerprint()}"]
 
 
 def coordinator_holder(file: SiloFile) -> str:
@@ -117,3 +136,16 @@ def start(config: Config = Path("silo.toml"), name: Name = None, data: Data = No
 def check(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
     """Show what a coordinator learns before round 1 and what the policy allows; check that the coordinator answers."""
     check_silo(config, name, data)
+
+
+@app.command()
+def reseal(
+    data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
+) -> None:
+    """Seal privacy ledgers that an earlier version wrote, so that nobody else can change them unnoticed."""
+    from fedbnsl.tasks.silo.journal import private_folder
+    from fedbnsl.tasks.silo.ledger import LEDGER_SUFFIX
+    from fedbnsl.tasks.silo.ledger import reseal as seal_ledger
+
+    for path in sorted(private_folder(data).glob(f"*{LEDGER_SUFFIX}")):
+        print(f"{path}: {seal_ledger(path)} charges sealed")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,16 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
+from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tasks.silo.guard import with_full_noise
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator, embedded_cluster, wait_for_silos
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 
-from ..job.check import create_job, needs_pooling, reading_of, selected_silos
+from ..job.check import create_job, is_private, needs_pooling, reading_of, selected_silos
 from ..job.job import Job, Session
 from ..options.learn import LearnSettings
 from .resuming import Interrupted, Pin
@@ -39,6 +41,8 @@ class Silos:
     silo_weights: dict[str, Any]
     federations: list[SiloFederation]
     connect: Callable[[Job, AlgorithmSpec, str], SiloFederation]
+    without_members: tuple[str, ...] = ()
+    """silos whose owners know no other silo"""
 
     def begin(self, job: Job) -> dict[str, Pin]:
         """Have every silo admit `job` by its owner's policy, and return the pins of the run.
@@ -135,13 +139,24 @@ def connect_silos(
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
-            notes=(*absent, *inferred.notes),
+            notes=(*absent, *_noise_notes(settings, inferred), *inferred.notes),
         )
-        yield Silos(
-            session, about, truth, weights_after_pooling(silo_weights) if pooled else silo_weights, federations, connect
-        )
+        weights = weights_after_pooling(silo_weights) if pooled else silo_weights
+        yield Silos(session, about, truth, weights, federations, connect, inferred.without_members)
+
+
+def _noise_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
+    """A line on the noise of a private run over silos that know no other silo."""
+    if not inferred.without_members or not is_private(settings):
+        return ()
+    silos = ", ".join(inferred.without_members)
+    return (
+        f"{silos}: no [members] in silo.toml, so every silo adds noise that suffices alone; the sum has more noise",
+    )
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
-    """The job for `settings` on `silos`."""
-    return create_job(settings, run_id, "prefect", silos.session.schema, silos.about, silos.truth, silos.silo_weights)
+    """The job for `settings` on `silos`; with noise that suffices alone, if a silo insists on it."""
+    schema = silos.session.schema
+    job = create_job(settings, run_id, "prefect", schema, silos.about, silos.truth, silos.silo_weights)
+    return replace(job, spec=with_full_noise(job.spec, schema)) if silos.without_members else job

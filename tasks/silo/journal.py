@@ -12,8 +12,8 @@ restarts must not solve a round twice, since noise drawn a second time would be 
 its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
 the stored reply, provided that its binding is the same: a reply is bound to broadcast, settings and schema, and in a
 private run to the rows. The journal keeps the numbers of charged rounds for ever: a ledger without these charges is not
-the ledger to which they were charged. Every record has a checksum, because a damaged state would silently give a wrong
-model.
+the ledger to which they were charged. Every record has a checksum under the silo's secret, because a
+damaged or forged state would silently give a wrong model.
 """
 
 import hashlib
@@ -78,10 +78,10 @@ def seal(source: Path, context: str) -> str:
 def sealed(source: Path, context: str, digest: bytes) -> str:
     """The seal of rows at `source` whose `rows_digest` is known (see `seal`)."""
     content = context.encode() + b"\0" + digest
-    return hmac.new(_secret(private_folder(source)), content, hashlib.sha256).hexdigest()
+    return hmac.new(silo_secret(private_folder(source)), content, hashlib.sha256).hexdigest()
 
 
-def _secret(folder: Path) -> bytes:
+def silo_secret(folder: Path) -> bytes:
     """The secret in `folder`, created at its first use."""
     path = folder / SECRET
     try:
@@ -147,6 +147,7 @@ class Journal:
         Without a path it is in memory and ends with the process.
         """
         self.path = path
+        self._key = secrets.token_bytes(SECRET_BYTES) if path is None else silo_secret(path.parent)
         if path is None:
             self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._db.executescript(SCHEMA)
@@ -183,7 +184,7 @@ class Journal:
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
             return NOT_STARTED
-        self._require_intact(row[2] == _checksum(run, *row[:2]), run, row[0])
+        self._require_intact(self._is_intact(row[2], run, *row[:2]), run, row[0])
         return RunState(*row[:2])
 
     def reply(self, run: str, number: int, binding: str) -> bytes | None:
@@ -197,7 +198,7 @@ class Journal:
             ).fetchone()
         if row is None:
             return None
-        self._require_intact(row[2] == _checksum(run, number, *row[:2]), run, number)
+        self._require_intact(self._is_intact(row[2], run, number, *row[:2]), run, number)
         require_same_binding(run, number, row[0], binding)
         return bytes(row[1])
 
@@ -211,9 +212,9 @@ class Journal:
             last = db.execute("SELECT round FROM standings WHERE run = ?", (run,)).fetchone()
             if number != (last[0] if last else 0) + 1:
                 raise ValueError(f"round {number} of run {run} cannot follow round {last[0] if last else 0}")
-            check = _checksum(run, number, binding, reply)
+            check = keyed_checksum(self._key, run, number, binding, reply)
             db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (run, number, binding, reply, check))
-            check = _checksum(run, number, state)
+            check = keyed_checksum(self._key, run, number, state)
             db.execute("INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?)", (run, number, state, check))
             if charged:
                 db.execute("INSERT OR IGNORE INTO charged VALUES (?, ?)", (run, number))
@@ -266,6 +267,9 @@ class Journal:
         except sqlite3.DatabaseError as error:
             raise BadRecord(f"{self.path}: the journal is damaged ({error}): start a new run") from None
 
+    def _is_intact(self, checksum: str, *parts: object) -> bool:
+        return hmac.compare_digest(checksum, keyed_checksum(self._key, *parts))
+
     def _require_intact(self, intact: bool, run: str, number: int) -> None:
         if not intact:
             raise BadRecord(f"{self.path}: the journal is damaged, in round {number} of run {run}: start a new run")
@@ -280,8 +284,9 @@ def require_same_binding(run: str, number: int, stored: str, requested: str) -> 
         )
 
 
-def _checksum(*parts: object) -> str:
-    return hashlib.blake2b(wire.encode(parts), digest_size=16).hexdigest()
+def keyed_checksum(key: bytes, *parts: object) -> str:
+    """The HMAC-SHA256 of `parts` under a silo's secret: only its owner can write a record that is taken for intact."""
+    return hmac.new(key, wire.encode(parts), hashlib.sha256).hexdigest()
 
 
 def journal_path(source: Path, silo: str) -> Path:

@@ -7,6 +7,7 @@ folder on the same rows share one budget, so that a renamed file gets no new bud
 
 import fcntl
 import hashlib
+import hmac
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,7 +19,15 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.privacy.ledger import ChargeRequest, decide
 
-from .journal import BadRecord, make_private_file, make_private_folder, private_folder, seal
+from .journal import (
+    BadRecord,
+    keyed_checksum,
+    make_private_file,
+    make_private_folder,
+    private_folder,
+    seal,
+    silo_secret,
+)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS charges (
@@ -55,7 +64,10 @@ class FileLedger:
                 charges = self._complete(_charges(db, self.path))
                 charge = decide(charges, request, key, self._other_charges({rows}))
                 if charge not in charges:
-                    db.execute(f"INSERT INTO charges ({COLUMNS}) VALUES (?{', ?' * 9})", _row(charge, rows))
+                    db.execute(
+                        f"INSERT INTO charges ({COLUMNS}) VALUES (?{', ?' * 9})",
+                        _row(charge, rows, silo_secret(self.path.parent)),
+                    )
                 db.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
             raise BadRecord(
@@ -91,7 +103,7 @@ class FileLedger:
                     erased = (*row[:7], b"", row[8])
                     db.execute(
                         "UPDATE charges SET key = x'', checksum = ? WHERE run = ? AND number = ?",
-                        (_checksum(erased), *row[:2]),
+                        (keyed_checksum(silo_secret(self.path.parent), erased), *row[:2]),
                     )
                 db.execute("COMMIT")
         except sqlite3.Error as error:
@@ -162,25 +174,42 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def reseal(path: Path) -> int:
+    """Seal the charges in the ledger at `path` that an earlier version wrote, under the silo's secret.
+
+    Returns their number. For the owner alone: earlier checksums had no key, so that anybody could write such a charge.
+    Raises `BadRecord` for a charge whose earlier checksum is wrong.
+    """
+    key, count = silo_secret(path.parent), 0
+    with closing(_open(path)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        for row in db.execute(f"SELECT {COLUMNS} FROM charges").fetchall():
+            if row[9] == keyed_checksum(key, row[:9]):
+                continue
+            if row[9] not in ("", hashlib.blake2b(wire.encode(row[:9]), digest_size=16).hexdigest()):
+                raise BadRecord(f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}")
+            sealed = (keyed_checksum(key, row[:9]), *row[:2])
+            db.execute("UPDATE charges SET checksum = ? WHERE run = ? AND number = ?", sealed)
+            count += 1
+        db.execute("COMMIT")
+    return count
+
+
 def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
     """The charges in `db`, or only those on rows with one of the seals `rows`; raises `BadRecord` for a damaged one."""
-    found = []
+    found, key = [], silo_secret(path.parent)
     for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
-        if row[9] not in ("", _checksum(row[:9])):
+        if not hmac.compare_digest(row[9], keyed_checksum(key, row[:9])):
             raise BadRecord(
-                f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: restore the file"
+                f"{path}: the privacy ledger is damaged, in round {row[1]} of run {row[0]}: restore the file; a ledger "
+                "of an earlier version is sealed with `fedbnsl silo reseal`"
             )
         if rows is None or row[8] in rows:
             found.append(Charge(*row[:8]))
     return tuple(found)
 
 
-def _row(charge: Charge, rows: str) -> tuple[object, ...]:
+def _row(charge: Charge, rows: str, key: bytes) -> tuple[object, ...]:
     names = ("run", "number", "binding", "what", "rho", "delta", "broken", "key")
     row = (*(getattr(charge, name) for name in names), rows)
-    return (*row, _checksum(row))
-
-
-def _checksum(row: tuple[object, ...]) -> str:
-    """A checksum of the preceding columns of `row`."""
-    return hashlib.blake2b(wire.encode(row), digest_size=16).hexdigest()
+    return (*row, keyed_checksum(key, row))

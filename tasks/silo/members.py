@@ -43,6 +43,11 @@ class Members:
             raise BadInput("the key is not one created by `fedbnsl federation init`")
         return cls(dict(fingerprints), own.public_bytes(serialization.Encoding.DER), private)
 
+    @property
+    def own_fingerprint(self) -> str:
+        """The fingerprint of the owner's own certificate."""
+        return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
+
     def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
         """`keys`, which `silo` advertises in `session`, with its signature and its certificate."""
         signature = self.key.sign(_statement(session, silo, keys), ec.ECDSA(hashes.SHA256()))

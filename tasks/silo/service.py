@@ -24,7 +24,7 @@ from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve
+from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
@@ -257,6 +257,8 @@ class SiloService:
         stored = self._journaled_answer(terms.algorithm(), terms.run_id, number, binding)
         if stored is not None:
             return stored
+        if terms.algorithm().private is not None:
+            require_bounded(_message(cast(Hashable, terms.algorithm().broadcast_type), broadcast))
         with self._redact_errors(terms, number):
             run = self._run_before(terms, number)
             message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)

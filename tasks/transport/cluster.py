@@ -136,7 +136,9 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
     _silence()
     restrict_unpickling()
     try:
-        client = Client(file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.security())
+        client = Client(
+            file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.coordinator_security()
+        )
     except (OSError, ValueError, TimeoutError) as error:
         raise SilosAway(
             f"{file.path}: no coordinator responds at {file.address} ({type(error).__name__}): start it with "

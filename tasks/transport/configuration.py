@@ -3,16 +3,24 @@
 Paths in them are relative to the file. An unknown key is an error, so that a misspelt policy does not allow everything.
 """
 
+import math
+import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.about import ABOUT, Declared, declarations, read_about
 from fedbnsl.data.folder.check import check_silo_name
 
+from ..silo.guard import Guard
+from ..silo.members import Members
 from ..silo.policy import Policy, policy_of
 from .identity import COORDINATOR, Endpoint, Identity, endpoint
+
+FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,24 @@ class SiloFile:
     """the only endpoint at which its worker listens; port 0: any free port"""
     identity: Identity
     policy: Policy
+    declared: Declared | None = None
+    """the owner's own declaration of the rows, None without an `about.json`"""
+    members: Members | None = None
+    """the silos whose certificates the owner knows, None if it knows none"""
+
+    def guard(self, log: Callable[[str], None]) -> Guard:
+        """What this silo checks; `log` is where its owner reads why rows could not be used."""
+        return Guard(self.policy, self.declared, self.members, remote=True, log=log)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the owner may not have meant, in one line each."""
+        found = []
+        if self.policy.demands_epsilon and math.isinf(self.policy.total_epsilon):
+            found.append("policy: epsilon limits each run; without total_epsilon the sum over all runs is unlimited")
+        if self.members is None:
+            found.append("no [members]: this silo adds as much noise to a sum as if all other silos colluded")
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -48,7 +74,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
 
     Raises `BadInput` naming the file and the key.
     """
-    table = _Table(path, _read(path), ("name", "data", "coordinator", "listen", "tls", "policy"))
+    table = _Table(path, _read(path), ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members"))
     identity = _identity(path, table)
     name = name or table.text("name", identity.holder())
     check_silo_name(str(path), name)
@@ -61,8 +87,45 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         policy = policy_of(table.table("policy"))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    coordinator = table.endpoint("coordinator")
-    return SiloFile(path, name, rows.absolute(), coordinator, table.endpoint("listen", "127.0.0.1:0"), identity, policy)
+    members = _members(path, table, identity)
+    if members is None and (policy.masked or policy.silos > 1):
+        raise BadInput(
+            f"{path}: policy: masks and silos mean nothing without [members]: a coordinator can invent silos; list "
+            "the name and fingerprint of each, which `fedbnsl silo check` prints to its owner"
+        )
+    return SiloFile(
+        path,
+        name,
+        rows.absolute(),
+        table.endpoint("coordinator"),
+        table.endpoint("listen", "127.0.0.1:0"),
+        identity,
+        policy,
+        _declared(path, table, rows),
+        members,
+    )
+
+
+def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:
+    """The members that the file pins; raises `BadInput` for one that is not a fingerprint."""
+    pinned = table.table("members")
+    for name, fingerprint in pinned.items():
+        if not isinstance(fingerprint, str) or not FINGERPRINT.fullmatch(fingerprint):
+            raise BadInput(f"{path}: members: {name} is {fingerprint!r}: it must be a SHA-256 fingerprint, 64 digits")
+    if not pinned:
+        return None
+    members = Members.read(pinned, identity.certificate.read_bytes(), identity.key.read_bytes())
+    if members.fingerprints.get(identity.holder()) != members.own_fingerprint:
+        raise BadInput(f"{path}: members: the fingerprint of {identity.holder()} is not that of {identity.certificate}")
+    return members
+
+
+def _declared(path: Path, table: "_Table", rows: Path) -> Declared | None:
+    """The owner's declaration: of the file named `about`, else of an `about.json` beside the rows, if there is one."""
+    about = path.parent / table.text("about") if "about" in table.values else rows.parent / ABOUT
+    if about.name != ABOUT or ("about" in table.values and not about.exists()):
+        raise BadInput(f"{path}: about: {about}: it must be an existing file called {ABOUT}")
+    return declarations(read_about(about.parent)) if about.exists() else None
 
 
 def read_federation_file(path: Path) -> FederationFile:

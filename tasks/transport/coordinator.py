@@ -6,7 +6,7 @@ certificate. Dask's second, unencrypted port for web pages is disabled (`Without
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed import Scheduler
@@ -33,10 +33,14 @@ class WithoutHttpServer:
 UNREGISTERED_OPERATIONS = frozenset({"register-worker", "heartbeat_worker", "identity", "unregister", "close"})
 """operations that a silo's worker may request of the scheduler"""
 REGISTERED_OPERATIONS = frozenset(
-    {"task-finished", "task-erred", "release-worker-data", "add-keys", "long-running", "reschedule", "keep-alive"}
+    {"task-finished", "task-erred", "release-worker-data", "long-running", "reschedule", "keep-alive"}
     | {"worker-status-change", "close-stream", "log-event"}
 )
 """messages that a silo's worker may send once it is registered"""
+
+
+ABOUT_TASKS = frozenset({"task-finished", "task-erred", "long-running", "reschedule", "release-worker-data"})
+"""messages about a task, by its key"""
 
 
 class Refusal(Exception):  # noqa: N818 - sent to a peer, not a fault of this process
@@ -56,7 +60,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
         """Serve a connection, restricted for a silo; TLS has already rejected peers without a certificate."""
         peer = peer_of(comm)
         if peer != COORDINATOR:
-            _restrict_silo(comm, str(peer), self._log_line)
+            _restrict_silo(comm, str(peer), self._log_line, self.impersonates)
         return super().handle_comm(comm)
 
     async def add_worker(self, comm: Comm, *, resources: dict[str, float], **about: Any) -> None:
@@ -77,6 +81,24 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
         if worker is not None:
             self._log_line(f"{', '.join(name.replace(':', ' ') for name in worker.resources)} has left")
         return await super().remove_worker(address, **about)
+
+    def impersonates(self, peer: str, message: Mapping[str, Any]) -> str | None:
+        """What `message` of the silo `peer` does in the name of another one, None if it does no such thing.
+
+        Dask believes the address, the resources and the keys of tasks that a worker writes into its messages.
+        """
+        own = {address for address, worker in self.workers.items() if resource(peer) in worker.resources}
+        for field in ("address", "worker"):
+            address = message.get(field)
+            if address in self.workers and address not in own:
+                return f"names the worker at {address} as its own"
+        joins = message.get("op") == "register-worker"  # which `add_worker` answers
+        if not joins and set(message.get("resources") or {}) - {resource(peer)}:
+            return f"claims the resources {', '.join(sorted(message['resources']))}"
+        task = self.tasks.get(message.get("key", "")) if message.get("op") in ABOUT_TASKS else None
+        if task is not None and task.processing_on is not None and task.processing_on.address not in own:
+            return "reports on a task of another silo"
+        return None
 
     def _check(self, peer: str, resources: dict[str, float]) -> None:
         if set(resources) != {resource(peer)}:
@@ -99,8 +121,13 @@ def _without_repeats(log: Callable[[str], None]) -> Callable[[str], None]:
     return once
 
 
-def _restrict_silo(comm: Any, peer: str, log: Callable[[str], None]) -> None:
-    """Close `comm` as soon as `peer`, a silo, requests an operation that only coordinators may request."""
+def _restrict_silo(
+    comm: Any,
+    peer: str,
+    log: Callable[[str], None],
+    impersonates: Callable[[str, Mapping[str, Any]], str | None] = lambda peer, message: None,
+) -> None:
+    """Close `comm` as soon as `peer`, a silo, requests what only coordinators or another silo may request."""
     read, registered = comm.read, False
 
     async def restricted_read(deserializers: Any = None) -> Any:
@@ -112,6 +139,11 @@ def _restrict_silo(comm: Any, peer: str, log: Callable[[str], None]) -> None:
                 log(f"refused: silo {peer} requests '{operation}', which is reserved for coordinators")
                 comm.abort()
                 raise OSError(f"{peer} may not request {operation}")
+            reason = impersonates(peer, part)
+            if reason is not None:
+                log(f"refused: silo {peer} {reason}")
+                comm.abort()
+                raise OSError(f"{peer} {reason}")
             registered = registered or operation == "register-worker"
         return message
 

@@ -38,7 +38,8 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
 
     inferred = negotiate_schema("the silos", request_profiles, declared)
     streamed = tuple(sorted(part.silo for part in first if isinstance(part, Described) and part.streamed))
-    return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
+    strangers = tuple(sorted(part.silo for part in first if isinstance(part, Described) and not part.pins_members))
+    return replace(inferred, schema=replace(inferred.schema, streamed=streamed), without_members=strangers)
 
 
 def _renamed_schema(pooled: DescribedPooled) -> Schema:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -38,14 +39,29 @@ class Identity:
 
         Raises `BadInput` for missing files, or if they do not match.
         """
+        self.check()
+        return self._security(str(self.trusted))
+
+    def _security(self, authorities: str) -> Any:
+        """The `Security` that trusts `authorities`, a file or certificates in PEM."""
         from distributed import Security
 
-        self.check()
         files = {"cert": str(self.certificate), "key": str(self.key)}
         roles = {
             f"tls_{role}_{part}": path for role in ("scheduler", "worker", "client") for part, path in files.items()
         }
-        return Security(tls_ca_file=str(self.trusted), require_encryption=True, **roles)
+        return Security(tls_ca_file=authorities, require_encryption=True, **roles)
+
+    def coordinator_security(self) -> Any:
+        """The `Security` of a coordinator's client, which accepts only a coordinator as the scheduler.
+
+        A coordinator also trusts the authority of silos, as it must accept their workers: here only the authorities
+        that have issued its own certificate count.
+        """
+        self.check()
+        own = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        authorities = x509.load_pem_x509_certificates(self.trusted.read_bytes())
+        return self._security(b"".join(_pem(one) for one in authorities if _issued(one, own)).decode())
 
     def check(self) -> None:
         """Raise `BadInput` for a file that is missing or unusable, or a key that others may read."""
@@ -63,16 +79,34 @@ class Identity:
                 f"{self.certificate}: certificate, key and trusted certificates do not match ({error})"
             ) from None
 
+    def fingerprint(self) -> str:
+        """The SHA-256 fingerprint of the certificate, in hexadecimal."""
+        return certificate_fingerprint(self.certificate)
+
     def holder(self) -> str:
         """The name of the certificate's holder; raises `BadInput` if it cannot be read."""
-        from cryptography import x509
-        from cryptography.x509.oid import NameOID
-
         try:
             read = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             return str(read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
         except (OSError, ValueError, IndexError):
             raise BadInput(f"{self.certificate}: not a certificate with the name of its holder") from None
+
+
+def _issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Whether `authority` has signed `certificate`."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def certificate_fingerprint(file: Path) -> str:
+    """The SHA-256 fingerprint of the certificate in `file`, in hexadecimal; raises `BadInput` if it is none."""
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes()).fingerprint(hashes.SHA256()).hex()
+    except (OSError, ValueError):
+        raise BadInput(f"{file}: not a certificate") from None
 
 
 def peer_of(comm: Any) -> str | None:

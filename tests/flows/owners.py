@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import dask
 
+from fedbnsl.data.folder.about import declarations
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.cluster import QUIET
@@ -60,7 +62,8 @@ class Owners:
     def join(self, silo):
         """Start the worker of `silo`."""
         policy = self.policies.get(silo, UNRESTRICTED)
-        self.services[silo] = SiloService(silo, self.files[silo], policy)
+        guard = Guard(policy, declared=declarations({"kind": "continuous"}))
+        self.services[silo] = SiloService(silo, self.files[silo], guard=guard)
         self.workers[silo] = self.run(self._worker(silo))
 
     async def _worker(self, silo):

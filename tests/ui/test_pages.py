@@ -8,13 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
 from fedbnsl.flows.servers.environment import prepare_environment
-from fedbnsl.flows.servers.processes import mlflow_server, prefect_server
+from fedbnsl.flows.servers.processes import TOKEN, mlflow_server, prefect_server
 from fedbnsl.tracking.mlflow.store import comparison_link, table_link
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -89,6 +93,42 @@ def test_the_report(shown, page):
     page[0].goto((shown[0] / "report.html").as_uri())
     seen(page, "report", "fed-sparse")
     assert page[0].evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+
+
+def test_the_pages_of_prefect_ask_who_it_is(shown, page):
+    """Nobody sees a run without the token that the user is shown; with it, the browser remembers."""
+    _, prefect, _ = shown
+    opened = page[0]
+    opened.goto(f"{prefect}/runs")
+    opened.locator("input[type=password]").first.fill(os.environ[TOKEN])
+    opened.keyboard.press("Enter")
+    opened.locator("a[href*='/runs/flow-run/']").first.wait_for()
+
+
+def test_a_page_of_another_origin_does_not_reach_the_api(shown, page):
+    """A page that a user happens to visit can send requests to this machine: none may be answered to it."""
+    _, prefect, _ = shown
+    address = f"{prefect}/api/flow_runs/filter"
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        other = page[0].context.new_page()
+        server.RequestHandlerClass.do_GET = lambda handler: (handler.send_response(200), handler.end_headers())
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        other.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        attempt = "address => fetch(address, {method: 'POST', body: '{}'}).then(a => a.status).catch(e => 'refused')"
+        for mode in ("application/json", "text/plain"):
+            script = attempt.replace("body:", f"headers: {{'Content-Type': '{mode}'}}, body:")
+            assert other.evaluate(script, address) == "refused"
+        opaque = "address => fetch(address, {method: 'POST', mode: 'no-cors', body: '{}'}).then(a => a.type)"
+        assert other.evaluate(opaque, address) == "opaque"  # sent, but without a token: it has changed nothing
+        other.close()
+        server.shutdown()
+
+
+def test_mlflow_refuses_pages_of_other_machines(shown):
+    request = Request(f"{shown[2]}/api/2.0/mlflow/experiments/search", b"{}", {"Origin": "http://evil.example"})
+    with pytest.raises(HTTPError) as refused:
+        urlopen(request, timeout=10)
+    assert refused.value.code == 403
 
 
 def test_the_run_page_of_prefect_has_logs_and_artifacts(shown, page):

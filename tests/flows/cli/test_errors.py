@@ -151,6 +151,7 @@ def test_numbers_some_of_which_are_tiny_are_numbers(capsys, folder):
 
 def test_a_private_run_tells_nothing_of_sizes(capsys, folder):
     (folder / "two.csv").write_text(CONTENTS["a huge number"][1])
+    (folder / "about.json").write_text('{"kind": "continuous"}')
     with pytest.raises(SystemExit):
         main([*LEARN, "--epsilon", "1", "-a", "secure-sum"])
     said = capsys.readouterr().err

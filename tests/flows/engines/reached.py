@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.flows.engines import dask
 from fedbnsl.flows.engines.dask import connect_silos, job_of
 from fedbnsl.flows.options.learn import LearnSettings
@@ -25,7 +26,7 @@ def reach(monkeypatch, folder, resumed=None, **options):
 
     for silo in SCHEMA.rows:
         (folder / f"{silo}.csv").write_text("a,b\n1,2\n3,5\n")
-    found = SimpleNamespace(schema=SCHEMA, notes=("a note",))
+    found = InferredSchema(SCHEMA, ("a note",))
     monkeypatch.setattr(dask, "embedded_cluster", lambda files: nullcontext(seen.update(files=files)))
     monkeypatch.setattr(dask, "wait_for_silos", gathered)
     monkeypatch.setattr(dask, "DaskTransport", lambda client: SimpleNamespace())

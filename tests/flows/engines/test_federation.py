@@ -40,6 +40,7 @@ def owners(tmp_path_factory):
     write_folder(place / "data", type(data)(data.schema.__class__(data.schema.variables, rows), tables, data.truth))
     with owners_of(silo_files(place / "data"), place / "federation") as found:
         (found.file.parent / "truth.csv").write_bytes((place / "data" / "truth.csv").read_bytes())
+        (found.file.parent / "about.json").write_text('{"kind": "continuous"}')
         yield found
 
 

@@ -118,7 +118,7 @@ REFUSED = {
     "budget without noise": (["-a", "fed-sparse", "--budget", "3"], "fed-sparse with these settings is not private"),
     "masks for a vote": (["-a", "notears-voting", "--secure"], "needs each silo's reply"),
     "masks for pooled rows": (["-a", "notears", "--secure"], "all rows in one place"),
-    "noise without epsilon": (["-a", "secure-sum", "-p", "noise=shares"], "give the epsilon"),
+    "noise without epsilon": (["-a", "secure-sum", "-p", "noise=shares"], "set epsilon"),
     "too many colluders": (["-a", "secure-sum", "--epsilon", "1", "-p", "colluders=3"], "none would remain"),
 }
 
@@ -179,7 +179,7 @@ def test_levels_that_are_read_off_the_rows_are_no_part_of_a_private_run(capsys, 
     )
     code, _, err = run(capsys, *asked)
     assert code == 2
-    assert "column 'risk': its levels come from the rows" in err
+    assert "column 'smokes': a run with an ε takes the kind of every column from about.json" in err
     assert not any(ledgers(folder).values())
     (folder / "about.json").write_text(json.dumps({"levels": {"smokes": ["no", "yes"], "risk": ["low", "high"]}}))
     code, out, _ = run(capsys, *asked)

@@ -198,7 +198,7 @@ def test_drift_is_what_the_bounds_say(finished):
     assert not is_drift(changes, far)
     assert is_drift(changes, far.model_copy(update={"drift_edges": changes.edges_changed}))
     assert is_drift(changes, far.model_copy(update={"drift_parameters": changes.drift.total}))
-    other = replace(changes, structure=replace(changes.structure, joined=("x",)))
+    other = replace(changes, structure=replace(changes.structure, added_variables=("x",)))
     assert is_drift(other, far)
 
 

@@ -20,7 +20,7 @@ def states(run_id, wanted):
     while True:
         with get_client(sync_client=True) as client:
             found = {run.name: run for run in client.read_task_runs(flow_run_filter=only)}
-        seen = {name: run.state.name for name, run in found.items()}
+        seen = {name: run.state.name for name, run in found.items() if run.state is not None}
         if wanted.items() <= seen.items() or time.monotonic() > deadline:
             return seen, found
         time.sleep(0.1)

@@ -73,16 +73,14 @@ def test_both_engines_learn_the_same_from_a_folder(gaps, tmp_path, capsys, monke
     assert metrics["filling_bytes"] > 0
 
 
-def test_with_a_budget_gaps_are_refused(gaps, tmp_path, capsys):
+def test_with_a_budget_gaps_are_read_as_zeros(gaps, tmp_path, capsys):
+    """A refusal would disclose that some cell is empty; with noise nobody can tell what an empty cell was read as."""
     _, holed = gaps
     write_folder(tmp_path / "data", holed)
-    code, _, err = run(
-        capsys, "learn", tmp_path / "data", "--epsilon", "5", "--engine", "inline", "--out", tmp_path / "o"
-    )
-    assert code == 2
-    assert err.count("\n") == 1
-    assert "empty" in err
-    assert not (tmp_path / "o").exists()
+    words = ("--epsilon", "500", "--engine", "inline", "--out", tmp_path / "o")
+    code, out, err = run(capsys, "learn", tmp_path / "data", *words)
+    assert code == 0, err
+    assert "empty" not in out + err
 
 
 def test_few_rows_with_all_cells_of_a_family_do_not_pass_for_bent_effects():

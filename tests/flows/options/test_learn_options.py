@@ -36,6 +36,7 @@ def studies(tmp_path_factory):
         codes = np.digitize(table - table.mean(axis=0), (-0.6, 0.6))
         write(home / "labels" / f"{silo}.csv", [[("low", "mid", "top")[code] for code in row] for row in codes])
     (home / "numbers" / "truth.csv").write_text("source,target\na,b\nb,d\nc,d\n")
+    (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
     (home / "cyclic" / "truth.csv").write_text("source,target\na,b\nb,d\nd,a\n")
     (home / "known.csv").write_text("rule,source,target\nrequired,d,a\n")
     return home

@@ -80,7 +80,7 @@ def test_a_round_costs_little_cpu(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_bad_input(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="journal"):
+    with pytest.raises(BadInput, match="cannot read or write the silo's secret"):
         Journal(tmp_path / "file" / "a.sqlite")
 
 

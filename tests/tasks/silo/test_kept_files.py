@@ -1,5 +1,6 @@
 """What lies beside the rows of a silo: who may read it, what outlives a run, and what damage or loss does."""
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -18,7 +19,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, Overspent, total
 from fedbnsl.algorithms.privacy.zcdp import budget
 from fedbnsl.tasks.silo.journal import Journal
-from fedbnsl.tasks.silo.ledger import FileLedger, ledger_of
+from fedbnsl.tasks.silo.ledger import FileLedger, ledger_of, reseal
 from fedbnsl.tasks.silo.service import SiloService
 
 DELTA = 1e-6
@@ -310,7 +311,8 @@ class TestDamage:
                 refused()
 
 
-def test_a_ledger_of_an_earlier_version_still_counts(tmp_path):
+def test_a_ledger_of_an_earlier_version_counts_once_its_owner_has_sealed_it(tmp_path):
+    """Earlier checksums had no key: whoever could write the file could write a charge that was taken for intact."""
     path = tmp_path / "a.ledger"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(
@@ -320,8 +322,25 @@ def test_a_ledger_of_an_earlier_version_still_counts(tmp_path):
         )
         db.execute("INSERT INTO charges VALUES ('old', 1, 'd', 'what', 0.03, 1e-6, '', x'00')")
     ledger = FileLedger(path)
+    with pytest.raises(BadInput, match="sealed with `fedbnsl silo reseal`"):
+        ledger.charges()
+    assert reseal(path) == 1
+    assert reseal(path) == 0
     assert [charge.rho for charge in ledger.charges()] == [0.03]
     with pytest.raises(Overspent, match=r"above the budget of 1\.2"):
         ledger.reserve(request(limit=1.2), b"k" * 32)
     ledger.reserve(request(limit=3.0), b"k" * 32)
     assert len(ledger.charges()) == 2
+
+
+def test_a_checksum_without_the_secret_is_a_forgery(tmp_path):
+    path = tmp_path / "a.ledger"
+    ledger = FileLedger(path)
+    ledger.reserve(request(limit=3.0), b"k" * 32)
+    with closing(sqlite3.connect(path)) as db, db:
+        row = db.execute("SELECT run, number, digest, what, rho, delta, broken, key, rows FROM charges").fetchone()
+        forged = (*row[:4], 0.0, *row[5:])
+        checksum = hashlib.blake2b(wire.encode(forged), digest_size=16).hexdigest()
+        db.execute("UPDATE charges SET rho = 0.0, checksum = ?", (checksum,))
+    with pytest.raises(BadInput, match="the privacy ledger is damaged, in round 1"):
+        ledger.charges()
