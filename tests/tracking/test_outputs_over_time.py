@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.outputs import (
     OPTIONAL_OUTPUTS,
@@ -25,6 +26,16 @@ def test_every_edge_has_its_lag(over_time):
         "b,b,0.5,1",
         "c,c,0.5,1",
         "a,c,-0.25,2",
+    ]
+
+
+def test_a_required_edge_is_imposed_within_one_time_and_not_at_a_lag():
+    within, lagged = np.array([[0, 2], [0, 0.0]]), np.array([[[0, 0.5], [0, 0]]])
+    both = Structure(("a", "b"), within, lagged=lagged)
+    assert structure_csv(both, knowledge=Knowledge(required=(("a", "b"),))).splitlines() == [
+        "source,target,weight,lag,imposed",
+        "a,b,2.0,0,1",
+        "a,b,0.5,1,0",
     ]
 
 

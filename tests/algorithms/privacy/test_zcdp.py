@@ -19,6 +19,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.zcdp import (
     budget,
     closed_form_rho,
+    delta_for,
     distributed_gaussian_cost,
     epsilon,
     gaussian_sigma,
@@ -272,3 +273,13 @@ class TestRefusals:
     def test_costs(self, rho: float) -> None:
         with pytest.raises(BadInput, match=f"rho is {rho}"):
             Cost(rho, ReplaceOne)
+
+
+def test_the_default_delta_protects_the_smallest_silo():
+    sizes = schema.Schema(("a", "b"), {"large": 1000, "small": 20, "middle": 300})
+    assert delta_for(0.0, sizes) == 1 / 20**2
+    assert delta_for(0.01, sizes) == 0.01
+    with pytest.raises(BadInput, match=r"below 1/n = 0\.05, n the rows of silo small"):
+        delta_for(0.05, sizes)
+    with pytest.raises(BadInput, match="silo single has 1 row"):
+        delta_for(0.0, schema.Schema(("a", "b"), {"large": 1000, "single": 1}))

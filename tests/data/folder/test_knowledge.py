@@ -30,6 +30,13 @@ def test_every_rule_is_read(tmp_path):
     assert len(known.forbidden) == len(set(known.forbidden))
 
 
+def test_tiers_are_in_the_order_of_their_numbers_wherever_they_stand_in_the_file(tmp_path):
+    lines = ["tier,cancer,10", "tier,age,-1", "tier,smokes,9"]
+    for order in (lines, lines[::-1], lines[1:] + lines[:1]):
+        known = read_knowledge(written(tmp_path, *order), NAMES)
+        assert set(known.forbidden) == {("smokes", "age"), ("cancer", "age"), ("cancer", "smokes")}
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -184,7 +184,8 @@ def test_what_other_runs_refuse_is_read(tmp_path, text, about):
     assert len(rows(written(tmp_path / "data", text, about=about))) == 3
 
 
-def test_a_database_that_fails_is_named_and_nothing_else(tmp_path):
+def test_a_database_that_fails_is_named_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where SQLite creates the empty database
     query = "-- sqlite:///gone.db\nSELECT x FROM secrets77\n"
     written(tmp_path, query, "a.sql")
     with pytest.raises(BadInput, match=r"a\.sql: its rows cannot be read") as refused:

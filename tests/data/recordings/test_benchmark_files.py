@@ -86,6 +86,13 @@ def test_a_challenge_file_has_blank_lines_between_its_series(tmp_path, text):
     assert data.tables["silo-2"].tolist() == [[0.1, 0.2], [0.3, 0.1]]
 
 
+def test_a_time_that_is_repeated_begins_another_series(tmp_path):
+    (tmp_path / "d.tsv").write_text("Time\tG1\tG2\n0\t1\t4\n50\t2\t6\n50\t3\t5\n100\t4\t7\n")
+    data = series(tmp_path / "d.tsv")
+    assert data.schema.stretches == {"silo-1": (2,), "silo-2": (2,)}
+    assert data.tables["silo-2"].tolist() == [[3, 5], [4, 7]]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -30,6 +30,16 @@ def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
         assert journal.reply("other", 1, "b") == b"r2"
 
 
+def test_a_forgotten_run_leaves_no_seal_of_its_rows_and_no_sum(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        assert journal.pin("run", "rows as they were")
+        assert journal.record_sum("run", 1, ("a", "b", "c"))
+        assert not journal.pin("run", "other rows")
+        journal.forget("run")
+        assert journal.pin("run", "other rows")
+        assert journal.record_sum("run", 1, ("a", "b"))
+
+
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_round_that_does_not_follow_is_refused_and_changes_nothing(tmp_path, number):
     with Journal(tmp_path / "a.sqlite") as journal:

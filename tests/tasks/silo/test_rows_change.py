@@ -8,7 +8,8 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.data.folder.about import Declared
+from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 
 ROWS = {"fewer": 99, "more": 101}
 
@@ -36,3 +37,31 @@ def test_rows_other_in_number_than_announced_are_refused(host, tmp_path, kind, r
     frame[:100].to_csv(folder / "a.csv", index=False)
     with closing(SiloService("a", folder / "a.csv")) as restarted:
         assert restarted.solve(replace(terms, run_id="another"), 1, broadcast)
+
+
+def test_rows_are_read_anew_for_other_markers_of_missing_values(host, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    frame = pd.DataFrame({"x": [k % 7 + 0.5 for k in range(100)], "y": [k % 11 + 0.25 for k in range(100)]})
+    frame.loc[::9, "x"] = -9.5
+    for silo in ("a", "b"):
+        frame.to_csv(folder / f"{silo}.csv", index=False)
+    owners = host(folder)
+    service, terms = owners.services["a"], owners.terms("fed-sparse")
+    algorithm = terms.algorithm()
+    broadcast = wire.encode(algorithm.broadcast(algorithm.open_server(owners.data.schema)))
+    plain = service.solve(terms, 1, broadcast)
+    assert service.solve(replace(terms, run_id="same terms"), 1, broadcast) == plain
+    marked = replace(terms, run_id="marked", declared=Declared(marks={"x": ("-9.5",)}))
+    assert _outcome(service, marked, broadcast) != plain
+    with closing(SiloService("a", folder / "a.csv")) as fresh:
+        other = replace(marked, run_id="marked elsewhere")
+        assert _outcome(service, other, broadcast) == _outcome(fresh, replace(other, run_id="fresh"), broadcast)
+
+
+def _outcome(service, terms, broadcast):
+    """The reply of `service`, or the kind of its error."""
+    try:
+        return service.solve(terms, 1, broadcast)
+    except (BadInput, SiloFailed) as error:
+        return type(error)

@@ -20,14 +20,16 @@ def write(path: Path, text: str = "x,y\n1,2\n") -> Path:
     return path
 
 
-def query(folder: Path, rows: list[tuple[object, ...]], name: str = "a.sql", comment: str = "") -> Path:
+def query(
+    folder: Path, rows: list[tuple[object, ...]], name: str = "a.sql", comment: str = "", columns: str = "x, y"
+) -> Path:
     database = folder / "rows.db"
     with sqlite3.connect(database) as db:
         db.execute("DROP TABLE IF EXISTS t")
         db.execute("CREATE TABLE t (x, y)")
         db.executemany("INSERT INTO t VALUES (?, ?)", rows)
     db.close()
-    return write(folder / name, f"-- sqlite:///{database}\nSELECT x, y FROM t ORDER BY rowid{comment}\n")
+    return write(folder / name, f"-- sqlite:///{database}\nSELECT {columns} FROM t ORDER BY rowid{comment}\n")
 
 
 class TestDigest:
@@ -68,6 +70,11 @@ class TestDigest:
         assert rows_digest(query(tmp_path, [(1, "u"), (2.5, None)], "b.sql", " -- the same")) == before
         assert rows_digest(query(tmp_path, [(1, "u"), (2.5, "u")])) != before
         assert rows_digest(query(tmp_path, [(1, "u"), (2, None)])) != before
+
+    def test_of_a_query_are_the_names_of_its_columns(self, tmp_path):
+        before = rows_digest(query(tmp_path, [(1, 2.5)]))
+        assert rows_digest(query(tmp_path, [(1, 2.5)], columns="x, y AS z")) != before
+        assert rows_digest(query(tmp_path, [(1, 2.5)], columns="x AS y, y AS x")) != before
 
     def test_unreadable(self, tmp_path):
         with pytest.raises(BadInput, match=r"gone\.csv: cannot be read"):

@@ -52,6 +52,19 @@ def test_it_gives_what_the_same_silos_give_in_process_also_after_a_crash(owners,
     assert (found.number, found.traffic) == (expected.number, expected.traffic)
 
 
+def test_bytes_up_are_those_of_all_replies_and_bytes_down_those_of_a_broadcast_to_each(
+    owners, terms, algorithm, broadcast
+):
+    federation = SiloFederation(
+        Roster(InProcessTransport(owners.services), owners.data.schema.silos, Patience(absent=60.0)), terms
+    )
+    _, traffic = federation.exchange(algorithm, 1, wire.decode(algorithm.broadcast_type, broadcast))
+    replies = [silo.solve(terms, 1, broadcast) for silo in owners.services.values()]
+    assert traffic.up == sum(map(len, replies))
+    assert traffic.down == len(replies) * len(broadcast)
+    assert traffic.up != traffic.down
+
+
 def test_a_repeated_call_is_answered_from_the_journal_and_changes_nothing(owners, terms, broadcast):
     silo = owners.services["silo-1"]
     first, second = (silo.solve(terms, number, broadcast) for number in (1, 2))

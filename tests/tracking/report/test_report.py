@@ -5,9 +5,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
+from fedbnsl.tracking.report.tables import data_header, data_rows
 from fedbnsl.tracking.result import Parameters, PrivacySpent
 from tests.tracking.report.page import one_line
 
@@ -162,3 +164,13 @@ def test_large_and_local(chain, random_case, d):
     html = report_html(replace(chain, structure=learned, truth=truth, local_structures=local, refit={}))
     assert "edges of its own graph" in html
     parsed(html)
+
+
+def test_of_many_silos_the_largest_share_of_empty_cells_is_shown():
+    silos = [f"silo-{number:02d}" for number in range(1, 11)]
+    empty = {silo: (10 * place, 0) for place, silo in enumerate(silos)}
+    schema = Schema(("dose", "age"), dict.fromkeys(silos, 100), empty=empty)
+    assert data_header(schema) == ("column", "kind", "content", "missing", "maximum over silos")
+    dose, age = data_rows(schema)
+    assert dose[3:] == ("45 %", "90 %")
+    assert age[3:] == ("", "")
