@@ -5,6 +5,7 @@ import multiprocessing
 PRELOADED = (
     "fedbnsl.tasks.worker",
     "distributed.nanny",
+    "fedbnsl.tasks.transport.run_keys",
     "pyarrow.csv",
     "scipy.optimize",
     "scipy.special",

@@ -16,6 +16,7 @@ from numba import njit
 
 from .silo.service import SiloService
 from .transport.cluster import THREADS, host, hosted_services
+from .transport.unpickling import restrict_unpickling
 
 
 def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
@@ -35,6 +36,7 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
 def dask_setup(worker: Any, silos: tuple[str, ...]) -> None:
     """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler."""
+    restrict_unpickling()
     os.environ.update(THREADS)
     host(worker, [SiloService(name, path) for name, path in parse_silo_options(silos).items()])
 

@@ -22,7 +22,7 @@ from ..fork_server import fork_server
 from ..silo.policy import NotAllowed
 from ..silo.service import MethodCall, SiloService
 from .configuration import FederationFile
-from .unpickling import restrict_unpickling
+from .unpickling import restrict_unpickling, restricted_unpickling
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 """one BLAS thread per worker: with one thread per core, two workers are a hundred times slower"""
@@ -98,28 +98,36 @@ QUIET: dict[str, Any] = {
     "distributed.comm.timeouts.connect": "60s",
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
+    "distributed.scheduler.allowed-imports": [],  # messages name no module to import
 }
+
+SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:0"}
 
 
 @contextmanager
 def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
-    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the block."""
+    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the block.
+
+    Its processes accept only each other, over mutual TLS with keys of this run (`run_keys.py`), and only messages.
+    """
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
+    from .run_keys import create_run_security
+
     _silence()
-    names = sorted(silos)
+    names, security = sorted(silos), create_run_security()
     count = max(1, min(len(names), workers or _cores()))
-    with dask.config.set(QUIET | {"distributed.worker.multiprocessing-method": _start_method()}):
-        spec = {
-            f"worker-{i}": {"cls": Nanny, "options": _worker_options({name: silos[name] for name in names[i::count]})}
-            for i in range(count)
-        }
-        scheduler = {
-            "cls": Scheduler,
-            "options": {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        }
-        cluster = SpecCluster(workers=spec, scheduler=scheduler, silence_logs=logging.CRITICAL, name="fedbnsl")
+    listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
+    listening["extensions"] = {}  # Dask's would send plugins to the workers, which take messages only
+    config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
+    with restricted_unpickling(), dask.config.set(config):
+        hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
+        spec = {name: {"cls": Nanny, "options": listening | _worker_options(part)} for name, part in hosted.items()}
+        scheduler = {"cls": Scheduler, "options": listening | SCHEDULER_OPTIONS}
+        cluster = SpecCluster(
+            workers=spec, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL, name="fedbnsl"
+        )
         try:
             with Client(cluster, set_as_default=False) as client:
                 yield client
@@ -190,8 +198,6 @@ def _all_hosted(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
 def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:
     return {
         "nthreads": 1,
-        "host": "127.0.0.1",
-        "dashboard": False,
         "silence_logs": logging.CRITICAL,
         "memory_limit": 0,
         "resources": {resource(name): 1 for name in silos},

@@ -61,7 +61,7 @@ class Identity:
         self.check()
         own = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         authorities = x509.load_pem_x509_certificates(self.trusted.read_bytes())
-        return self._security(b"".join(_pem(one) for one in authorities if _issued(one, own)).decode())
+        return self._security(b"".join(pem(one) for one in authorities if _issued(one, own)).decode())
 
     def check(self) -> None:
         """Raise `BadInput` for a file that is missing or unusable, or a key that others may read."""
@@ -134,9 +134,9 @@ def load_or_create_authority(folder: Path, name: str) -> Authority:
     """
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     if not certificate.exists():
-        authority = _new_authority(f"fedbnsl {name}")
+        authority = new_authority(f"fedbnsl {name}")
         write_secret(key, _pem_of_key(authority.key))
-        certificate.write_bytes(_pem(authority.certificate))
+        certificate.write_bytes(pem(authority.certificate))
         return authority
     try:
         signing = serialization.load_pem_private_key(key.read_bytes(), password=None)
@@ -150,6 +150,13 @@ def load_or_create_authority(folder: Path, name: str) -> Authority:
 
 def issue(issuer: Authority, holder: str, folder: Path, name: str, hosts: tuple[str, ...] = ()) -> None:
     """Write a new key and a certificate for `holder`, signed by `issuer`, to `folder`/`name`.key and .pem."""
+    key, certificate = new_certificate(issuer, holder, hosts)
+    write_secret(folder / f"{name}.key", key)
+    (folder / f"{name}.pem").write_bytes(certificate)
+
+
+def new_certificate(issuer: Authority, holder: str, hosts: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+    """A new key and a certificate for `holder`, signed by `issuer`, both in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [_host(host) for host in hosts] or [x509.DNSName("localhost")]
     unsigned = _unsigned(_subject(holder), issuer.certificate.subject, key, VALIDITY_YEARS)
@@ -158,13 +165,12 @@ def issue(issuer: Authority, holder: str, folder: Path, name: str, hosts: tuple[
     unsigned = unsigned.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False
     )
-    write_secret(folder / f"{name}.key", _pem_of_key(key))
-    (folder / f"{name}.pem").write_bytes(_pem(unsigned.sign(issuer.key, hashes.SHA256())))
+    return _pem_of_key(key), pem(unsigned.sign(issuer.key, hashes.SHA256()))
 
 
 def write_trusted(path: Path, *authorities: Authority) -> None:
     """Write the certificates of trusted authorities to `path`."""
-    path.write_bytes(b"".join(_pem(one.certificate) for one in authorities))
+    path.write_bytes(b"".join(pem(one.certificate) for one in authorities))
 
 
 def write_secret(path: Path, content: bytes) -> None:
@@ -174,7 +180,8 @@ def write_secret(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _new_authority(name: str) -> Authority:
+def new_authority(name: str) -> Authority:
+    """A new authority, whose key is in memory only."""
     key = ec.generate_private_key(ec.SECP256R1())
     unsigned = _unsigned(_subject(name), _subject(name), key, AUTHORITY_VALIDITY_YEARS)
     unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -212,7 +219,8 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def pem(certificate: x509.Certificate) -> bytes:
+    """The `certificate` in PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 

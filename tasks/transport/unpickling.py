@@ -1,4 +1,4 @@
-"""Restricted unpickling: the processes of a federation accept only this project's messages, and no code.
+"""Restricted unpickling: the processes of a run accept only this project's messages, and no code.
 
 Dask sends tasks and results as pickles, and a pickle may call anything importable. Here only names on an allow-list are
 resolved: the message classes of this project, which are plain values, arrays, and Dask's envelope around the one
@@ -8,10 +8,12 @@ function that a coordinator may call. Every other name is refused before an obje
 import io
 import pickle
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from importlib import import_module
 from operator import attrgetter
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,7 +66,7 @@ class MessageUnpickler(pickle.Unpickler):
             return attrgetter(name)(import_module(module))
         if module.partition(".")[0] == "tblib":
             return NoTraceback
-        raise ForeignObject(f"a message contains {module}.{name}, which is not allowed in messages of a federation")
+        raise ForeignObject(f"a message contains {module}.{name}, which is not allowed in messages of a run")
 
 
 def loads(content: Any, *, buffers: Iterable[Any] = ()) -> Any:
@@ -72,12 +74,42 @@ def loads(content: Any, *, buffers: Iterable[Any] = ()) -> Any:
     return MessageUnpickler(io.BytesIO(content), buffers=buffers).load()
 
 
+_RESTRICTIONS: set[object] = set()
+"""reasons for which Dask in this process reads only messages"""
+_LOCK = Lock()
+
+
 def restrict_unpickling() -> None:
     """Restrict Dask in this process to unpickling messages from now on; repeated calls have no effect."""
+    _restrict("process")
+
+
+@contextmanager
+def restricted_unpickling() -> Iterator[None]:
+    """Restrict Dask in this process to unpickling messages within the block; blocks of several threads may overlap.
+
+    The process may be a notebook that uses Dask for other purposes after the run.
+    """
+    reason = object()
+    _restrict(reason)
+    try:
+        yield
+    finally:
+        from distributed.protocol import pickle as dask_pickle
+
+        with _LOCK:
+            _RESTRICTIONS.discard(reason)
+            if not _RESTRICTIONS:
+                vars(dask_pickle)["pickle"] = pickle
+
+
+def _restrict(reason: object) -> None:
     from distributed.protocol import pickle as dask_pickle
 
-    # Dask reads every pickle through this module, in which the name `pickle` is replaced.
-    vars(dask_pickle)["pickle"] = SimpleNamespace(**{**vars(pickle), "loads": loads})
+    with _LOCK:
+        _RESTRICTIONS.add(reason)
+        # Dask reads every pickle through this module, in which the name `pickle` is replaced.
+        vars(dask_pickle)["pickle"] = SimpleNamespace(**{**vars(pickle), "loads": loads})
 
 
 def _is_message(module: str, name: str) -> bool:
