@@ -7,20 +7,22 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test ui-test lint types contracts bench ui constraints clean
+.PHONY: setup learn test ui-test lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
-# uv does the work in seconds; cdt is only the carrier of the Sachs table, so nothing it depends on is installed.
+# uv does the work in seconds, and refuses a package whose hash is not in constraints.txt. cdt is only the carrier of the
+# Sachs table, so nothing it depends on is installed.
 .venv/ready: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps cdt==0.6.0
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps cdt
 	$(BIN)/python -m fedbnsl.flows.cli.warm
 	touch $@
 
 $(BIN)/uv:
 	python3 -m venv .venv
-	$(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==//p' constraints.txt)"
+	sed -n '/^uv==/,/[^\\]$$/p' constraints.txt > .venv/uv.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement .venv/uv.txt
 
 learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
@@ -66,10 +68,19 @@ bench: setup
 ui: setup
 	$(BIN)/fedbnsl ui
 
-# Pins for every supported Python, from the ranges in pyproject.toml.
+# Pins for every supported Python, from the ranges in pyproject.toml, with the hashes of all files; cdt and uv are
+# pinned without what they depend on.
+PIN := $(BIN)/uv pip compile --universal --python-version 3.11 --no-header --no-annotate --quiet --generate-hashes
 constraints: $(BIN)/uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --quiet --output-file constraints.txt
-	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> constraints.txt
+	$(PIN) pyproject.toml --all-extras --output-file constraints.txt
+	printf 'cdt==0.6.0\nuv==%s\n' "$$($(BIN)/uv --version | cut -d' ' -f2)" | $(PIN) --no-deps - >> constraints.txt
+
+# A release: the wheel, the source, and the SBOM (CycloneDX) of what the wheel depends on, with hashes, in dist/.
+release: $(BIN)/uv
+	$(BIN)/uv build --quiet
+	$(PIN) pyproject.toml --constraints constraints.txt --output-file dist/requirements.txt
+	$(BIN)/uv tool run --quiet --constraints constraints.txt --from cyclonedx-bom cyclonedx-py requirements \
+		dist/requirements.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/fedbnsl.cdx.json
 
 clean:
-	rm -rf .venv .cache build *.egg-info
+	rm -rf .venv .cache build dist *.egg-info

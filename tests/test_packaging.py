@@ -1,5 +1,7 @@
 """The wheel holds every module and data file, the licences of what it contains, and one version."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -143,6 +145,24 @@ def test_every_dependency_is_pinned():
     lines = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     names = {re.split(r"[<>=\[]", line)[0] for line in lines}
     assert [name for name in sorted(names) if not re.search(rf"^{name}==", pins, re.MULTILINE)] == []
+
+
+def test_every_pin_has_hashes():
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [number for number, line in enumerate(lines) if "==" in line.partition(" ")[0]]
+    assert len(pins) > 200
+    assert [lines[number] for number in pins if "--hash=sha256:" not in lines[number + 1]] == []
+
+
+@pytest.mark.skipif(not os.environ.get("FEDBNSL_RELEASE_TEST"), reason="downloads; set FEDBNSL_RELEASE_TEST=1")
+def test_a_release_has_an_sbom_with_the_hashes_of_what_it_depends_on():
+    subprocess.run(["make", "release"], cwd=ROOT, check=True, capture_output=True)
+    sbom = json.loads((ROOT / "dist" / "fedbnsl.cdx.json").read_text("utf-8"))
+    parts = {part["name"]: part for part in sbom["components"]}
+    assert {"numpy", "prefect", "dask", "mlflow"} <= set(parts)
+    assert not {"pytest", "ruff"} & set(parts)
+    assert all(part["externalReferences"][0]["hashes"] for part in parts.values())
+    assert sbom["metadata"]["component"]["name"] == "fedbnsl"
 
 
 @pytest.mark.parametrize("room", ROOMS)

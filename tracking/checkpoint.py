@@ -12,7 +12,7 @@ from typing import TypeVar
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 
-from .staging import name_in_errors
+from .staging import name_in_errors, private_opener
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     body = wire.encode(checkpoint)
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with name_in_errors(path), temporary.open("wb") as file:
+        with name_in_errors(path), open(temporary, "wb", opener=private_opener) as file:
             file.write(MAGIC + hashlib.sha256(body).digest() + body)
             file.flush()
             os.fsync(file.fileno())

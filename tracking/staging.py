@@ -2,7 +2,9 @@
 
 Files are first written under other names inside the run's folder, then moved into place: inside, because the folder may
 be a mount point, into which files cannot be renamed from elsewhere. Errors of writing name their file, which the error
-of a full disk does not by itself. A notice is one line on stderr, such as that an observer of the run has failed.
+of a full disk does not by itself. New folders and files are private to the user whatever the umask says, because edges,
+scores and checkpoints describe the rows of all silos; to share results, change their mode. A notice is one line on
+stderr, such as that an observer of the run has failed.
 """
 
 import os
@@ -26,6 +28,25 @@ def name_in_errors(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
+def create_private_folder(folder: Path) -> None:
+    """Create `folder` and its missing parents for this user only; a folder that exists keeps its mode."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # raises the error of a path that is a file
+
+
+def private_opener(path: str, flags: int) -> int:
+    """The `opener` of `open` for new files that only this user may read and write."""
+    return os.open(path, flags, 0o600)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write `content` to the file `path`, which is private if it is new."""
+    with open(path, "wb", opener=private_opener) as file:
+        file.write(content)
+
+
 STAGE = ".results-"
 LEFTOVER = re.compile(r"\.results-[0-9a-f]{32}|\.checkpoint\.bin-[0-9]+|\.started\.json")
 """files that a killed run may leave in its folder"""
@@ -41,13 +62,13 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
     """
     folder = folder.resolve()
     new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    create_private_folder(folder)
     stage = folder / f"{STAGE}{uuid4().hex}"
     try:
-        stage.mkdir()
+        stage.mkdir(mode=0o700)
         for name, content in contents.items():
             with name_in_errors(folder / name):
-                (stage / name).write_bytes(content)
+                write_private(stage / name, content)
         for name in contents:
             os.replace(stage / name, folder / name)
     except BaseException:

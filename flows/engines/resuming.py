@@ -19,7 +19,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.checkpoint import Checkpoint, load, save
-from fedbnsl.tracking.staging import name_in_errors, remove_leftovers
+from fedbnsl.tracking.staging import create_private_folder, name_in_errors, remove_leftovers, write_private
 
 from ..job.job import Job
 from ..job.run import Progress, Resumed
@@ -38,7 +38,7 @@ def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
     """
     new = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        create_private_folder(folder)
         held = _locked(folder)
     except BadInput:
         raise
@@ -129,7 +129,7 @@ class Started:
 
 def write_started(folder: Path, started: Started) -> None:
     """Create the folder of a run with its file of settings and pins."""
-    folder.mkdir(parents=True, exist_ok=True)
+    create_private_folder(folder)
     settings = started.settings.model_dump(mode="json") | {
         "data": str(Path(started.settings.data).absolute()),
         "out": str(folder.absolute()),
@@ -138,7 +138,7 @@ def write_started(folder: Path, started: Started) -> None:
     pins = {silo: [pin.rows, pin.seal] for silo, pin in started.pins.items()}
     content = {**vars(started), "settings": settings, "pins": pins}
     with name_in_errors(folder / STARTED):
-        (folder / f".{STARTED}").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        write_private(folder / f".{STARTED}", json.dumps(content, indent=1).encode())
     os.replace(folder / f".{STARTED}", folder / STARTED)
 
 

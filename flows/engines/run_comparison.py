@@ -23,7 +23,7 @@ from fedbnsl.data.folder.folder import TRUTH
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
 from fedbnsl.tracking.result import RunResult
-from fedbnsl.tracking.staging import first_line, notice
+from fedbnsl.tracking.staging import create_private_folder, first_line, notice, write_private
 
 from ..options.learn import LearnSettings
 from ..options.repeat import RepeatSettings
@@ -94,10 +94,10 @@ def read_last_run(file: Path) -> LastRun | None:
 
 def write_last_run(file: Path, last: LastRun) -> None:
     """Write `last` atomically; raises `OSError` if it cannot be written."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    create_private_folder(file.parent)
     temporary = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        temporary.write_text(json.dumps(asdict(last), indent=1), "utf-8")
+        write_private(temporary, json.dumps(asdict(last), indent=1).encode())
         os.replace(temporary, file)
     finally:
         temporary.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.fork_server import fork_server
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
 from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
+from fedbnsl.tracking.staging import create_private_folder
 
 from .environment import prepare_environment
 
@@ -125,7 +126,7 @@ def api_token() -> str:
     if os.environ.get(TOKEN):
         return os.environ[TOKEN]
     path = _home() / TOKEN_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    create_private_folder(path.parent)
     with suppress(FileExistsError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

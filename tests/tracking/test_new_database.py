@@ -50,13 +50,13 @@ def test_a_database_that_is_there_stays(in_use, tmp_path):
     assert there.read_bytes() == b"mine"
 
 
-def test_without_one_that_was_kept_nothing_is_begun(tmp_path):
+def test_without_one_that_was_kept_a_new_database_is_empty(tmp_path):
     create_from_template("prefect", tmp_path / "new.db")
-    assert not (tmp_path / "new.db").exists()
+    assert (tmp_path / "new.db").read_bytes() == b""
 
 
 def test_a_program_of_another_version_has_a_database_of_its_own(in_use, monkeypatch, tmp_path):
     save_template("mlflow", in_use)
     monkeypatch.setattr(store, "version", lambda program: "99")
     create_from_template("mlflow", tmp_path / "new.db")
-    assert not (tmp_path / "new.db").exists()
+    assert (tmp_path / "new.db").read_bytes() == b""

@@ -9,7 +9,6 @@ without it, MLflow 3.17 shows those for language models. `source_tags` names the
 import json
 import logging
 import os
-import shutil
 import socket
 import sqlite3
 import sys
@@ -23,6 +22,8 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
+from ..staging import create_private_folder, write_private
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 import subprocess
@@ -35,18 +36,18 @@ def template(program: str) -> Path:
 
 
 def create_from_template(program: str, database: Path) -> None:
-    """Create `database` as a copy of the template, unless it exists or there is no template.
+    """Create `database`, private to this user, as a copy of the template, unless it exists.
 
-    If that fails, `program` creates its tables itself.
+    Without a template the file is empty, and `program` creates its tables.
     """
     source = template(program)
-    if database.exists() or not source.exists():
+    if database.exists():
         return
     temporary = database.with_name(f".{database.name}-{os.getpid()}")
     with suppress(OSError):
-        database.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(database.parent)
         try:
-            shutil.copyfile(source, temporary)
+            write_private(temporary, source.read_bytes() if source.exists() else b"")
             os.link(temporary, database)  # fails if another process was faster
         finally:
             temporary.unlink(missing_ok=True)
@@ -209,6 +210,8 @@ def experiment_id(client: "MlflowClient", uri: str) -> str:
 
     found, views = client.get_experiment_by_name(EXPERIMENT), saved_views()
     if found is None:
+        if (database := database_of(uri)) is not None:
+            create_private_folder(database.parent / ARTIFACTS)
         try:
             return str(
                 client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=EXPERIMENT_TAGS | views)
@@ -252,9 +255,13 @@ def database_of(uri: str) -> Path | None:
     return Path(uri.removeprefix("sqlite:///").partition("?")[0]).resolve()
 
 
+ARTIFACTS = "mlartifacts"
+"""the folder of artifacts beside an SQLite database"""
+
+
 def _artifacts(uri: str) -> str | None:
     database = database_of(uri)
-    return (database.parent / "mlartifacts" / EXPERIMENT).as_uri() if database else None
+    return (database.parent / ARTIFACTS / EXPERIMENT).as_uri() if database else None
 
 
 @contextmanager
@@ -263,7 +270,7 @@ def _creation_lock(database: Path | None) -> Iterator[None]:
     if database is None or sys.platform == "win32":
         yield
         return
-    database.parent.mkdir(parents=True, exist_ok=True)
+    create_private_folder(database.parent)
     folder = os.open(database.parent, os.O_RDONLY)
     try:
         _lock(folder)

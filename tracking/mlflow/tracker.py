@@ -23,7 +23,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..result import RunResult
-from ..staging import first_line, notice
+from ..staging import create_private_folder, first_line, notice, private_opener
 from .run import RoundEvent, RunEnd, RunLog, RunStart, ending_of, open_run, reopen_run
 from .store import database_of
 
@@ -45,8 +45,8 @@ def append_to_outbox(folder: Path, record: RunStart | RoundEvent | RunEnd) -> No
     """Append a record to the outbox of the run in `folder`; a `RunStart` begins a new outbox."""
     body = wire.encode(record)
     mark = next(mark for mark, kind in KINDS.items() if isinstance(record, kind))
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / OUTBOX_FILE).open("wb" if isinstance(record, RunStart) else "ab") as file:
+    create_private_folder(folder)
+    with open(folder / OUTBOX_FILE, "wb" if isinstance(record, RunStart) else "ab", opener=private_opener) as file:
         file.write(mark + len(body).to_bytes(LENGTH, "big") + hashlib.sha256(body).digest() + body)
 
 
