@@ -71,9 +71,12 @@ def new_attempt() -> int:
     return secrets.randbits(61) | 1 << 61
 
 
-def session_of(run: str, number: int, attempt: int, schema: Schema) -> SecureSession:
-    """The terms of the secure sum of round `number`; each attempt has its own keys."""
-    return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)))
+def session_of(run: str, number: int, attempt: int, schema: Schema, exchange: bytes) -> SecureSession:
+    """The terms of the secure sum of round `number`; each attempt has its own keys.
+
+    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast.
+    """
+    return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)), exchange)
 
 
 def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:

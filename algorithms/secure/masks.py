@@ -64,6 +64,8 @@ class SecureSession:
     attempt: int
     silos: tuple[str, ...]
     threshold: int
+    exchange: bytes = b""
+    """a digest of the exchange that is summed (settings, schema, broadcast): a silo adds to no sum of another one"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for terms without protection."""

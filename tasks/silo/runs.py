@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import silo_generator, unpack_state
+from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget
+from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import RunState
@@ -42,6 +42,15 @@ class RunTerms:
     def algorithm(self) -> Algorithm:
         """The algorithm; raises `BadInput` for a name that is not in the registry."""
         return built(self.spec)
+
+    def exchange_digest(self, broadcast: bytes, sparse: Sparse | None) -> bytes:
+        """A digest of all that the silos of one secure sum must have been sent alike.
+
+        Each silo's share of the noise counts on the shares of the others: a coordinator that sent one of them another
+        ε, another number of tables or other scales would get its sum with too little noise.
+        """
+        parts = (self.spec, self.schema.in_order(), self.seed, self.declared, broadcast, sparse)
+        return bytes.fromhex(binding_digest(*parts))
 
 
 @lru_cache(maxsize=32)

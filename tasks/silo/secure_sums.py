@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Sparse
-from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
 from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, SecureSession
@@ -20,6 +19,7 @@ from fedbnsl.algorithms.secure.participant import Participant
 
 from .journal import Journal
 from .members import Members
+from .runs import RunTerms
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,23 @@ class SecureSums:
         self._participants: dict[tuple[str, int], Participant] = {}
         """(run, round) -> this silo's state in the current attempt"""
 
-    def answer(
-        self, run: str, number: int, schema: Schema, request: SecureSumRequest, summand: Callable[[], Ring]
-    ) -> bytes:
+    def answer(self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring]) -> bytes:
         """The silo's answer to a request about the sum of round `number`; `summand` returns its summand.
 
-        Raises `Refused` if the session does not belong to this round, or a different sum of it has been unmasked.
+        `terms` are those that the coordinator sent. Raises `Refused` if the session does not belong to this round, if
+        it is the sum of another exchange, or if a different sum of the round has been unmasked.
         """
+        run = terms.run_id
         if request.phase == "advertise":
-            self._check_terms(run, number, schema, request.message)
+            self._check_terms(terms, number, request.message)
         if request.phase == "unmask":
             self._check_only_sum(run, number, request.message)
         before = self._participants.get((run, number))
         message = request.message
         if request.phase == "share" and before is not None:
             message = self._checked_keys(before.session, message)
+        if request.phase == "mask" and before is not None:
+            self._check_exchange(before.session, terms, request)
         state, encoded = answer(
             before,
             request.phase,
@@ -91,11 +93,18 @@ class SecureSums:
         """Drop the keys of a finished run."""
         self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
 
-    def _check_terms(self, run: str, number: int, schema: Schema, message: bytes) -> None:
+    def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:
         """Refuse a session whose round, silos or threshold differ from the public terms."""
-        session = read(SecureSession, message, COORDINATOR)
-        if session != session_of(run, number, session.attempt, schema):
+        session, run = read(SecureSession, message, COORDINATOR), terms.run_id
+        if session != session_of(run, number, session.attempt, terms.schema, session.exchange):
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
+
+    def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:
+        """Refuse to add to the sum of another exchange: keys are bound to the session, so all silos check the same."""
+        if session.exchange != terms.exchange_digest(request.broadcast, request.sparse):
+            raise Refused(
+                f"{self._silo} refuses to mask: its settings, schema or broadcast are not those of this secure sum"
+            )
 
     def _check_only_sum(self, run: str, number: int, message: bytes) -> None:
         """Refuse to unmask a second, different sum of a round."""

@@ -190,12 +190,10 @@ class SiloService:
         be safe, `SiloFailed` for any other error.
         """
         with self._report_failures(number):
-            terms = self._admitted(terms, behind_masks=True)
+            admitted = self._admitted(terms, behind_masks=True)
             if request.phase == "unmask":
                 self._policy.check_sum(self.name, len(read_names(request.message, COORDINATOR)))
-            return self._secure_sums.answer(
-                terms.run_id, number, terms.schema, request, lambda: self._summand(terms, number, request)
-            )
+            return self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
         """The charges in the ledger for a run, or for all runs on these rows; they disclose nothing about the rows.

@@ -183,8 +183,9 @@ class SecureTransport:
 def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast: Any) -> tuple[Replies[Any], Traffic]:
     """The sum of the silos' replies to `broadcast`; raises `SiloLost` if too few silos respond."""
     roster, terms = transport.roster, transport.terms
+    digest = terms.exchange_digest(transport.broadcast, transport.sparse)
     for attempt in range(1, ATTEMPTS + 1):
-        session = masked.session_of(terms.run_id, transport.number, masked.new_attempt(), terms.schema)
+        session = masked.session_of(terms.run_id, transport.number, masked.new_attempt(), terms.schema, digest)
         try:
             units = masked.units_of(algorithm, terms.schema, broadcast)
             size = len(transport.broadcast)

@@ -173,7 +173,7 @@ class TestMembers:
     def advertised(self, federation, path, forge):
         """Have silos a and b advertise keys; return what a answers to them, those of b and c forged."""
         asked = terms("secure-sum", dict.fromkeys("abc", ROWS))
-        session = session_of("run", 1, new_attempt(), asked.schema)
+        session = session_of("run", 1, new_attempt(), asked.schema, b"")
         silos = {
             name: SiloService(name, path, guard=Guard(remote=True, members=members_of(federation, name)))
             for name in "abc"

@@ -1,6 +1,6 @@
 """Silos behind a secure sum: what the coordinator hears, and what a silo refuses to answer."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -50,7 +50,8 @@ def exchange(owners, terms, silent=nobody):
     broadcast = algorithm.broadcast(algorithm.open_server(terms.schema))
     roster = Roster(InProcessTransport(owners.services), terms.schema.silos, Patience(absent=60.0))
     line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, tolerates_dropout=False), silent)
-    session = masked.session_of("run", 1, masked.new_attempt(), terms.schema)
+    digest = terms.exchange_digest(wire.encode(broadcast), None)
+    session = masked.session_of("run", 1, masked.new_attempt(), terms.schema, digest)
     return masked.masked_round(algorithm, session, line, broadcast, 0, None)[0], line.seen
 
 
@@ -107,10 +108,47 @@ def test_two_different_sums_of_one_round_are_not_to_be_had(hosted):
 
 
 def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
-    session = masked.session_of("run", 1, 5, terms.schema)
+    session = masked.session_of("run", 1, 5, terms.schema, b"")
     for wrong in (replace(session, round=2), replace(session, run="another"), replace(session, threshold=2)):
         with pytest.raises(Refused, match="the terms are not those of round 1 of run run"):
             owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(wrong)))
+
+
+@dataclass
+class TwoFaced:
+    """A transport that sends silo-2 and silo-3 other terms and another broadcast of the same sum."""
+
+    owners: object
+    honest: tuple
+    other: tuple
+
+    def ask(self, phase, messages):
+        answers = {}
+        for silo, message in messages.items():
+            terms, broadcast = self.honest if silo == "silo-1" else self.other
+            request = SecureSumRequest(phase, message, broadcast if phase == "mask" else b"")
+            answers[silo] = self.owners.services[silo].secure_answer(terms, 1, request)
+        return answers
+
+
+OTHERS = {"another epsilon": {"epsilon": 1e6, "known_scale": 1.0}, "no noise": {}, "other scales": None}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+@pytest.mark.parametrize("session_is", ["the honest one", "the other one"])
+def test_no_silo_adds_to_the_sum_of_another_exchange(owners, what, session_is):
+    """The share of silo-1's noise hides its rows only together with the shares of the others."""
+    honest = owners.terms("secure-sum", {"epsilon": 1.0, "known_scale": 1.0})
+    other = honest if OTHERS[what] is None else owners.terms("secure-sum", OTHERS[what])
+    algorithm = honest.algorithm()
+    broadcast = algorithm.broadcast(algorithm.open_server(honest.schema))
+    sent = wire.encode(broadcast)
+    otherwise = wire.encode(replace(broadcast, scales=2 * broadcast.scales)) if what == "other scales" else sent
+    terms, said = (honest, sent) if session_is == "the honest one" else (other, otherwise)
+    session = masked.session_of("run", 1, masked.new_attempt(), terms.schema, terms.exchange_digest(said, None))
+    line = TwoFaced(owners, (honest, sent), (other, otherwise))
+    with pytest.raises(Refused, match="settings, schema or broadcast are not those of this secure sum"):
+        masked.masked_round(algorithm, session, line, broadcast, 0, None)
 
 
 def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
@@ -123,7 +161,7 @@ def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
 
 def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
     """A silo has keys for the run it advertised in, until that run is finished; its neighbour has none of them."""
-    session = masked.session_of("run", 1, 5, terms.schema)
+    session = masked.session_of("run", 1, 5, terms.schema, b"")
     one, two = owners.services["silo-1"], owners.services["silo-2"]
     keys = one.secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(session)))
     question = SecureSumRequest("share", wire.encode({"silo-1": keys}))
