@@ -17,6 +17,7 @@ residuals, of the gradient and of the scores: O(n·d).
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -27,13 +28,14 @@ from ..admm.order_refinement import forward
 from ..admm.problem import soft_threshold
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
 from ..privacy import gram
 from ..privacy.discrete_gaussian import Bits, child_key, release_on_grid
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
 from .settings import MAX_SCALE_MULTIPLE, Clip, DpFedSparse, PrivacyPlan, huber, plan, product
-from .step_noise import SLACK, StepNoise, private_squares, release
+from .step_noise import SLACK, StepNoise, private_squares, release, rounding_margin
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def dp_pgcd(
     G, S = problem.clip.gradient(factors, R, slice(None)), np.empty(len(where.rows))
     for j in range(len(B)):
         S[where.column(j)] = scores(problem, G[:, j], B[:, j], where, j)
-    unit = 2 * problem.clip.reach / len(table)
+    unit = 2 * problem.clip.reach / len(table) * rounding_margin(len(table))
     sensitivity = score_sensitivity(problem, len(table))
     choosing = Bits(child_key(key, "choices"))
     for drawn in noise.draw(Bits(child_key(key, "gradients")), steps):
@@ -119,6 +121,7 @@ def dp_pgcd(
         if moved != B[i, j]:
             R[j] -= (moved - B[i, j]) * table_columns[i]
             B[i, j] = moved
+            sensitivity = max(sensitivity, float(score_moves(problem, len(table), moved, i, j)))
             G[:, j] = problem.clip.gradient(factors, R[j : j + 1], slice(j, j + 1))[:, 0]
             S[where.column(j)] = scores(problem, G[:, j], B[:, j], where, j)
     return B
@@ -133,9 +136,24 @@ def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries
 
 
 def score_sensitivity(problem: PrivateProblem, rows: int) -> float:
-    """Δ_S, the maximum change of any score if one record is replaced."""
-    moves = 2 * problem.clip.reach / rows / np.sqrt(problem.M)[:, None] * problem.weights
-    return float(moves[problem.allowed].max()) * SLACK
+    """Δ_S at the start, the maximum change of any score if one record is replaced."""
+    i, j = np.nonzero(problem.allowed)
+    return float(score_moves(problem, rows, problem.start[i, j], i, j).max())
+
+
+# Bound on the relative rounding error of a score, in units of the numbers it is computed from.
+SCORE_ROUNDING = 2.0**-47
+
+
+def score_moves(problem: PrivateProblem, rows: int, b: Any, i: Any, j: Any) -> Any:
+    """The maximum change of the scores of the entries (i, j) of weights `b` if one record is replaced.
+
+    A score is the difference of two weights: if these are large, its rounding error may exceed what a record moves.
+    """
+    reach, M, r = problem.clip.reach[i, j], problem.M[i], problem.r[i]
+    moves = 2 * reach / rows / np.sqrt(M) * problem.weights[j] * SLACK * rounding_margin(rows)
+    size = np.abs(b) + (reach + np.abs(problem.linear[i, j]) + r * np.abs(b) + problem.l1[i]) / M
+    return moves + SCORE_ROUNDING * size * np.sqrt(M) * problem.weights[j]
 
 
 @njit(cache=True)
@@ -169,6 +187,10 @@ class Silo:
 
 
 PERSISTED_STATE = ("B", "beta")
+
+# The weights of a broadcast, in units of the two variables' scales, are at most this. Larger ones could make the
+# residual of one record infinite or NaN, and the failure of the round would disclose this record.
+MAX_WEIGHT = 1e6
 
 
 @dataclass(frozen=True)
@@ -231,7 +253,9 @@ def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[
     nothing = np.zeros((d, d))
     if not len(message.scales):
         return silo, Reply(sizes(silo, settings), change_between(nothing, nothing), np.empty(0), 0.0, silo.weight)
-    W, r = message.W.put(nothing), dual_weights(message, settings)
+    W = message.W.put(nothing)
+    require_usable(message, W)
+    r = dual_weights(message, settings)
     old = W if settings.settles_order else silo.B
     gap = old - W
     beta = silo.beta + r[:, None] * gap
@@ -249,6 +273,14 @@ def local_solve(silo: Silo, message: Broadcast, settings: DpFedSparse) -> tuple[
     apart = float(message.scales**2 @ (gap * gap).sum(axis=1))
     reply = Reply(np.empty(0), change_between(nothing, B - old), spread, apart, silo.weight)
     return Silo(silo.table, silo.weight, silo.plan, B, beta), reply
+
+
+def require_usable(message: Broadcast, W: FloatArray) -> None:
+    """Raise `BadInput` for public numbers with which the arithmetic on some rows would overflow or underflow."""
+    gram.require_scales(message.scales)
+    gram.require_scales(message.spread)
+    if not (np.abs(W) * message.scales[:, None] <= MAX_WEIGHT * message.scales).all():
+        raise BadInput(f"the broadcast has weights above {MAX_WEIGHT:g} in units of the variables' scales")
 
 
 def problem_of(

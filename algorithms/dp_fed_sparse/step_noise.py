@@ -34,8 +34,17 @@ from ..privacy.discrete_gaussian import (
     release_on_grid,
 )
 
-# Sums over rows have rounding errors of at most a billionth of a record's contribution: a margin for sensitivities.
+# A margin for the rounding errors of sums over rows, in units of a record's contribution: see `rounding_margin`.
 SLACK = 1 + 1e-6
+
+
+def rounding_margin(rows: int) -> float:
+    """The factor beyond `SLACK` for sensitivities of sums over `rows` rows: 1 up to about 40,000 rows.
+
+    A float sum of n numbers of at most L is off by up to n²·2⁻⁵³·L, in any order of summation; two neighbouring sums
+    together by n²·2⁻⁵³ of the sensitivity 2L. Half of `SLACK` remains for the arithmetic on single numbers.
+    """
+    return max(1.0, 1 + rows**2 * 2.0**-52 - (SLACK - 1) / 2)
 
 
 class StepNoise(Protocol):
@@ -186,7 +195,8 @@ def shares_sensitivity(variables: int, rows: int) -> float:
 def private_squares(bits: Bits, values: FloatArray, caps: FloatArray, cost: Cost[ReplaceOne]) -> FloatArray:
     """The truncated squares of `values` `[n_rows, d]`, released at a cost of at most `cost`, `[d]`."""
     n, d = values.shape
-    return release_on_grid(bits, truncated_squares(values, caps), shares_sensitivity(d, n) * SLACK, cost.rho, 1.0)
+    sensitivity = shares_sensitivity(d, n) * SLACK * rounding_margin(n)
+    return release_on_grid(bits, truncated_squares(values, caps), sensitivity, cost.rho, 1.0)
 
 
 def deviations(shares: FloatArray) -> FloatArray:

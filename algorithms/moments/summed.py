@@ -91,8 +91,11 @@ def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64
 
 
 def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[FloatArray, float]:
-    """The units of the columns, and the clipping norm of rows in these units."""
-    return gram.correlation_units(scales, clip) if mixed else (gram.units(scales), gram.radius(scales, clip))
+    """The units of the columns, and the clipping norm of rows in these units. Raises `BadInput` if out of range."""
+    gram.require_scales(scales)
+    unit, R = gram.correlation_units(scales, clip) if mixed else (gram.units(scales), gram.radius(scales, clip))
+    gram.require_scales(np.array([R]))
+    return unit, R
 
 
 # Clipping of rows, tuned on graphs of 10 to 200 variables.

@@ -41,6 +41,8 @@ MAX_BITS = 14
 SLACK = 1 - 2.0**-40
 # Larger numbers are clipped to it: their squares, and so the norm, would not be finite.
 MAX_VALUE = 1e150
+# Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: for others, clipped rows could exceed the norm by rounding.
+MAX_SCALE = 1e30
 
 
 def units(scales: FloatArray) -> FloatArray:
@@ -56,6 +58,12 @@ def radius(scales: FloatArray, clip: float) -> float:
 def correlation_units(scales: FloatArray, clip: float) -> tuple[FloatArray, float]:
     """Units and norm for equal noise in all correlations: t_i = s_i, and R² = c·d."""
     return scales, radius(np.ones_like(scales), clip)
+
+
+def require_scales(scales: FloatArray) -> None:
+    """Raise `BadInput` for a public scale that is not from 1e-30 to 1e30; a coordinator may send any."""
+    if not ((scales >= 1 / MAX_SCALE) & (scales <= MAX_SCALE)).all():
+        raise BadInput(f"a scale is not from {1 / MAX_SCALE:g} to {MAX_SCALE:g}: measure the column in another unit")
 
 
 def bits_for(rows: int) -> int:

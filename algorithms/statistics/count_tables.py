@@ -23,10 +23,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..errors import BadInput
 from .moments import Chunked
 
 PAD = -1
 """padding of a set of variables to the size of the largest"""
+MAX_CELLS = 2.0**40
+"""the largest number of cells of all tables of one query"""
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,26 @@ def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
 
 
 def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The offset of each table, then the total number of cells, `[n_sets + 1]`."""
+    """The offset of each table, then the total number of cells, `[n_sets + 1]`.
+
+    Raises `BadInput` for sets that are not increasing variables followed by padding, and for more than 2⁴⁰ cells, whose
+    number could overflow: a coordinator may send any, and compiled code would count outside the tables.
+    """
+    _require_sets(sets, len(cardinalities))
+    bits = np.where(sets == PAD, 0.0, np.log2(cardinalities)[sets]).sum(axis=1)
+    with np.errstate(over="ignore"):
+        if np.exp2(bits).sum() > MAX_CELLS:
+            raise BadInput("the count tables would have more than 2^40 cells")
     sizes = np.where(sets == PAD, 1, cardinalities[sets]).prod(axis=1)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _require_sets(sets: NDArray[np.int16], d: int) -> None:
+    """Raise `BadInput` unless every set has one or more of `d` variables, in increasing order, then padding."""
+    filled = np.where(sets == PAD, d, sets).astype(np.int64)
+    increasing = (np.diff(filled, axis=1) > 0) | (filled[:, 1:] == d)
+    if not ((sets >= PAD) & (sets < d)).all() or not increasing.all() or (filled[:, :1] == d).any():
+        raise BadInput("a set of variables to count is not one of increasing variables followed by padding")
 
 
 def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int16]) -> NDArray[np.unsignedinteger]:
