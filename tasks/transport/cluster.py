@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.secure.masks import Refused
 
 from ..fork_server import fork_server
 from ..silo.policy import NotAllowed
@@ -39,7 +40,7 @@ def resource(silo: str) -> str:
 def host(worker: Any, services: Iterable[SiloService], log: Callable[[str], None] = lambda line: None) -> None:
     """Attach `services` to a Dask `worker` that is starting, and announce each as a resource.
 
-    `log` prints one line for each call that the owner's policy refuses.
+    `log` prints one line for each call that a silo refuses.
     """
     hosted = {service.name: service for service in services}
     setattr(worker, SERVICES_ATTRIBUTE, hosted)
@@ -78,7 +79,7 @@ def on_worker(silo: str, call: MethodCall) -> Any:
     try:
         return call.on(hosted[silo])
     except Exception as error:
-        if isinstance(error, NotAllowed):
+        if isinstance(error, NotAllowed | Refused):
             getattr(worker, LOG_ATTRIBUTE)(f"refused: {error}")
         return RemoteError(type(error), error.args)
 
