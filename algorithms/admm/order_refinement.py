@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, reachable
 from ..core.schema import FloatArray
-from ..statistics.count_tables import top_down_order
-from ..statistics.moments import residual_variances
+from ..statistics.moments import residual_variances, top_down_order
 from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
 

@@ -53,16 +53,6 @@ def chi_square(
     )
 
 
-def p_value(table: NDArray[np.int64], *, g_square: bool = False) -> float:
-    """The p-value of X ⊥ Y | Z from one table `[n_x, n_y, n_z]`, or `[n_x, n_y]` without Z."""
-    table = table.reshape(*table.shape[:2], -1)
-    sets = np.arange(3, dtype=np.int16)[None]
-    tests = np.array([[0, 1, 2]], np.int16)
-    tables = Tables(sets, np.zeros(1, np.int64))
-    counts = np.ascontiguousarray(table, np.float64).ravel()
-    return float(chi_square(counts, tables, np.array(table.shape), tests, g_square=g_square).p[0])
-
-
 @njit(cache=True)
 def _statistics(counts, begins, cardinalities, sets, table_of, tests, largest, g_square):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     statistic, dof, total = np.zeros(len(tests)), np.zeros(len(tests), np.int64), np.zeros(len(tests))

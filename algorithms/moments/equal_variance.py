@@ -41,8 +41,8 @@ from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..score.order_starts import BestOrder
-from ..statistics.count_tables import top_down_order
 from ..statistics.lagged import moments_given_past
+from ..statistics.moments import top_down_order
 
 # A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
 COLLINEARITY_TOLERANCE = 1e-3

@@ -1,4 +1,4 @@
-"""Count tables of sets of variables, counts of joint states, pairs of redundant columns, and the top-down order.
+"""Count tables of sets of variables, counts of joint states, and pairs of redundant columns.
 
 - `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
   over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so the tests of one level need each set
@@ -8,10 +8,8 @@
   v_m) is a mixed-radix number whose last digit is that of v_m. Small tables are counted cell by cell; for wide ones
   only the occurring states are listed, in ascending order. Both list the same counts in the same order, so a score is
   bit-identical for both.
-- `one_to_one`, `proportional`: pairs of columns that determine each other. The data cannot distinguish A → B from
-  B → A, nor which of the two acts on C.
-- `top_down_order`: the order of variables by least variance given all earlier ones, Algorithm 1 of Chen, Drton & Wang
-  2019.
+- `one_to_one`: whether two columns determine each other. The data cannot distinguish A → B from B → A, nor which of the
+  two acts on C.
 """
 
 from collections.abc import Iterator
@@ -210,9 +208,6 @@ def count_occurring(
     return occurring // arities[child], counts
 
 
-Pair = tuple[int, int]
-
-
 def one_to_one(table: NDArray[np.integer]) -> bool:
     """Whether two discrete columns determine each other, from their counts `[levels of A, levels of B]`.
 
@@ -222,28 +217,3 @@ def one_to_one(table: NDArray[np.integer]) -> bool:
     occurs = np.asarray(table) > 0
     by_row, by_column = occurs.sum(axis=1), occurs.sum(axis=0)
     return bool(by_row.max(initial=0) <= 1 and by_column.max(initial=0) <= 1 and occurs.sum() > 1)
-
-
-def proportional(correlations: FloatArray, tolerance: float = 1e-6) -> tuple[Pair, ...]:
-    """The pairs i < j of continuous columns with |correlation| above 1 − `tolerance`; NaN is never a pair."""
-    collinear = np.triu(np.abs(correlations) > 1 - tolerance, 1)
-    return tuple((int(i), int(j)) for i, j in np.argwhere(collinear))
-
-
-def top_down_order(
-    covariance: FloatArray, precedes: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.int64], FloatArray]:
-    """Each variable's position, `[d]`, and its variance given all earlier ones, `[d]`; least variance first.
-
-    The order respects `precedes` `[d, d]`. The variances are Schur complements, updated by one elimination: O(d³).
-    """
-    d = len(covariance)
-    predecessors = np.zeros((d, d), bool) if precedes is None else precedes
-    residual, position, variances = covariance.copy(), np.full(d, -1, dtype=np.int64), np.empty(d)
-    for step in range(d):
-        may_be_next = (position < 0) & ~predecessors[position < 0].any(axis=0)
-        candidates = np.where(may_be_next, np.diag(residual), np.inf)
-        j = int(np.argmin(candidates))
-        position[j], variances[j] = step, candidates[j]
-        residual -= np.outer(residual[:, j], residual[j]) / residual[j, j]
-    return position, variances

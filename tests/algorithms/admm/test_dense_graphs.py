@@ -9,7 +9,7 @@ from fedbnsl.algorithms.admm.staged_admm import dual_step, fit_silo
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.statistics.count_tables import top_down_order
+from fedbnsl.algorithms.statistics.moments import top_down_order
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge, tier_arcs
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.statistics.count_tables import top_down_order
+from fedbnsl.algorithms.statistics.moments import top_down_order
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 

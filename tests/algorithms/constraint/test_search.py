@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.constraint.chi_square import chi_square
-from fedbnsl.algorithms.constraint.oracle import oracle
 from fedbnsl.algorithms.constraint.orientation import FCI, PC
 from fedbnsl.algorithms.constraint.search import ConstraintSettings, Results, create_plan, run, separating_sets
 from fedbnsl.algorithms.core.knowledge import no_prior
@@ -16,6 +15,7 @@ from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import d_separated
 from fedbnsl.algorithms.graphs.pag import pag_of
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for
+from tests.algorithms.constraint.oracle import oracle
 
 REFERENCES = Path(__file__).parents[2] / "references"
 ORIENTATIONS = ("sepset", "conservative", "clear", "majority")

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence
 from fedbnsl.algorithms.score.gaussian_order import Prior
-from fedbnsl.algorithms.statistics.count_tables import top_down_order
+from fedbnsl.algorithms.statistics.moments import top_down_order
 
 
 def order_of(S, precedes):

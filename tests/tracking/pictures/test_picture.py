@@ -3,9 +3,8 @@ import pytest
 
 from fedbnsl.algorithms.graphs.edges import classify
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.pictures.convergence import draw_rounds, panels
 from fedbnsl.tracking.pictures.heat_map import causal_order
-from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_structure
+from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
 
 
 @pytest.mark.parametrize("d", [8, 60])

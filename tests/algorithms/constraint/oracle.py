@@ -1,14 +1,14 @@
-"""The error-free independence test: d-separation in a known graph, for tests and studies of the search."""
+"""The error-free independence test: d-separation in a known graph."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs.dag import d_separated
-from ..statistics.count_tables import PAD
-from .search import IndependenceTests, Results
-from .subsets import Tests
+from fedbnsl.algorithms.constraint.search import IndependenceTests, Results
+from fedbnsl.algorithms.constraint.subsets import Tests
+from fedbnsl.algorithms.graphs.dag import d_separated
+from fedbnsl.algorithms.statistics.count_tables import PAD
 
 
 def oracle(dag: NDArray[np.bool_], observed: Sequence[int]) -> IndependenceTests:
