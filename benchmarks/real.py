@@ -120,7 +120,7 @@ def ran(data: FederatedData, seed: int, algorithm: str = "auto") -> Ran:
     open_pairs = np.triu(in_class & in_class.T)
     return Ran(
         seed=seed,
-        equal=learned.result.basis[0].startswith("The data bear out errors of equal variance"),
+        equal=learned.result.basis[0].startswith("The data support errors of equal variance"),
         shd=float(np.triu(differ).sum()),
         shd_cpdag=float(compare(found, truth)["shd_cpdag"] or 0),
         directed=int((open_pairs & (graph ^ graph.T)).sum()),
