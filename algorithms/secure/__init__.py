@@ -21,12 +21,11 @@ Guarantees: the coordinator, alone or colluding with fewer than `threshold` silo
 silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message from silo to silo is
 sealed, and bound to run, round, attempt, sender and receiver; keys are fresh in every session.
 
-Limits: the coordinator must follow the protocol. A dishonest coordinator (which invents silos, substitutes its own keys
-for those of a silo, as keys are not signed, or sends the silos inconsistent messages) can learn more. A silo answers
-only one set of survivors, and the threshold is above half of the silos, which reduces but does not remove the gain of
-such a coordinator. The sum itself is revealed: all silos but one together can compute the vector of the last, and sums
-over different sets of survivors can be subtracted. Differential privacy protects against both. The protocol is not
-robust to poisoning: a silo can contribute any vector. Masked vectors and answers of phase 4 are sent to the coordinator
-unencrypted: confidentiality and integrity on the wire are the task of the transport. Arithmetic on secrets is not
-constant-time.
+Limits: the coordinator must follow the protocol. Against one that does not, a silo's service adds checks: keys signed
+by known silos, one set of survivors a round, and one exchange for all silos of a session (`tasks/silo/secure_sums.py`).
+Without known silos, a coordinator that invents them can learn more. The sum itself is revealed: all silos but one
+together can compute the vector of the last, and sums over different sets of survivors can be subtracted. Differential
+privacy protects against both. The protocol is not robust to poisoning: a silo can contribute any vector. Masked vectors
+and answers of phase 4 are sent to the coordinator unencrypted: confidentiality and integrity on the wire are the task
+of the transport. Arithmetic on secrets is not constant-time.
 """
