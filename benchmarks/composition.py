@@ -75,6 +75,7 @@ CASES = (
     Case("secure-sum", "continuous", {"known_scale": 1.0}),
     Case("secure-sum", "mixed"),
     Case("secure-sum", "mixed", {"center": False}),
+    Case("secure-sum", "time-series"),
     Case("secure-sum", "time-series", {"lags": 1}),
     Case("secure-sum", "time-series", {"lags": 1, "protect": "row"}),
     Case("dp-covariance", "continuous"),
