@@ -25,12 +25,13 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
+from ..privacy.disclosure_control import MIN_COUNT, SMALL_CELL, CountTable
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
-from .tables import smooth_counts
+from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12
 
@@ -282,27 +283,32 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
     return replace(server, weights=server.weights + direction, direction=direction, likelihood=likelihood)
 
 
-def network(server: Server, ess: float) -> MixedNetwork:
-    """The network of the server's final state."""
+def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
+    """The network of the server's final state.
+
+    `blank`: nothing in it rests on a cell of 1 or 2 rows. Tables are formed of publishable counts
+    (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another one.
+    """
     coding, moments = coding_of(server.schema), _moments(server)
-    tables, logistic = _variables_with_tables(coding, server.dag), weight_shapes(coding, server.dag)
+    tables, logistic = _count_tables(server, coding), weight_shapes(coding, server.dag)
+    counts = dict(zip(tables, counts_for_model([*tables.values()], blank=blank), strict=True))
+    rare = _rare_levels(server, coding) if blank else {}
     parents = tuple(tuple(map(int, np.flatnonzero(column))) for column in server.dag.T)
     local: list[Local] = []
-    at = begin = 0
+    at = 0
     for v, own in enumerate(parents):
         if v in tables:
-            shape = [coding.widths[u] + 1 for u in (*own, v)]
-            counts = server.counts[begin : begin + prod(shape)].reshape(shape)
-            begin += prod(shape)
-            local.append(Tabular(smooth_counts(counts.astype(np.int64), ess)))
+            order = tables[v].variables.index(v)
+            local.append(Tabular(smooth_counts(np.moveaxis(counts[v], order, -1), ess)))
             continue
         block = np.concatenate([coding.blocks[u] for u in own]) if own else np.empty(0, np.int64)
         if v in logistic:
             weights = server.weights[at : at + prod(logistic[v])].reshape(logistic[v])
             at += weights.size
-            local.append(unstandardise(weights, moments["sums"][block], _scales(moments)[block]))
+            fitted = unstandardise(weights, moments["sums"][block], _scales(moments)[block])
+            local.append(_merge_in_logistic(fitted, v, own, rare, coding, server.rows))
         else:
-            local.append(_linear_regression(moments, int(coding.blocks[v][0]), block))
+            local.append(_merge_in_linear(moments, int(coding.blocks[v][0]), own, rare, coding))
     return MixedNetwork(coding, dict(server.schema.levels), parents, tuple(local))
 
 
@@ -318,8 +324,88 @@ def _linear_regression(moments: Mapping[str, FloatArray], j: int, block: NDArray
     return Linear(float(means[j] - weights @ means[block]), np.asarray(weights), max(variance, 1e-6 * S[j, j]))
 
 
+@dataclass(frozen=True)
+class RareLevels:
+    """The levels of a variable with fewer than three rows, and its most frequent level."""
+
+    levels: tuple[int, ...]
+    largest: int
+
+    @property
+    def columns(self) -> list[int]:
+        """The indicators, numbered from 0, without which these levels are merged with another one.
+
+        A rare level other than the first is merged with the first one, a rare first level with the most frequent one.
+        """
+        merged = {*self.levels, *((self.largest,) if 0 in self.levels else ())}
+        return [level - 1 for level in sorted(merged) if level > 0]
+
+
+def _rare_levels(server: Server, coding: Coding) -> dict[int, RareLevels]:
+    """The rare levels of the discrete variables that have some."""
+    rare, shares = {}, _moments(server)["sums"]
+    for v in np.flatnonzero(coding.discrete):
+        others = shares[coding.blocks[v]]
+        rows = np.rint(np.append(1 - others.sum(), others) * server.rows)
+        levels = tuple(int(level) for level in np.flatnonzero(rows < MIN_COUNT))
+        if levels:
+            rare[int(v)] = RareLevels(levels, int(rows.argmax()))
+    return rare
+
+
+def _merge_in_linear(
+    moments: Mapping[str, FloatArray], j: int, own: tuple[int, ...], rare: Mapping[int, RareLevels], coding: Coding
+) -> Linear:
+    """The regression of coded column `j` on the parents `own`, their rare levels merged with another level."""
+    block = np.concatenate([coding.blocks[u] for u in own]) if own else np.empty(0, np.int64)
+    merged = [coding.blocks[u][column] for u in own if u in rare for column in rare[u].columns]
+    kept = ~np.isin(block, merged)
+    fitted = _linear_regression(moments, j, block[kept])
+    weights = np.zeros(len(block))
+    weights[kept] = fitted.weights
+    return Linear(fitted.intercept, weights, fitted.variance)
+
+
+def _merge_in_logistic(
+    fitted: Logistic, v: int, own: tuple[int, ...], rare: Mapping[int, RareLevels], coding: Coding, rows: int
+) -> Logistic:
+    """The regression of `v` on the parents `own` without the coefficients of their and its own rare levels.
+
+    A rare level of `v` has the probability of half a row, whatever the parents.
+    """
+    intercepts, weights, begin = fitted.intercepts.copy(), fitted.weights.copy(), 0
+    for u in own:
+        if u in rare:
+            columns = weights[:, begin : begin + coding.widths[u]]
+            if 0 in rare[u].levels:
+                reference = columns[:, rare[u].largest - 1].copy()
+                intercepts += reference
+                columns -= reference[:, None]
+            columns[:, rare[u].columns] = 0.0
+        begin += coding.widths[u]
+    if v in rare:
+        largest = rare[v].largest if 0 in rare[v].levels else 0
+        intercepts, weights = intercepts - intercepts[largest], weights - weights[largest]
+        intercepts[[*rare[v].levels]] = np.log(SMALL_CELL / rows)
+        weights[[*rare[v].levels]] = 0.0
+    return Logistic(intercepts, weights)
+
+
 def _variables_with_tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
     return [v for v in range(len(dag)) if coding.discrete[v] and has_table(coding, dag, v)]
+
+
+def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
+    """The summed counts by variable; the silos count the variable itself last."""
+    tables, begin = {}, 0
+    for v in _variables_with_tables(coding, server.dag):
+        order = [*map(int, np.flatnonzero(server.dag[:, v])), v]
+        shape = [coding.widths[u] + 1 for u in order]
+        counts = server.counts[begin : begin + prod(shape)].reshape(shape).astype(np.int64)
+        begin += prod(shape)
+        ascending = tuple(sorted(order))
+        tables[v] = CountTable(ascending, counts.transpose([order.index(u) for u in ascending]))
+    return tables
 
 
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:

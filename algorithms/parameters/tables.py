@@ -10,6 +10,7 @@ Chickering 1995, §7). A state of the parents that never occurs has a uniform di
 `dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from ..errors import require
 from ..graphs.cpdag import cpdag, extend
 from ..graphs.dag import is_acyclic
 from ..graphs.structure import Structure
+from ..privacy.disclosure_control import CountTable, publishable_tables
 from ..statistics.count_tables import PAD, count
 from ..statistics.rows import Rows, open_rows
 from .networks import DiscreteNetwork
@@ -129,22 +131,45 @@ def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
     return sets
 
 
-def network(server: Server, ess: float) -> DiscreteNetwork:
-    """The network of the server's final state, its parents in the order of the variables."""
+def network(server: Server, ess: float, *, blank: bool = False) -> DiscreteNetwork:
+    """The network of the server's final state, its parents in the order of the variables.
+
+    `blank`: the tables are formed of publishable counts (`privacy/disclosure_control.py`), not of the exact ones.
+    """
     names = server.variables
-    levels = [len(server.levels[name]) for name in names]
-    parents, tables, begin = {}, {}, 0
-    for v, row in enumerate(families(server.parents)):
-        family = [int(u) for u in row if u != PAD]
-        shape = [levels[u] for u in family]
-        counts = server.counts[begin : begin + prod(shape)].reshape(shape)
-        begin += prod(shape)
-        parents[names[v]] = tuple(names[u] for u in family if u != v)
-        tables[names[v]] = smooth_counts(np.moveaxis(counts, family.index(v), -1), ess)
+    exact = count_tables(server)
+    counts = counts_for_model(exact, blank=blank)
+    parents, tables = {}, {}
+    for v, (table, cells) in enumerate(zip(exact, counts, strict=True)):
+        parents[names[v]] = tuple(names[u] for u in table.variables if u != v)
+        tables[names[v]] = smooth_counts(np.moveaxis(cells, table.variables.index(v), -1), ess)
     return DiscreteNetwork(names, dict(server.levels), parents, tables)
 
 
-def smooth_counts(counts: NDArray[np.int64], ess: float) -> FloatArray:
+def count_tables(server: Server) -> list[CountTable]:
+    """The summed counts of each variable with its parents."""
+    levels = [len(server.levels[name]) for name in server.variables]
+    tables, begin = [], 0
+    for row in families(server.parents):
+        family = tuple(int(u) for u in row if u != PAD)
+        shape = [levels[u] for u in family]
+        tables.append(CountTable(family, server.counts[begin : begin + prod(shape)].reshape(shape)))
+        begin += prod(shape)
+    return tables
+
+
+def counts_for_model(tables: Sequence[CountTable], *, blank: bool) -> list[FloatArray]:
+    """The counts from which the tables of a model are computed: publishable ones (`blank`), or the exact ones.
+
+    Margins of publishable tables are compared if all of them count the same number of rows.
+    """
+    if not blank:
+        return [table.counts.astype(np.float64) for table in tables]
+    totals = {int(table.counts.sum()) for table in tables}
+    return publishable_tables(tables, totals.pop() if len(totals) == 1 else None)
+
+
+def smooth_counts(counts: FloatArray, ess: float) -> FloatArray:
     """P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
     alpha = ess / counts.size
     return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha * counts.shape[-1]))

@@ -1,0 +1,252 @@
+"""Disclosure control: what may be published of exact counts, and what a reader can infer from it (ours).
+
+Runs without an ε compute exact sums. A table of probabilities is a table of counts to anyone who undoes the smoothing,
+and a count of 1 describes a person. So published tables follow a rule, as in DataSHIELD:
+
+- A cell of 0, 1 or 2 rows is published as half a row: the three cannot be distinguished. A configuration of the parents
+  with 1 or 2 rows in all gets the uniform distribution, as one without rows.
+- Any other count is published as one of the two multiples of 3 around it. The direction is drawn with odds that make it
+  right on average, from a digest of these other counts: the same rows give the same model, and tables that differ only
+  in small cells give the same one.
+- Tables that share variables share margins, so a small cell could follow as a difference. `provable_bounds` is the
+  reader who knows the rule, the number of rows and all tables, and narrows every count by every shared margin. Tables
+  in which this reader proves a cell of 1 or 2 rows are rounded again, with those that share most variables with them;
+  if that does not suffice, on a coarser grid, on which more cells are small.
+
+What a reader can infer: of a cell of half a row, that it has at most 2 rows (fewer than the grid, if that is coarser);
+of a larger one, its count up to the grid; and that a cell is empty, if its neighbours leave no room for a row. The
+digest does not help: it adds less than a bit for each count, of which more than two are missing. Not covered is who
+knows rows besides the model: with all rows but one, the last one can be guessed and tested. Nor is a reader who does
+more than narrow bounds margin by margin, such as integer programming over all tables at once. Only an ε protects from
+everyone.
+
+Half a row costs little or no accuracy: it is more smoothing where the data say least (`benchmarks/disclosure.py`).
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+
+MIN_COUNT = 3
+"""smallest number of rows on which a published figure may rest"""
+GRID = 3
+"""distance of the published counts from each other, in rows"""
+SMALL_CELL = 0.5
+"""the published count of a cell of fewer than `MIN_COUNT` rows"""
+DRAWS_PER_GRID = 4
+"""roundings that are tried before the grid gets coarser"""
+MAX_SWEEPS = 50
+"""largest number of passes over all shared margins"""
+
+Ints = NDArray[np.int64]
+Variables = tuple[int, ...]
+Bounds = tuple[Ints, Ints]
+"""the least and the largest possible count of every cell of a table"""
+Margins = dict[Variables, list[int]]
+"""sets of variables, each with the numbers of the tables that contain it"""
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """The number of rows for each combination of levels of some variables."""
+
+    variables: Variables
+    """ascending"""
+    counts: Ints
+    """`[levels of the first variable, ..., of the last]`"""
+
+
+def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
+    """The counts of one table as they may be published: half a row for small cells, multiples of `grid` for others.
+
+    On a coarser `grid`, all counts below it are small. `draw` numbers the roundings of the same table.
+    """
+    exact = np.asarray(counts, np.int64)
+    large = np.where(exact < grid, 0, exact)
+    digest = hashlib.sha256(large.tobytes() + bytes(f"{large.shape} {grid} {draw}", "ascii")).digest()
+    chance = np.random.default_rng(int.from_bytes(digest[:16], "big")).random(large.shape)
+    below, share = large - large % grid, large % grid / grid
+    return np.where(exact < grid, SMALL_CELL, below + grid * (chance < share))
+
+
+def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[FloatArray]:
+    """The counts of all `tables` of one model as they may be published, so that no small cell follows from the others.
+
+    `rows` is the public number of rows that every table counts. None: the tables count different rows, those without
+    empty cells in their variables; then margins do not agree, and tables are rounded on their own.
+    """
+    published = [publishable_counts(table.counts) for table in tables]
+    if rows is None:
+        return published
+    shapes = [table.variables for table in tables]
+    margins = shared_margins(shapes)
+    grids, draws, tries = [GRID] * len(tables), [0] * len(tables), [0] * len(tables)
+    while disclosing := _disclosing(shapes, published, grids, margins, rows):
+        for t in disclosing:
+            tries[t] += 1
+            for u in _closest(t, shapes, tries[t] // DRAWS_PER_GRID):
+                grids[u] *= 1 if tries[t] % DRAWS_PER_GRID else 2
+                draws[u] += 1
+                published[u] = publishable_counts(tables[u].counts, grids[u], draws[u])
+    return published
+
+
+def _disclosing(
+    shapes: Sequence[Variables], published: Sequence[FloatArray], grids: Sequence[int], margins: Margins, rows: int
+) -> list[int]:
+    """The numbers of the tables in which a reader proves a cell of 1 or 2 rows."""
+    bounds = [_rounding_bounds(one, grid, rows) for one, grid in zip(published, grids, strict=True)]
+    narrowed = _narrow(shapes, bounds, margins, rows)
+    return [t for t, (low, high) in enumerate(narrowed) if ((low >= 1) & (high < MIN_COUNT)).any()]
+
+
+def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
+    """Table `t` and those that share most variables with it, and up to `steps` fewer, but at least one."""
+    shared = [len(set(shapes[t]).intersection(variables)) for variables in shapes]
+    most = max((size for u, size in enumerate(shared) if u != t), default=0)
+    return [u for u, size in enumerate(shared) if u == t or size >= max(1, most - steps)]
+
+
+def provable_bounds(
+    tables: Sequence[tuple[Variables, FloatArray]], rows: int, grids: Sequence[int] = ()
+) -> list[Bounds]:
+    """The bounds that a reader can prove for the cells of published `tables`, each with its variables, ascending.
+
+    The reader knows the rule, the `grids` (by default `GRID`), and that every table counts the same `rows`.
+    """
+    bounds = [
+        _rounding_bounds(one, grid, rows) for (_, one), grid in zip(tables, grids or [GRID] * len(tables), strict=True)
+    ]
+    shapes = [variables for variables, _ in tables]
+    return _narrow(shapes, bounds, shared_margins(shapes), rows)
+
+
+def _rounding_bounds(published: FloatArray, grid: int, rows: int) -> Bounds:
+    """The counts that are published as `published` on this `grid`, up to the number of rows."""
+    small = published < grid
+    low = np.where(small, 0, np.maximum(published - grid + 1, grid)).astype(np.int64)
+    high = np.where(small, grid - 1, published + grid - 1).astype(np.int64)
+    return low, np.minimum(high, rows)
+
+
+def shared_margins(tables: Sequence[Variables]) -> Margins:
+    """The sets of variables that two `tables` share, and the empty set, which all share: the number of rows."""
+    of_variable: dict[int, list[int]] = {}
+    for t, variables in enumerate(tables):
+        for v in variables:
+            of_variable.setdefault(v, []).append(t)
+    members = [frozenset(variables) for variables in tables]
+    pairs = {pair for of_one in of_variable.values() for pair in combinations(of_one, 2)}
+    shared = {tuple(sorted(members[s] & members[t])) for s, t in pairs}
+    margins: Margins = {(): list(range(len(tables)))}
+    for chosen in sorted(shared):
+        candidates = min((of_variable[v] for v in chosen), key=len)
+        margins[chosen] = [t for t in candidates if members[t].issuperset(chosen)]
+    return margins
+
+
+def _narrow(shapes: Sequence[Variables], bounds: Sequence[Bounds], margins: Margins, rows: int) -> list[Bounds]:
+    """`bounds` narrowed by every shared margin, until no margin narrows them further."""
+    narrowed, stale = list(bounds), set(range(len(shapes)))
+    for _ in range(MAX_SWEEPS):
+        changed: set[int] = set()
+        for chosen, members in margins.items():
+            if stale.isdisjoint(members) and changed.isdisjoint(members):
+                continue
+            changed |= _narrow_by(chosen, members, shapes, narrowed, rows)
+        if not changed:
+            break
+        stale = changed
+    return narrowed
+
+
+def _narrow_by(
+    chosen: Variables, members: Iterable[int], shapes: Sequence[Variables], bounds: list[Bounds], rows: int
+) -> set[int]:
+    """Narrow the `bounds` of the tables `members` by their margin over the variables `chosen`; the tables that change.
+
+    Every table has the same margin. So a cell is at least the margin's least value less the largest values of the other
+    cells, and at most the margin's largest value less the least values of the other cells.
+    """
+    axes = {t: tuple(k for k, v in enumerate(shapes[t]) if v not in chosen) for t in members}
+    sums = {t: tuple(one.sum(axis=axes[t], keepdims=True) for one in bounds[t]) for t in members}
+    least, largest = (0, rows) if chosen else (rows, rows)
+    low, high = np.int64(least), np.int64(largest)
+    for of_low, of_high in sums.values():
+        low, high = np.maximum(low, np.squeeze(of_low)), np.minimum(high, np.squeeze(of_high))
+    changed = set()
+    for t in members:
+        (cell_low, cell_high), (of_low, of_high) = bounds[t], sums[t]
+        new_low = np.maximum(cell_low, low.reshape(of_low.shape) - (of_high - cell_high))
+        new_high = np.minimum(cell_high, high.reshape(of_high.shape) - (of_low - cell_low))
+        if (new_low > cell_low).any() or (new_high < cell_high).any():
+            bounds[t] = new_low, new_high
+            changed.add(t)
+    return changed
+
+
+class PublishedTables(Protocol):
+    """A published network of probability tables, such as `DiscreteNetwork`."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        ...
+
+    @property
+    def tables(self) -> Mapping[str, FloatArray]:
+        """By variable, `[levels of the first parent, ..., of the variable]`."""
+        ...
+
+
+def estimated_counts(network: PublishedTables, ess: float, rows: int) -> dict[str, FloatArray]:
+    """The counts behind the tables of a published `network`: an attack that undoes the smoothing.
+
+    A probability is (N + α)/(N_row + r α) with the public α = `ess`/cells, so the number of rows N_row of a parent
+    configuration is the smallest one, up to `rows`, for which all its counts are whole or half numbers. A uniform
+    distribution is estimated as one without rows.
+
+    Returns
+    -------
+    dict of str to ndarray
+        By variable, the estimated counts in the shape of its table.
+    """
+    return {name: _unsmoothed(np.asarray(network.tables[name]), ess, rows) for name in network.variables}
+
+
+TOLERANCE = 1e-6
+"""distance from a half number up to which a count fits, relative to its configuration's number of rows"""
+
+
+def _unsmoothed(table: FloatArray, ess: float, rows: int) -> FloatArray:
+    alpha, levels = ess / table.size, table.shape[-1]
+    totals = np.arange(0.0, rows + levels, SMALL_CELL)
+    counts = np.empty((prod(table.shape[:-1]), levels))
+    for j, probabilities in enumerate(table.reshape(-1, levels)):
+        candidates = (totals + levels * alpha)[:, None] * probabilities - alpha
+        misfit = np.abs(candidates / SMALL_CELL - np.rint(candidates / SMALL_CELL)).max(axis=1)
+        misfit = np.where((candidates < -TOLERANCE).any(axis=1), 1.0, misfit)
+        fits = np.flatnonzero(misfit <= TOLERANCE * (1 + totals) * min(alpha, 1.0))
+        counts[j] = candidates[fits[0] if len(fits) else int(misfit.argmin())]
+    return counts.reshape(table.shape)
+
+
+def count_class(share: float, cells: float) -> str:
+    """The class in which a share of `cells` is published: never a share that rests on fewer than `MIN_COUNT` of them.
+
+    Examples
+    --------
+    >>> [count_class(share, 1000) for share in (0.0, 0.002, 0.004, 0.03, 0.2)]
+    ['none', 'none', 'under 1 %', '1-5 %', 'over 5 %']
+    """
+    if share * cells < MIN_COUNT - 0.5:
+        return "none"
+    return "under 1 %" if share < 0.01 else "1-5 %" if share <= 0.05 else "over 5 %"
