@@ -206,6 +206,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         "bootstrap": result.bootstrap,
+        "small_cells": result.small_cells,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},

@@ -133,6 +133,8 @@ class RunDescription:
     """the algorithm that the user requested, such as `auto`"""
     bootstrap: int = 0
     """how many resamples were requested"""
+    small_cells: str | None = None
+    """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε: its counts are noisy"""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
 from ..parameters.tables import dag_extension
+from ..privacy.disclosure_control import MIN_COUNT, share_class
 from ..statistics.count_tables import one_to_one
 from ..statistics.moments import residual_variances
 from ..statistics.rows import cardinalities_of
@@ -164,6 +165,8 @@ class Rule:
     """(rows by silo, number of columns) -> about how large the figure is by chance"""
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
     """(silos, column, largest value, whether one silo alone disagrees, number of all silos) -> the finding"""
+    cells: Callable[[FloatArray, int], FloatArray] | None = None
+    """(rows by silo, number of columns) -> the number of cells of which the figure is a share; None if it is no share"""
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
@@ -172,6 +175,9 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
     for place, rule in enumerate(rules.values()):
         values = np.nan_to_num(server.figures[:, place, 0])
+        if rule.cells is not None:
+            # A share of 1 or 2 cells would describe them.
+            values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
         loud = np.flatnonzero(values > np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names))))
         if not len(loud):
             continue
@@ -229,7 +235,7 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
 
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
-    sentence = f"{at}: {100 * value:.2g} % of the cells are outliers, most of them in {column}."
+    sentence = f"{at}: {share_class(value)} of the cells are outliers, most of them in {column}."
     advice = "Look for wrong units and codes for missing values; such cells dominate sums of squares."
     return Finding("outliers", sentence, advice, who)
 
@@ -246,7 +252,7 @@ def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: i
 RULES = {
     "shift": Rule(0.1, _chance_of_shift, _shift),
     "weights": Rule(0.02, chance_of_fit, _weights),
-    "outliers": Rule(0.002, lambda rows, d: np.zeros(len(rows)), _outliers),
+    "outliers": Rule(0.002, lambda rows, d: np.zeros(len(rows)), _outliers, lambda rows, d: rows * d),
     "bend": Rule(0.02, chance_of_fit, _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
@@ -282,14 +288,14 @@ def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
 def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
         sentence = (
-            f"{who[0]} is shifted: {100 * value:.2g} % of its rows would need another level of {column} "
+            f"{who[0]} is shifted: {share_class(value)} of its rows would need another level of {column} "
             "for the shares to equal those of the others."
         )
         return Finding(
             "shifted silo", sentence, f"Ask its owner how {column} is coded there, and where its rows come from.", who
         )
     sentence = (
-        f"Shares of levels differ between the silos, most those of {column}, by {100 * value:.2g} % of a silo's rows."
+        f"Shares of levels differ between the silos, most those of {column}, by {share_class(value)} of a silo's rows."
     )
     return Finding(
         "site shares", sentence, "Site differences can look like effects: learn without some of the silos, too.", who
@@ -308,7 +314,7 @@ def _table_weights(who: tuple[str, ...], column: str, value: float, alone: bool,
 
 
 TABLE_RULES = {
-    "shift": Rule(0.05, _table_chance_of_shift, _table_shift),
+    "shift": Rule(0.05, _table_chance_of_shift, _table_shift, lambda rows, d: rows),
     "weights": Rule(0.01, chance_of_fit, _table_weights),
 }
 """the rules of the figures that silos with labels send, in the order of `tables.FIGURES`"""

@@ -43,6 +43,8 @@ SMALL_CELL = 0.5
 """the published count of a cell of fewer than `MIN_COUNT` rows"""
 DRAWS_PER_GRID = 4
 """roundings that are tried before the grid gets coarser"""
+SHARE_CLASSES = ((0.01, "under 1 %"), (0.05, "1-5 %"), (0.2, "5-20 %"))
+"""upper ends of the classes in which shares of cells are published, and their names"""
 MAX_SWEEPS = 50
 """largest number of passes over all shared margins"""
 
@@ -239,14 +241,12 @@ def _unsmoothed(table: FloatArray, ess: float, rows: int) -> FloatArray:
     return counts.reshape(table.shape)
 
 
-def count_class(share: float, cells: float) -> str:
-    """The class in which a share of `cells` is published: never a share that rests on fewer than `MIN_COUNT` of them.
+def share_class(share: float) -> str:
+    """The class in which the share of some cells among all of them is published, as an exact share counts them.
 
     Examples
     --------
-    >>> [count_class(share, 1000) for share in (0.0, 0.002, 0.004, 0.03, 0.2)]
-    ['none', 'none', 'under 1 %', '1-5 %', 'over 5 %']
+    >>> [share_class(share) for share in (0.002, 0.03, 0.07, 0.5)]
+    ['under 1 %', '1-5 %', '5-20 %', 'over 20 %']
     """
-    if share * cells < MIN_COUNT - 0.5:
-        return "none"
-    return "under 1 %" if share < 0.01 else "1-5 %" if share <= 0.05 else "over 5 %"
+    return next((name for end, name in SHARE_CLASSES if share < end), "over 20 %")

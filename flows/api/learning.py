@@ -36,7 +36,7 @@ from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
-from ..options.learn import Columns, LearnOptions, LearnSettings, Missing
+from ..options.learn import Columns, LearnOptions, LearnSettings, Missing, SmallCells
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
@@ -268,6 +268,7 @@ class LearnKeywords(TypedDict, total=False):
     parameters: bool
     diagnose: bool
     smoothing: float
+    small_cells: SmallCells
     bootstrap: int
     seed: int
     out: str | Path | None

@@ -109,7 +109,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@options_from_model(FeaturesOptions, without=("parameters", "diagnose", "smoothing", "bootstrap"))
+@options_from_model(FeaturesOptions, without=("parameters", "diagnose", "smoothing", "small_cells", "bootstrap"))
 def features(
     options: FeaturesOptions,
     folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],

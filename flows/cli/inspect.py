@@ -14,6 +14,7 @@ from .options_from_model import options_from_model
 
 if TYPE_CHECKING:
     from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.data.federated import FederatedData
     from fedbnsl.data.folder.about import Reading
     from fedbnsl.data.folder.profile import Profile
 
@@ -29,7 +30,33 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 
     reading = reading_of(options)
     data = read_folder(folder, reading)
-    show_data(data.schema, data.notes, _holds(folder, data.schema, reading))
+    notes = (*data.notes, *_rare_levels(folder, data))
+    show_data(data.schema, notes, _holds(folder, data.schema, reading))
+
+
+def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
+    """Notes on levels of 1 or 2 rows in all silos together, unless `about.json` declares the levels of their column."""
+    import numpy as np
+
+    from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
+    from fedbnsl.algorithms.statistics.moments import chunks
+    from fedbnsl.data.folder.about import read_about
+
+    notes, declared = [], read_about(folder).get("levels", {})
+    counts = {name: np.zeros(len(levels), np.int64) for name, levels in data.schema.levels.items()}
+    for table in data.tables.values():
+        for rows in chunks(table):
+            for name, count in counts.items():
+                column = np.nan_to_num(rows[:, data.schema.variables.index(name)], nan=-1.0)
+                count += np.bincount(column[column >= 0].astype(np.int64), minlength=len(count))
+    for name, count in counts.items():
+        rare = [level for level, n in zip(data.schema.levels[name], count, strict=True) if 0 < n < MIN_COUNT]
+        if rare and name not in declared:
+            notes.append(
+                f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and its name is published: "
+                "declare the levels in about.json, or merge them"
+            )
+    return notes
 
 
 def draft_about(folder: Path, options: LearnOptions) -> None:

@@ -23,6 +23,7 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Gauss
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
+from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
@@ -76,9 +77,18 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     last = _exchange(job, session, AlgorithmSpec("family-tables", settings), tables.start(session.schema, dag))
     if last is None:
         return LOST
-    rows = tables.contributing_rows(last.server)
-    prior = f"counts in {rows:,} rows, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
-    return _learned(tables.network(last.server, settings.ess), (prior, how), last)
+    rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(last.server):,} rows"
+    prior = f"counts in {rows}, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
+    notes, blank = (prior, SMALL_CELL_NOTES[job.settings.small_cells], how), job.settings.small_cells == "blank"
+    return _learned(tables.network(last.server, settings.ess, blank=blank), notes, last)
+
+
+SMALL_CELL_NOTES = {
+    "blank": f"cells of fewer than {MIN_COUNT} rows count as half a row, larger ones are rounded to multiples of "
+    f"{GRID} or more",
+    "keep": "its counts are exact, also those of single rows (--small-cells keep)",
+}
+"""what was published of small cells, by the option"""
 
 
 def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
@@ -88,7 +98,10 @@ def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.boo
         return LOST
     rows = mixed_families.contributing_rows(last.server)
     fitted = f"regressions, tables and logistic regressions on {rows:,} rows"
-    return _learned(mixed_families.network(last.server, settings.ess), (fitted, how), last)
+    note, blank = SMALL_CELL_NOTES[job.settings.small_cells], job.settings.small_cells == "blank"
+    if blank:
+        note += f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another one"
+    return _learned(mixed_families.network(last.server, settings.ess, blank=blank), (fitted, note, how), last)
 
 
 LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"

@@ -91,6 +91,7 @@ class Job:
             about={key: value for key, value in self.about.items() if not (private and key == "checksums")},
             asked=self.settings.algorithm,
             bootstrap=self.settings.bootstrap,
+            small_cells=None if private else self.settings.small_cells,
         )
 
     def run_schema(self, schema: Schema) -> Schema:

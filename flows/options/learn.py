@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedbnsl.algorithms.core.spec import AlgorithmSpec
 
 Value = bool | int | float | str
+SmallCells = Literal["blank", "keep"]
 Missing = Literal["model", "complete-rows", "refuse"]
 """a copy of the type in `fedbnsl.data.folder.about`, which the command line's help does not import"""
 
@@ -175,6 +176,14 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="ROWS"),
     ] = 1.0
+    small_cells: Annotated[
+        SmallCells,
+        Field(
+            title="Small cells",
+            description="Counts of 1 and 2 rows in published models: blank hides them and rounds all others; keep "
+            "publishes exact counts, for use within one's own house.",
+        ),
+    ] = "blank"
     bootstrap: Annotated[
         int,
         Field(

@@ -26,7 +26,7 @@ from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow.store import comparison_of
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
-from fedbnsl.tracking.report.report import knowledge_line
+from fedbnsl.tracking.report.report import knowledge_line, small_cell_warnings
 from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, silo_edges, strengths_in
 
 from ..job.job import Job
@@ -158,7 +158,7 @@ def show_result(finished: CompletedRun) -> None:
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
     lines = (*knowledge_line(result), *confidence_lines(result), *agreement_lines(result), *forecast_lines(result))
-    for line in (*lines, *result.basis, *finding_lines(result)):
+    for line in (*small_cell_warnings(result), *lines, *result.basis, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)

@@ -99,6 +99,9 @@ ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsi
 ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
+UNDECLARED_LEVELS = (
+    "named as they occur in the data: a name tells that some row has the level, unless about.json declares the levels"
+)
 
 
 def report_html(result: RunResult) -> str:
@@ -180,11 +183,19 @@ def warnings(result: RunResult) -> list[str]:
             f"Not converged: the run ended after {pluralize(len(result.rounds), 'round')}; more rounds may change "
             "the graph."
         )
+    messages += small_cell_warnings(result)
     messages += series_warnings(result)
     cycle = result.structure.cycle
     if cycle:
         messages.append(f"The graph contains a cycle: {' → '.join([*cycle, cycle[0]])}. It is not a Bayesian network.")
     return messages
+
+
+def small_cell_warnings(result: RunResult) -> list[str]:
+    """The warning that the model has exact counts of labels, on request; empty otherwise."""
+    if result.small_cells != "keep" or result.parameters.network is None or not result.schema.levels:
+        return []
+    return ["Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."]
 
 
 def _summary(result: RunResult) -> dict[str, Any]:
@@ -328,6 +339,8 @@ def _model(result: RunResult) -> ReportTable | None:
     rows: list[tuple[str, object]] = [("kind", kind), ("parameters", result.parameters.how)]
     rows += [("free parameters", count)] if count else []
     rows += [("file", ", ".join(model_file(result)) or "none: BIF cannot represent its labels")]
+    undeclared = [name for name in result.schema.levels if name not in result.about.get("levels", {})]
+    rows += [("levels", UNDECLARED_LEVELS)] * (bool(undeclared) and result.small_cells is not None)
     return ReportTable(("model", ""), rows)
 
 

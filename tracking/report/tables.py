@@ -32,6 +32,8 @@ SCROLLING_ROWS = 12
 """rows above which a table scrolls"""
 MAX_SILO_COLUMNS = 8
 """silos up to which each has a column of its own"""
+MAX_FEW_CELLS = 5
+"""number of empty cells up to which "few" is shown for their share"""
 MAX_LEVELS = 8
 """levels of a variable that are named"""
 MAX_LEVEL_LETTERS = 40
@@ -138,16 +140,20 @@ def _empty(schema: Schema, v: int) -> tuple[str, ...]:
     """The share of empty cells of variable `v`, in all rows and by silo; nothing if no cell is empty."""
     if not schema.gaps:
         return ()
-    counts = {silo: schema.empty[silo][v] if silo in schema.empty else 0 for silo in schema.silos}
-    shares = [counts[silo] / max(schema.rows[silo], 1) for silo in schema.silos]
-    by_silo = shares if len(shares) <= MAX_SILO_COLUMNS else [max(shares)]
-    return tuple(map(_percent, [sum(counts.values()) / max(sum(schema.rows.values()), 1), *by_silo]))
+    counts = [(schema.empty[silo][v] if silo in schema.empty else 0, schema.rows[silo]) for silo in schema.silos]
+    shown = counts if len(counts) <= MAX_SILO_COLUMNS else [max(counts, key=lambda one: one[0] / max(one[1], 1))]
+    return tuple(_share(*one) for one in (np.sum(counts, axis=0).tolist(), *shown))
 
 
-def _percent(share: float) -> str:
-    if not share:
+def _share(empty: int, rows: int) -> str:
+    """The share of empty cells in per cent, "few" for a handful: an exact share would count them."""
+    if not empty:
         return ""
-    return "<1 %" if share < 0.01 else "all" if share == 1 else f"{min(share, 0.99):.0%}".replace("%", " %")
+    if empty == rows:
+        return "all"
+    if empty <= MAX_FEW_CELLS or empty < 0.01 * rows:
+        return "few"
+    return "nearly all" if rows - empty <= MAX_FEW_CELLS else f"{empty / rows:.0%}".replace("%", " %")
 
 
 # The edges of the structure, and their changes.

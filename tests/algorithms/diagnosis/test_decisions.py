@@ -208,7 +208,7 @@ SENTENCES = [
         "s1 has different weights: a regression on its own rows leaves 26 % less of score unexplained than one on the "
         "rows of the others.",
     ),
-    ("numbers", "outliers", 0.07, "s1: 7 % of the cells are outliers, most of them in score."),
+    ("numbers", "outliers", 0.07, "s1: 5-20 % of the cells are outliers, most of them in score."),
     (
         "numbers",
         "bend",
@@ -219,7 +219,7 @@ SENTENCES = [
         "tables",
         "shift",
         0.2,
-        "s1 is shifted: 20 % of its rows would need another level of score for the shares to equal those of the "
+        "s1 is shifted: over 20 % of its rows would need another level of score for the shares to equal those of the "
         "others.",
     ),
     (
@@ -232,7 +232,7 @@ SENTENCES = [
 OF_SEVERAL = {
     ("numbers", "shift"): "Means differ between the silos, most that of score, by 0.7 standard deviations.",
     ("numbers", "weights"): "2 of 3 silos have weights of their own, most for score (s0, s1).",
-    ("numbers", "outliers"): "2 of 3 silos: 7 % of the cells are outliers, most of them in score.",
+    ("numbers", "outliers"): "2 of 3 silos: 5-20 % of the cells are outliers, most of them in score.",
     (
         "numbers",
         "bend",
@@ -241,7 +241,7 @@ OF_SEVERAL = {
     (
         "tables",
         "shift",
-    ): "Shares of levels differ between the silos, most those of score, by 20 % of a silo's rows.",
+    ): "Shares of levels differ between the silos, most those of score, by over 20 % of a silo's rows.",
     ("tables", "weights"): "2 of 3 silos have dependences of their own, most for score (s0, s1).",
 }
 

@@ -100,7 +100,7 @@ def test_a_recipe_is_the_same_from_the_command_line_and_from_python(asked, monke
     ("name", "model", "missing"),
     [
         ("learn", LearnOptions, set()),
-        ("features", FeaturesOptions, {"parameters", "diagnose", "smoothing", "bootstrap"}),
+        ("features", FeaturesOptions, {"parameters", "diagnose", "smoothing", "small_cells", "bootstrap"}),
         ("serve", LearnOptions, {"name", "out"}),
     ],
 )

@@ -23,6 +23,7 @@ OTHER = {
     "parameters": False,
     "diagnose": False,
     "smoothing": 3.0,
+    "small_cells": "keep",
     "bootstrap": 20,
     "federation": "federation.toml",
     "silos": ("clinic", "lab"),
