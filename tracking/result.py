@@ -113,6 +113,11 @@ class Confidence:
     bytes_sent: int
 
 
+SUPPRESSED_CELLS = (
+    "an owner's policy sets small counts to 0 before they are added up: structure, model and diagnoses may differ from "
+    "those of the pooled rows"
+)
+"""the note on a run over silos whose owners suppress cells; not which silo, nor which cells"""
 NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 

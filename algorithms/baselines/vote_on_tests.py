@@ -17,7 +17,7 @@ from ..constraint.fisher_z import fisher_z
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings, Results
 from ..core.protocol import FederatedAlgorithm
-from ..statistics.count_tables import count, tables_for
+from ..statistics.count_tables import NO_LIMITS, count, limited_counts, tables_for
 from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
 from ..statistics.rows import Numbers, Query, Rows
@@ -79,5 +79,6 @@ def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettin
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
     tables = tables_for(tests, len(silo.cardinalities))
-    counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
+    with limited_counts(NO_LIMITS):  # these counts stay at the silo
+        counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
     return chi_square(counts, tables, silo.cardinalities, tests, g_square=settings.statistic == "g2")

@@ -166,7 +166,7 @@ class Rule:
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
     """(silos, column, largest value, whether one silo alone disagrees, number of all silos) -> the finding"""
     cells: Callable[[FloatArray, int], FloatArray] | None = None
-    """(rows by silo, number of columns) -> the number of cells of which the figure is a share; None if it is no share"""
+    """(rows by silo, number of columns) -> the number of cells of which the figure is a share; None for no share"""
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:

@@ -27,6 +27,7 @@ from ..errors import require
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT, SMALL_CELL, CountTable
 from ..statistics.coding import Coding, coded_units, coding_of
+from ..statistics.count_tables import count_limits
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
@@ -418,7 +419,8 @@ def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
         codes = own[~np.isnan(own).any(axis=1)].astype(np.int64)
         return np.bincount(np.ravel_multi_index(tuple(codes.T), shape), minlength=prod(shape)).astype(np.float64)
 
-    return sum_over_chunks(silo.table, family_counts)
+    counts = sum_over_chunks(silo.table, family_counts)
+    return count_limits().apply(counts, silo.table.shape[0], len(family))
 
 
 def _moments(server: Server) -> Mapping[str, FloatArray]:

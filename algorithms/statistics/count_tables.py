@@ -1,5 +1,6 @@
 """Count tables of sets of variables, counts of joint states, and pairs of redundant columns.
 
+- `CountLimits`, `limited_counts`: an owner's limits on the counts that leave a silo.
 - `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
   over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so the tests of one level need each set
   once. Tables are dense, in mixed radix over the public cardinalities, the last variable running fastest: the counts of
@@ -12,7 +13,10 @@
   two acts on C.
 """
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +32,55 @@ PAD = -1
 """padding of a set of variables to the size of the largest"""
 MAX_CELLS = 2.0**40
 """the largest number of cells of all tables of one query"""
+
+
+class TableRefused(BadInput):
+    """A requested count table exceeds the limits of a silo's owner."""
+
+
+@dataclass(frozen=True)
+class CountLimits:
+    """An owner's limits on the count tables that leave a silo; the defaults allow everything."""
+
+    cells: int = 1
+    """smallest count that leaves; smaller ones become 0"""
+    variables: float = math.inf
+    """largest number of variables of a table"""
+    parameters: float = math.inf
+    """largest number of free parameters of a table, as a share of the silo's rows"""
+
+    def check(self, cells: int, rows: int, variables: int) -> None:
+        """Raise `TableRefused` for a table with too many cells for a silo's `rows`, or with too many variables."""
+        if variables > self.variables:
+            raise TableRefused(f"a table of {variables} variables: the maximum is {self.variables}")
+        if cells - 1 > self.parameters * rows:
+            raise TableRefused(
+                f"a table of {cells - 1:,} free parameters: the maximum is {self.parameters:g} of {rows:,} rows"
+            )
+
+    def apply(self, counts: NDArray[Any], rows: int, variables: int) -> NDArray[Any]:
+        """The cells of one table of a silo's `rows` as they may leave; raises as `check` does."""
+        self.check(len(counts), rows, variables)
+        return np.where(counts < self.cells, 0, counts).astype(counts.dtype) if self.cells > 1 else counts
+
+
+NO_LIMITS = CountLimits()
+_LIMITS: ContextVar[CountLimits] = ContextVar("limits", default=NO_LIMITS)
+
+
+@contextmanager
+def limited_counts(limits: CountLimits) -> Iterator[None]:
+    """Within the block, all count tables obey `limits`: whichever algorithm counts them, and however it is wrapped."""
+    token = _LIMITS.set(limits)
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+def count_limits() -> CountLimits:
+    """The limits in force."""
+    return _LIMITS.get()
 
 
 @dataclass(frozen=True)
@@ -95,7 +148,7 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     """The concatenated tables over `sets`, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
     A table omits rows with an empty cell, -1, in its set. The counts have the smallest type that can represent the
-    public number of rows.
+    public number of rows. They obey the limits in force; raises `TableRefused` for a table that does not.
     """
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
@@ -103,6 +156,10 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     for part in _code_chunks(columns):
         _count(part, cardinalities, contiguous_sets, begins, counts)
         rows += part.shape[1]
+    if count_limits() != NO_LIMITS:
+        for s, members in enumerate(sets):
+            table = slice(begins[s], begins[s + 1])
+            counts[table] = count_limits().apply(counts[table], rows, int((members != PAD).sum()))
     return counts.astype(np.min_scalar_type(max(rows, 256)))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units
-from .count_tables import PAD, CodePasses, Codes, count
+from .count_tables import PAD, CodePasses, Codes, count, count_limits
 from .em import gibbs_impute, own_moments
 from .moments import Table, chunks, column_units, moment_units, per_row
 
@@ -180,6 +180,9 @@ def configuration_offsets(
 def configuration_moments(rows: MixedRows, sets: NDArray[np.int16]) -> FloatArray:
     """The concatenated moments over the `sets`; sums and products are divided by the number of all rows."""
     begins = configuration_offsets(sets, rows.cardinalities, rows.discrete)
+    for members in sets:
+        labels = members[(members != PAD) & rows.discrete[members]]
+        count_limits().check(int(rows.cardinalities[labels].prod()), len(rows.values), len(labels))
     return np.asarray(
         _sum_configurations(rows.columns, rows.values, rows.cardinalities, rows.discrete, sets, begins, rows.all_rows)
     )

@@ -200,6 +200,8 @@ class InferredSchema:
     notes: tuple[str, ...] = ()
     without_members: tuple[str, ...] = ()
     """silos whose owners know no other silo by its certificate"""
+    suppressed_cells: bool = False
+    """whether the policy of any owner sets small counts to 0"""
 
 
 def infer_schema(

@@ -53,7 +53,7 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
         rare = [level for level, n in zip(data.schema.levels[name], count, strict=True) if 0 < n < MIN_COUNT]
         if rare and name not in declared:
             notes.append(
-                f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and its name is published: "
+                f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and results name it: "
                 "declare the levels in about.json, or merge them"
             )
     return notes

@@ -21,6 +21,7 @@ from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinato
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
+from fedbnsl.tracking.result import SUPPRESSED_CELLS
 
 from ..job.check import create_job, is_private, needs_pooling, reading_of, selected_silos
 from ..job.job import Job, Session
@@ -139,15 +140,17 @@ def connect_silos(
             connect,
             wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
-            notes=(*absent, *_noise_notes(settings, inferred), *inferred.notes),
+            notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes),
         )
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
         yield Silos(session, about, truth, weights, federations, connect, inferred.without_members)
 
 
-def _noise_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
-    """A line on the noise of a private run over silos that know no other silo."""
-    if not inferred.without_members or not is_private(settings):
+def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
+    """A line on what owners' policies change: small counts, or the noise of a private run."""
+    if not is_private(settings):
+        return (SUPPRESSED_CELLS,) if inferred.suppressed_cells else ()
+    if not inferred.without_members:
         return ()
     silos = ", ".join(inferred.without_members)
     return (

@@ -77,7 +77,8 @@ class Guard:
         if self.restricted and described.rows < least:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
         if isinstance(described, Described):
-            described = replace(described, pins_members=not self.remote or self.members is not None)
+            pins_members, suppresses = not self.remote or self.members is not None, self.policy.cells > 1
+            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses)
             if self.remote:
                 columns = {name: replace(column, odd="") for name, column in described.profile.columns.items()}
                 described = replace(described, profile=replace(described.profile, columns=columns))

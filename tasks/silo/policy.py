@@ -14,6 +14,8 @@ from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.zcdp import epsilon
+from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.algorithms.statistics.count_tables import CountLimits
 
 
 class NotAllowed(BadInput):
@@ -43,6 +45,12 @@ class Policy:
     """the minimum number of silos in a secure sum, also after dropouts"""
     rows: int = 1
     """the minimum number of rows of this silo in a run"""
+    cells: int = 1
+    """the minimum count of a cell in a count table: smaller ones become 0 before they enter a sum"""
+    variables: int = 0
+    """the maximum number of variables of a count table; 0: no maximum"""
+    parameters: float = math.inf
+    """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
@@ -53,14 +61,21 @@ class Policy:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be above 0")
         if not 0 <= self.delta < 1:
             raise BadInput(f"policy: delta is {self.delta}: it must be from 0 to below 1")
-        for name in ("silos", "rows"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be 1 or more")
+        for name, least in (("silos", 1), ("rows", 1), ("cells", 1), ("variables", 0)):
+            if getattr(self, name) < least:
+                raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be {least} or more")
+        if not self.parameters > 0:
+            raise BadInput(f"policy: parameters is {self.parameters}: it must be above 0")
 
     @property
     def demands_epsilon(self) -> bool:
         """Whether runs without an ε are refused."""
         return not math.isinf(self.epsilon)
+
+    @property
+    def count_limits(self) -> CountLimits:
+        """The limits on count tables of runs without an ε; noise hides small cells of the others."""
+        return CountLimits(self.cells, self.variables or math.inf, self.parameters)
 
     @property
     def budget(self) -> Budget:
@@ -97,7 +112,21 @@ class Policy:
             return "replies must be masked (--secure)"
         if behind_masks and len(schema.rows) < self.silos:
             return f"a secure sum would be over {len(schema.rows)} silos: the minimum is {self.silos}"
-        return self._epsilon_excess(registry.build(spec), schema, silo)
+        algorithm = registry.build(spec)
+        if algorithm.private is None and schema.kind != "discrete":
+            reason = self._moments_refusal_reason(schema, schema.rows[silo])
+            if reason:
+                return reason
+        return self._epsilon_excess(algorithm, schema, silo)
+
+    def _moments_refusal_reason(self, schema: Schema, rows: int) -> str:
+        """The reason to refuse second moments, from which the coordinator can compute counts and any regression."""
+        if self.cells > 1 and schema.levels:
+            return f"sums of products of labels are counts, which may not be below {self.cells}"
+        parameters = 1 + coding_of(schema).size
+        if parameters > self.parameters * rows:
+            return f"a regression may have {parameters} parameters: the maximum is {self.parameters:g} of {rows:,} rows"
+        return ""
 
     def _epsilon_excess(self, algorithm: Algorithm, schema: Schema, silo: str) -> str:
         """The reason why the ε of the run exceeds the owner's limit, "" if it does not."""
@@ -137,7 +166,7 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise BadInput(f"policy: masked is {value!r}: it must be true or false")
         return value
-    whole = name in ("silos", "rows")
+    whole = name in ("silos", "rows", "cells", "variables")
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise BadInput(f"policy: {name} is {value!r}: it must be a {'whole ' if whole else ''}number")
     return value if whole else float(value)

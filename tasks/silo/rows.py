@@ -27,6 +27,8 @@ class Described:
     """whether its rows are read in passes, because they exceed its memory limit"""
     pins_members: bool = True
     """whether its owner knows the other silos; if not, it adds as much noise as if they all colluded"""
+    suppresses_cells: bool = False
+    """whether its owner's policy sets small counts to 0; not whether there are any"""
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
 from fedbnsl.algorithms.secure.messages import read_names
+from fedbnsl.algorithms.statistics.count_tables import TableRefused, limited_counts
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
@@ -261,7 +262,8 @@ class SiloService:
             run = self._run_before(terms, number)
             message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)
             if run.algorithm.private is None:
-                state, reply = run.algorithm.local_solve(run.state, message)
+                with self._limited_counts():
+                    state, reply = run.algorithm.local_solve(run.state, message)
             else:
                 budgets = (terms.budget, self._policy.budget)
                 spender = Spender(terms.run_id, self.name, self._ledger, binding, budgets)
@@ -274,6 +276,15 @@ class SiloService:
             self._journal.commit(terms.run_id, number, answer.packed, saved, binding, charged=charged)
         self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
         return answer
+
+    @contextmanager
+    def _limited_counts(self) -> Iterator[None]:
+        """Within the block, count tables obey the owner's limits; raises `NotAllowed` for a table that exceeds them."""
+        try:
+            with limited_counts(self._policy.count_limits):
+                yield
+        except TableRefused as refusal:
+            raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None
 
     def _journaled_answer(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
         """The stored answer of a finished round, None if there is none; without a durable journal, only the latest."""

@@ -39,7 +39,9 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
     inferred = negotiate_schema("the silos", request_profiles, declared)
     streamed = tuple(sorted(part.silo for part in first if isinstance(part, Described) and part.streamed))
     strangers = tuple(sorted(part.silo for part in first if isinstance(part, Described) and not part.pins_members))
-    return replace(inferred, schema=replace(inferred.schema, streamed=streamed), without_members=strangers)
+    suppressed = any(isinstance(part, Described) and part.suppresses_cells for part in first)
+    schema = replace(inferred.schema, streamed=streamed)
+    return replace(inferred, schema=schema, without_members=strangers, suppressed_cells=suppressed)
 
 
 def _renamed_schema(pooled: DescribedPooled) -> Schema:

@@ -26,7 +26,7 @@ from ..pictures.picture import (
     draw_rounds,
     draw_structure,
 )
-from ..result import NOT_COVERED, PrivacySpent, RunResult, series_warnings, strengths_in
+from ..result import NOT_COVERED, SUPPRESSED_CELLS, PrivacySpent, RunResult, series_warnings, strengths_in
 from .explore import explore_scripts
 from .tables import (
     SCROLLING_ROWS,
@@ -192,10 +192,12 @@ def warnings(result: RunResult) -> list[str]:
 
 
 def small_cell_warnings(result: RunResult) -> list[str]:
-    """The warning that the model has exact counts of labels, on request; empty otherwise."""
+    """Warnings that the model discloses exact counts, on request, and that owners suppress small ones."""
+    suppressed = [f"Small cells were suppressed: {SUPPRESSED_CELLS}."] * (SUPPRESSED_CELLS in result.notes)
     if result.small_cells != "keep" or result.parameters.network is None or not result.schema.levels:
-        return []
-    return ["Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."]
+        return suppressed
+    kept = "Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."
+    return [*suppressed, kept]
 
 
 def _summary(result: RunResult) -> dict[str, Any]:
