@@ -166,7 +166,7 @@ def counts_for_model(tables: Sequence[CountTable], *, blank: bool) -> list[Float
     if not blank:
         return [table.counts.astype(np.float64) for table in tables]
     totals = {int(table.counts.sum()) for table in tables}
-    return publishable_tables(tables, totals.pop() if len(totals) == 1 else None)
+    return [table.counts for table in publishable_tables(tables, totals.pop() if len(totals) == 1 else None)]
 
 
 def smooth_counts(counts: FloatArray, ess: float) -> FloatArray:

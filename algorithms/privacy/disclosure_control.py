@@ -66,6 +66,15 @@ class CountTable:
     """`[levels of the first variable, ..., of the last]`"""
 
 
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """The published counts of a table, and the grid on which they lie."""
+
+    variables: Variables
+    counts: FloatArray
+    grid: int = GRID
+
+
 def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
     """The counts of one table as they may be published: half a row for small cells, multiples of `grid` for others.
 
@@ -79,35 +88,30 @@ def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int 
     return np.where(exact < grid, SMALL_CELL, below + grid * (chance < share))
 
 
-def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[FloatArray]:
+def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[PublishedTable]:
     """The counts of all `tables` of one model as they may be published, so that no small cell follows from the others.
 
     `rows` is the public number of rows that every table counts. None: the tables count different rows, those without
     empty cells in their variables; then margins do not agree, and tables are rounded on their own.
     """
-    published = [publishable_counts(table.counts) for table in tables]
+    published = [PublishedTable(table.variables, publishable_counts(table.counts)) for table in tables]
     if rows is None:
         return published
     shapes = [table.variables for table in tables]
-    margins = shared_margins(shapes)
-    grids, draws, tries = [GRID] * len(tables), [0] * len(tables), [0] * len(tables)
-    while disclosing := _disclosing(shapes, published, grids, margins, rows):
+    draws, tries = [0] * len(tables), [0] * len(tables)
+    while disclosing := [t for t, one in enumerate(provable_bounds(published, rows)) if _discloses(*one)]:
         for t in disclosing:
             tries[t] += 1
             for u in _closest(t, shapes, tries[t] // DRAWS_PER_GRID):
-                grids[u] *= 1 if tries[t] % DRAWS_PER_GRID else 2
+                grid = published[u].grid * (1 if tries[t] % DRAWS_PER_GRID else 2)
                 draws[u] += 1
-                published[u] = publishable_counts(tables[u].counts, grids[u], draws[u])
+                published[u] = PublishedTable(shapes[u], publishable_counts(tables[u].counts, grid, draws[u]), grid)
     return published
 
 
-def _disclosing(
-    shapes: Sequence[Variables], published: Sequence[FloatArray], grids: Sequence[int], margins: Margins, rows: int
-) -> list[int]:
-    """The numbers of the tables in which a reader proves a cell of 1 or 2 rows."""
-    bounds = [_rounding_bounds(one, grid, rows) for one, grid in zip(published, grids, strict=True)]
-    narrowed = _narrow(shapes, bounds, margins, rows)
-    return [t for t, (low, high) in enumerate(narrowed) if ((low >= 1) & (high < MIN_COUNT)).any()]
+def _discloses(low: Ints, high: Ints) -> bool:
+    """Whether a cell between these bounds has provably 1 or 2 rows."""
+    return bool(((low >= 1) & (high < MIN_COUNT)).any())
 
 
 def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
@@ -117,17 +121,13 @@ def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
     return [u for u, size in enumerate(shared) if u == t or size >= max(1, most - steps)]
 
 
-def provable_bounds(
-    tables: Sequence[tuple[Variables, FloatArray]], rows: int, grids: Sequence[int] = ()
-) -> list[Bounds]:
-    """The bounds that a reader can prove for the cells of published `tables`, each with its variables, ascending.
+def provable_bounds(tables: Sequence[PublishedTable], rows: int) -> list[Bounds]:
+    """The bounds that a reader can prove for the cells of published `tables`, all of which count the same `rows`.
 
-    The reader knows the rule, the `grids` (by default `GRID`), and that every table counts the same `rows`.
+    The reader knows the rule and the grids.
     """
-    bounds = [
-        _rounding_bounds(one, grid, rows) for (_, one), grid in zip(tables, grids or [GRID] * len(tables), strict=True)
-    ]
-    shapes = [variables for variables, _ in tables]
+    shapes = [table.variables for table in tables]
+    bounds = [_rounding_bounds(table.counts, table.grid, rows) for table in tables]
     return _narrow(shapes, bounds, shared_margins(shapes), rows)
 
 
