@@ -108,6 +108,10 @@ MISWRITTEN = {
     "a delta of one": ({"delta": 1.0}, "delta is 1"),
     "half a silo": ({"silos": 2.5}, "it must be a whole number"),
     "no rows": ({"rows": 0}, "rows is 0"),
+    "no cells": ({"cells": 0}, "cells is 0"),
+    "half a cell": ({"cells": 2.5}, "it must be a whole number"),
+    "fewer variables than none": ({"variables": -1}, "variables is -1"),
+    "no parameters": ({"parameters": 0}, "parameters is 0"),
     "yes for true": ({"masked": "yes"}, "it must be true or false"),
 }
 
@@ -127,8 +131,11 @@ def test_a_policy_is_what_was_written():
         "delta": 1e-8,
         "silos": 3,
         "rows": 9,
+        "cells": 5,
+        "variables": 4,
+        "parameters": 0.33,
     }
-    assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9)
+    assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9, 5, 4, 0.33)
     assert policy_of({}) == UNRESTRICTED
 
 
