@@ -6,6 +6,7 @@ estimates each silo's second moments; this demonstration compares them with the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,21 @@ class AttackResult:
     protection: str
     error: dict[str, float]
     public: dict[str, float]
+    example: str
+    """what was reconstructed: two second moments of the first silo, with their true values"""
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether the estimates are much closer than what every result discloses."""
+        return median(self.error.values()) < median(self.public.values()) / 2
+
+    @property
+    def finding(self) -> str:
+        """What the attacker has, in a sentence."""
+        if not self.succeeds:
+            return f"nothing beyond the mean of all silos was reconstructed; the attacker's guesses: {self.example}"
+        count = len(self.error)
+        return f"the second moments of each of the {count} silos were reconstructed: {self.example}"
 
 
 def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
@@ -166,4 +182,18 @@ def attack_errors(
         protection,
         {silo: relative_error(guesses[silo], true[silo]) for silo in sorted(true)},
         {silo: relative_error(public, true[silo]) for silo in sorted(true)},
+        _example(data, guesses, true),
     )
+
+
+def _example(data: FederatedData, guesses: Mapping[str, FloatArray], true: Mapping[str, FloatArray]) -> str:
+    """The estimates of two moments of the first silo: its first mean square, and its largest mean product."""
+    silo, names = min(true), data.schema.variables
+    texts = [
+        f"the mean square of {names[0]} at silo {silo} as {guesses[silo][0, 0]:.4g} (it is {true[silo][0, 0]:.4g})"
+    ]
+    if len(names) > 1:
+        i, j = np.unravel_index(np.argmax(np.abs(np.triu(true[silo], 1))), true[silo].shape)
+        product = f"{guesses[silo][i, j]:.4g} (it is {true[silo][i, j]:.4g})"
+        texts.append(f"the mean product of {names[i]} and {names[j]} as {product}")
+    return ", ".join(texts)

@@ -78,7 +78,7 @@ def run_flow(
 ) -> CompletedRun:
     """Learn with `settings`, from the start or from the last checkpoint, and show the run in Prefect.
 
-    Raises `Unchanged` if `repeat` skips runs on unchanged rows, and the rows are those of the last run.
+    Raises `Unchanged` if `repeat` skips the run, as nothing or too little has changed since an earlier one.
     """
     with record_task_runs(UUID(str(flow_run.id))) as record, threadpool_limits(1):
         orchestration = Orchestration(record, abandon_services)
@@ -107,7 +107,8 @@ def learn_from_silos(
 ) -> CompletedRun:
     """Connect to the silos of `settings` and learn from them; a finished run removes its checkpoint."""
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
-    with connect_silos(settings, orchestration, resumed, context.workers) as silos:
+    changed_rows = repeat.changed_rows if repeat else 0
+    with connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos:
         tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
         orchestration.report(lambda: tag_flow_run(str(flow_run.id), tags))
         listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)

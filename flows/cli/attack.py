@@ -1,14 +1,21 @@
-"""`fedbnsl attack reconstruct`: how well a curious coordinator reconstructs the silos' moments, as a table."""
+"""`fedbnsl attack`: what can be recovered of a silo and of single rows, and what prevents it."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from statistics import median
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fedbnsl.data.federated import FederatedData
+
+    from ..attack_results import Demonstration
 
 
 def show_attack(folder: Path, epsilon: float) -> None:
     """Print how close the attacker comes to each silo's second moments, under each protection."""
+    from statistics import median
+
     from rich.table import Table
 
     from fedbnsl.data.folder.folder import read_folder
@@ -25,24 +32,48 @@ def show_attack(folder: Path, epsilon: float) -> None:
     table = Table("what the coordinator sees", "reconstruction", "mean of all silos", "the attack")
     for one in found:
         error, public = median(one.error.values()), median(one.public.values())
-        succeeds = error < public / 2
-        table.add_row(one.protection, f"{error:.3g}", f"{public:.3g}", "succeeds" if succeeds else "fails")
+        table.add_row(one.protection, f"{error:.3g}", f"{public:.3g}", "succeeds" if one.succeeds else "fails")
     out.print(table)
+    for one in found:
+        print(f"{one.protection}: {one.finding}")
+
+
+def show_demonstrations(explanation: str, found: Iterable["Demonstration"]) -> None:
+    """Print the attack in words, and for each protection whether it succeeds and what it found."""
+    print(explanation)
+    for one in found:
+        print(f"{one.protection}: the attack {'succeeds' if one.succeeded else 'fails'}: {one.finding}")
+
+
+def complete_rows(folder: Path) -> "FederatedData":
+    """The rows of `folder` without empty cells."""
+    from fedbnsl.data.folder.about import Reading
+    from fedbnsl.data.folder.folder import read_folder
+
+    return read_folder(folder, Reading(missing="complete-rows"))
 
 
 app = typer.Typer(
-    help="Show what a curious coordinator can infer, and what prevents it.", no_args_is_help=True, add_completion=False
+    help="Show what a curious coordinator or reader can infer, and what prevents it.",
+    no_args_is_help=True,
+    add_completion=False,
 )
+
+Folder = Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the random parts.")]
 
 
 @app.callback()
 def attack() -> None:
-    """Show what a curious coordinator can infer, and what prevents it."""
+    """Show what a curious coordinator or reader can infer from your own folder, and what prevents it.
+
+    Every attack runs on this machine only: it spends no ε, and nothing is recorded beside the rows.
+    """
 
 
 @app.command()
 def reconstruct(
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
+    folder: Folder,
     epsilon: Annotated[
         float, typer.Option(metavar="E", help="Privacy budget ε of the private run that is attacked as well.")
     ] = 1.0,
@@ -52,3 +83,67 @@ def reconstruct(
     The same attack then fails on a run with --secure, and on a run with a privacy budget.
     """
     show_attack(folder, epsilon)
+
+
+@app.command("smallest-cell")
+def smallest_cell(
+    folder: Folder,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", "-a", metavar="NAME", help="Algorithm that learns the graph.")
+    ] = "auto",
+    seed: Seed = 0,
+) -> None:
+    """Find a person in a published model: undo the smoothing of its tables, and name the smallest count.
+
+    The same attack then fails on tables whose small cells are hidden and whose counts are rounded.
+    """
+    from ..attack_results import smallest_cell as run
+
+    show_demonstrations(
+        "A reader of a model with labels turns its probabilities back into numbers of rows. A 1 is one person.",
+        run(complete_rows(folder), algorithm, seed),
+    )
+
+
+@app.command()
+def difference(
+    folder: Folder,
+    silo: Annotated[str | None, typer.Option(metavar="NAME", help="Silo of the row; default: the first.")] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of the row among those without empty cells; default: the last."),
+    ] = None,
+) -> None:
+    """Recover one row from two masked sums: of all rows, and of all rows but this one.
+
+    The same attack then fails if a silo refuses a second sum after fewer than 10 rows changed.
+    """
+    from ..attack_results import difference as run
+
+    show_demonstrations(
+        "Two runs are learned behind masks, and between them one row was removed. The coordinator sees two sums of all "
+        "silos, and subtracts them.",
+        run(complete_rows(folder), silo, row),
+    )
+
+
+@app.command()
+def membership(
+    folder: Folder,
+    epsilon: Annotated[
+        float, typer.Option(metavar="E", help="Privacy budget ε of the private run that is attacked as well.")
+    ] = 1.0,
+    trials: Annotated[int, typer.Option(metavar="N", help="Number of random splits of the rows.")] = 10,
+    seed: Seed = 0,
+) -> None:
+    """Guess whether a person's row was among those that a published model was learned from.
+
+    The attacker's advantage is the share of members found, less that of others taken for members. An ε bounds it.
+    """
+    from ..attack_results import membership as run
+
+    show_demonstrations(
+        "A third of the rows is learned from, another third is not, and the attacker knows rows like them. Rows that "
+        "are likelier under the model than they should be are taken for members.",
+        run(complete_rows(folder), epsilon, trials, seed),
+    )

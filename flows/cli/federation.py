@@ -50,6 +50,7 @@ trusted = "trusted.pem"
 # masked = true      # replies leave behind masks only
 silos = 3      # the least number of silos in a secure sum
 rows = 50      # the least number of rows of this silo in a run
+changed_rows = 10      # the least number of rows that change between two publications without an ε, unless none does
 
 # The silos whose certificates this owner knows, by their SHA-256 fingerprints: check them with their owners.
 # A secure sum over any other silo is refused, as a coordinator could have invented it.

@@ -30,7 +30,7 @@ COMMANDS = {
     "evaluate": "Compare a learned structure with the true graph.",
     "compare": "Compare a run with an earlier one.",
     "privacy": "Plan a privacy budget and show what has been spent.",
-    "attack": "Show what a curious coordinator can infer, and what prevents it.",
+    "attack": "Show what a curious coordinator or reader can infer, and what prevents it.",
     "federation": "Set up a federation across machines.",
     "coordinator": "Run the coordinator of a federation.",
     "silo": "Join a federation; the rows stay on this machine.",

@@ -85,6 +85,8 @@ def policy_lines(file: SiloFile) -> list[str]:
     set_to = [(field.name, getattr(policy, field.name)) for field in fields(policy)]
     said = [f"{name} = {value}" for name, value in set_to if value != getattr(type(policy)(), name)]
     lines = [f"policy: {', '.join(said) or 'everything is allowed'}"]
+    if policy.changed_rows:
+        lines.append(f"runs without an ε: on unchanged rows, or after at least {policy.changed_rows} rows have changed")
     if file.members is not None:
         lines.append(f"members: {', '.join(sorted(file.members.fingerprints))}")
     lines += [f"warning: {warning}" for warning in file.warnings]
@@ -149,3 +151,14 @@ def reseal(
 
     for path in sorted(private_folder(data).glob(f"*{LEDGER_SUFFIX}")):
         print(f"{path}: {seal_ledger(path)} charges sealed")
+
+
+@app.command()
+def forget(
+    data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
+) -> None:
+    """Forget what was published from these rows: the next run without an ε is compared with no earlier one."""
+    from fedbnsl.tasks.silo.publications import forget_publications
+
+    for path in forget_publications(data):
+        print(f"{path}: forgotten")

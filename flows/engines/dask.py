@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.federated import POOLED, weights_after_pooling
-from fedbnsl.data.folder.about import declarations, read_about
+from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
 from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
@@ -102,9 +103,11 @@ def connect_silos(
     orchestration: Orchestration,
     resumed: Interrupted | None = None,
     workers: Workers | None = None,
+    changed_rows: int = 0,
 ) -> Iterator[Silos]:
     """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
 
+    `changed_rows` is the minimum number of rows that change between two runs without an ε, also if no owner sets one.
     Raises `SilosAway` if one is missing, `BadInput` if its rows are unusable.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
@@ -127,10 +130,7 @@ def connect_silos(
             # Do not wait again for silos that an earlier federation of this run has given up.
             gone = dict(federations[-1].roster.lost) if federations else dict(resumed.gone if resumed else {})
             roster = Roster(transport, schema.silos, Patience(settings.silo_patience), gone, settings.quorum or 1)
-            terms_schema = job.run_schema(schema)
-            terms = RunTerms(
-                run_id, registry.pack(spec), terms_schema, job.settings.seed, job.budget, declared, step_of=job.run_id
-            )
+            terms = replace(_terms(job, spec, run_id, schema, declared), changed_rows=changed_rows)
             federation = SiloFederation(roster, terms, job.settings.secure, orchestration.solves)
             federations.append(federation)
             return federation
@@ -144,6 +144,12 @@ def connect_silos(
         )
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
         yield Silos(session, about, truth, weights, federations, connect, inferred.without_members)
+
+
+def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:
+    """The terms of an exchange of `job` by the algorithm of `spec`."""
+    seed, terms_schema = job.settings.seed, job.run_schema(schema)
+    return RunTerms(run_id, registry.pack(spec), terms_schema, seed, job.budget, declared, step_of=job.run_id)
 
 
 def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from fedbnsl.algorithms.parameters.networks import BayesianNetwork
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH
 from fedbnsl.data.folder.truth import read_structure
+from fedbnsl.tasks.silo.publications import FewRowsChanged
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
 from fedbnsl.tracking.result import RunResult
 from fedbnsl.tracking.staging import create_private_folder, first_line, notice, write_private
@@ -123,7 +124,7 @@ Seals = Callable[[str], Mapping[str, str]]
 
 
 class Unchanged(Exception):  # noqa: N818 - no error: the run has nothing to learn
-    """Neither a silo's rows nor the settings have changed since the previous run: there is nothing to learn."""
+    """A run is skipped, because nothing has changed since the previous run, or too few rows for a new publication."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,15 @@ class RunComparison:
 def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals: Seals) -> RunComparison:
     """The comparison of the run of the named `settings` with the last run of its deployment.
 
-    Raises `Unchanged` if nothing has changed and `repeat` skips such runs, before the run spends any ε.
+    Raises `Unchanged` if nothing has changed and `repeat` skips such runs, before the run spends any ε; and if a silo
+    refuses the run because too few of its rows have changed.
     """
     folder = Path(str(settings.out)).absolute()
     file = last_run_file(folder.parent, repeat.deployment)
-    now = LastRun(str(folder), settings_digest(settings), dict(seals(f"deployment {repeat.deployment}")))
+    try:
+        now = LastRun(str(folder), settings_digest(settings), dict(seals(f"deployment {repeat.deployment}")))
+    except FewRowsChanged as refusal:
+        raise Unchanged(str(refusal)) from None
     last = read_last_run(file)
     before = None if last is None else _results(Path(last.folder))
     same = last is not None and (last.question, dict(last.seals)) == (now.question, now.seals)

@@ -31,6 +31,17 @@ class RepeatOptions(Options):
             "learn again.",
         ),
     ] = "skip"
+    changed_rows: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Changed rows",
+            description="Minimum number of rows of a silo that change between two runs without an ε, unless none does: "
+            "fewer could be recovered from the difference of the two results. A run after fewer changes is skipped; "
+            "0 allows any.",
+        ),
+        OnCommandLine(value="K"),
+    ] = 10
     drift_edges: Annotated[
         int,
         Field(

@@ -53,6 +53,15 @@ class Guard:
         """Whether the owner has set a policy."""
         return self.policy != UNRESTRICTED
 
+    def changed_rows(self, terms: RunTerms) -> int:
+        """The minimum number of rows that change between two publications without an ε; 0: any.
+
+        An owner who runs the coordinator without a policy knows all rows: then only the terms set a minimum, as in
+        scheduled runs.
+        """
+        own = self.policy.changed_rows if self.remote or self.restricted else 0
+        return max(own, terms.changed_rows)
+
     def declaration(self, silo: str, declared: Declared) -> Declared:
         """The declaration under which the rows are described or read; raises `NotAllowed` for one not agreed on."""
         if self.policy.demands_epsilon:

@@ -124,6 +124,8 @@ CREATE TABLE IF NOT EXISTS standings (
 CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS summed (run TEXT, announced TEXT, silos TEXT, PRIMARY KEY (run, announced, silos));
 """
 
 
@@ -147,7 +149,7 @@ class Journal:
         Without a path it is in memory and ends with the process.
         """
         self.path = path
-        self._key = secrets.token_bytes(SECRET_BYTES) if path is None else silo_secret(path.parent)
+        self.key = secrets.token_bytes(SECRET_BYTES) if path is None else silo_secret(path.parent)
         if path is None:
             self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._db.executescript(SCHEMA)
@@ -212,9 +214,9 @@ class Journal:
             last = db.execute("SELECT round FROM standings WHERE run = ?", (run,)).fetchone()
             if number != (last[0] if last else 0) + 1:
                 raise ValueError(f"round {number} of run {run} cannot follow round {last[0] if last else 0}")
-            check = keyed_checksum(self._key, run, number, binding, reply)
+            check = keyed_checksum(self.key, run, number, binding, reply)
             db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (run, number, binding, reply, check))
-            check = keyed_checksum(self._key, run, number, state)
+            check = keyed_checksum(self.key, run, number, state)
             db.execute("INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?)", (run, number, state, check))
             if charged:
                 db.execute("INSERT OR IGNORE INTO charged VALUES (?, ?)", (run, number))
@@ -240,6 +242,35 @@ class Journal:
         self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
         row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
         return bool(row[0] == seal)
+
+    def versions(self) -> set[str]:
+        """The names of the versions of the rows that `Publications` must have."""
+        with self._readable():
+            return {name for (name,) in self._db.execute("SELECT name FROM versions")}
+
+    def name_versions(self, names: set[str]) -> None:
+        """Replace the names of the versions."""
+        with self._transaction():
+            self._db.execute("DELETE FROM versions")
+            self._db.executemany("INSERT INTO versions VALUES (?)", [(name,) for name in sorted(names)])
+
+    def record_summed(self, run: str, announced: tuple[str, ...], silos: tuple[str, ...]) -> None:
+        """Record for ever that a sum over `silos` of those `announced` by `run` is about to be unmasked."""
+        self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, "\n".join(announced), "\n".join(silos)))
+
+    def summed(self, run: str, announced: tuple[str, ...]) -> set[tuple[str, ...]]:
+        """The sets of silos whose sum was unmasked in any run but `run`, or in `run` with others `announced`."""
+        with self._readable():
+            rows = self._db.execute(
+                "SELECT DISTINCT silos FROM summed WHERE run != ? OR announced != ?", (run, "\n".join(announced))
+            )
+            return {tuple(silos.split("\n")) for (silos,) in rows}
+
+    def forget_publications(self) -> None:
+        """Delete the names of the versions and the sets of silos: the next publication is compared with none."""
+        with self._transaction():
+            self._db.execute("DELETE FROM versions")
+            self._db.execute("DELETE FROM summed")
 
     def forget(self, run: str) -> None:
         """Delete all records of a finished run, except the numbers of its charged rounds."""
@@ -268,7 +299,7 @@ class Journal:
             raise BadRecord(f"{self.path}: the journal is damaged ({error}): start a new run") from None
 
     def _is_intact(self, checksum: str, *parts: object) -> bool:
-        return hmac.compare_digest(checksum, keyed_checksum(self._key, *parts))
+        return hmac.compare_digest(checksum, keyed_checksum(self.key, *parts))
 
     def _require_intact(self, intact: bool, run: str, number: int) -> None:
         if not intact:

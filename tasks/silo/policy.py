@@ -5,6 +5,7 @@ nothing at any other; and again with every request, since a coordinator could re
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -51,6 +52,8 @@ class Policy:
     """the maximum number of variables of a count table; 0: no maximum"""
     parameters: float = math.inf
     """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
+    changed_rows: int = 10
+    """the minimum number of rows that change between two publications without an ε, unless none does; 0: any"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
@@ -61,7 +64,7 @@ class Policy:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be above 0")
         if not 0 <= self.delta < 1:
             raise BadInput(f"policy: delta is {self.delta}: it must be from 0 to below 1")
-        for name, least in (("silos", 1), ("rows", 1), ("cells", 1), ("variables", 0)):
+        for name, least in (("silos", 1), ("rows", 1), ("cells", 1), ("variables", 0), ("changed_rows", 0)):
             if getattr(self, name) < least:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be {least} or more")
         if not self.parameters > 0:
@@ -97,6 +100,21 @@ class Policy:
             raise NotAllowed(
                 f"silo {silo}: its owner's policy refuses a sum over {survivors} silos: the minimum is {self.silos}"
             )
+
+    def check_difference(self, silo: str, summed: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> None:
+        """Raise `NotAllowed` for a sum whose difference from one over `earlier` silos would be of too few silos.
+
+        Two sums over silos of which one has left or joined differ by all that this silo contributes.
+        """
+        least = max(self.silos, MIN_DIFFERENCE)
+        for before in earlier:
+            changed = max(len(set(before) - set(summed)), len(set(summed) - set(before)))
+            if 0 < changed < least:
+                raise NotAllowed(
+                    f"silo {silo}: its owner's policy refuses a sum over other silos than before, with fewer than "
+                    f"{least} exchanged: the difference of the two sums would disclose theirs; learn from the same "
+                    "silos, or use --epsilon"
+                )
 
     def _refusal_reason(self, silo: str, spec: AlgorithmSpec, schema: Schema, behind_masks: bool) -> str:
         """The reason to refuse a run, "" if the policy allows it."""
@@ -142,6 +160,8 @@ class Policy:
         return ""
 
 
+MIN_DIFFERENCE = 2
+"""the minimum number of silos by which two masked sums differ, whatever the policy: one silo is not masked"""
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
 """the exchanges besides an algorithm's own rounds, and the wrappers"""
 
@@ -166,7 +186,7 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise BadInput(f"policy: masked is {value!r}: it must be true or false")
         return value
-    whole = name in ("silos", "rows", "cells", "variables")
+    whole = name in ("silos", "rows", "cells", "variables", "changed_rows")
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise BadInput(f"policy: {name} is {value!r}: it must be a {'whole ' if whole else ''}number")
     return value if whole else float(value)

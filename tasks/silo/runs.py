@@ -15,7 +15,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .journal import RunState
+from .journal import RunState, keyed_checksum
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class RunTerms:
     """the declaration of the data and of how to read them"""
     step_of: str = ""
     """the run to which this one belongs as a step before or after its rounds; both use the same rows"""
+    changed_rows: int = 0
+    """the minimum number of rows that change between two publications, if it is larger than the owner's"""
 
     @property
     def pinned_run(self) -> str:
@@ -74,10 +76,17 @@ class OpenRun:
     reply: Any = None
 
 
-def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState) -> OpenRun:
-    """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal."""
-    algorithm = terms.algorithm()
-    state = algorithm.open_silo(table, terms.schema, silo, silo_generator(terms.seed, silo))
+def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
+    """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal.
+
+    With a `secret`, resamples have a seed that the coordinator does not know: if it knew the rows of as many sums as
+    there are rows, it could solve for each of them.
+    """
+    algorithm, seed = terms.algorithm(), terms.seed
+    if secret is not None and registry.unpack(terms.spec).wrappers:
+        seed = int(keyed_checksum(secret, "resamples", terms.seed, silo), 16)
+    generator = silo_generator(seed, silo)
+    state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)
     return OpenRun(algorithm, terms.schema, run_state.number, state)

@@ -36,6 +36,7 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from .guard import LOCAL, Guard
 from .journal import BadRecord, Journal, require_same_binding
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .publications import RowVersion, version_under
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, open_run
 from .secure_sums import SecureSumRequest, SecureSums
@@ -127,6 +128,8 @@ class SiloService:
         """the rows, by the parts of the terms that determine columns and codes"""
         self._checked_ranges: set[tuple[Any, ...]] = set()
         """terms whose columns fit masked sums, as checked before"""
+        self._versions: dict[tuple[Any, ...], RowVersion] = {}
+        """the digests of these rows, as their tables"""
         self._open_runs: dict[str, OpenRun] = {}
         self._described = self._source.described
         """fingerprint of the rows that were last described"""
@@ -149,12 +152,16 @@ class SiloService:
         return self._guard.disclosed(self.name, described)
 
     def admit(self, terms: RunTerms, behind_masks: bool) -> None:
-        """Raise `NotAllowed` for a run that the owner's policy refuses, before reading or spending anything.
+        """Raise `NotAllowed` for a run that the owner's policy refuses, before spending anything.
 
         `behind_masks`: whether replies leave as summands of a secure sum. Raises `BadInput` if a private run starts and
         the ledger has fewer charges than the journal.
         """
-        self._admitted(terms, behind_masks)
+        terms = self._admitted(terms, behind_masks)
+        # Without a journal, nothing has been published: a silo that answers nothing leaves no file.
+        if self._must_change(terms) and self._source.has_journal():
+            self._rows_now(terms, digest=True)
+            self._check_changes(terms)
 
     def _admitted(self, terms: RunTerms, behind_masks: bool) -> RunTerms:
         """The terms under which this silo answers (see `Guard.terms`); raises as `admit`."""
@@ -169,7 +176,15 @@ class SiloService:
             )
         if terms.run_id not in self._open_runs and algorithm.private is not None:
             self.charges(terms.run_id)
+        if behind_masks:
+            self._check_summed(terms, terms.schema.silos)
         return terms
+
+    def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
+        """Raise `NotAllowed` if the policy demands masks, and a sum over `silos` differs from an earlier one in few."""
+        if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
+            earlier = self._journal.summed(terms.pinned_run, terms.schema.silos)
+            self._policy.check_difference(self.name, silos, earlier)
 
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
@@ -193,7 +208,11 @@ class SiloService:
         with self._report_failures(number):
             admitted = self._admitted(terms, behind_masks=True)
             if request.phase == "unmask":
-                self._policy.check_sum(self.name, len(read_names(request.message, COORDINATOR)))
+                survivors = tuple(sorted(read_names(request.message, COORDINATOR)))
+                self._policy.check_sum(self.name, len(survivors))
+                if self._policy.masked and admitted.algorithm().private is None:
+                    self._check_summed(admitted, survivors)
+                    self._journal.record_summed(admitted.pinned_run, admitted.schema.silos, survivors)
             return self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
@@ -260,6 +279,8 @@ class SiloService:
             require_bounded(_message(cast(Hashable, terms.algorithm().broadcast_type), broadcast))
         with self._redact_errors(terms, number):
             run = self._run_before(terms, number)
+            if number == 1 and self._must_change(terms):
+                self._check_changes(terms, record=True)
             message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)
             if run.algorithm.private is None:
                 with self._limited_counts():
@@ -350,6 +371,7 @@ class SiloService:
             self._tables.clear()
             self._checked_ranges.clear()
             self._open_runs.clear()
+            self._versions.clear()
         self._rows = now
         began = self._described if new else self._pins[run]
         same = began is None or began is now or began.matches(now)
@@ -387,12 +409,28 @@ class SiloService:
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
             run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state
-            run = open_run(terms, self.name, self._table(terms), run_state)
+            secret = self._journal.key if self._must_change(terms) else None
+            run = open_run(terms, self.name, self._table(terms), run_state, secret)
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id} and cannot solve round {number}"
             )
         return run
+
+    def _must_change(self, terms: RunTerms) -> int:
+        """The minimum number of rows that change between two publications, 0 if any may."""
+        exempt = terms.algorithm().private is not None or not self._source.durable
+        return 0 if exempt else self._guard.changed_rows(terms)
+
+    def _check_changes(self, terms: RunTerms, *, record: bool = False) -> None:
+        """Raise `FewRowsChanged` if too few rows have changed since an earlier publication; `record` this one."""
+        publications, key, least = self._source.publications(self._journal), self._key(terms), self._must_change(terms)
+        assert publications is not None
+        with self._guard.reading(self.name):
+            if key not in self._versions:
+                seal = self._source.seal("publication", self._rows)
+                self._versions[key] = version_under(terms, self.name, self._table(terms), self._journal.key, seal)
+            (publications.record if record else publications.check)(self.name, self._versions[key], least)
 
     def _table(self, terms: RunTerms) -> Any:
         key = self._key(terms)

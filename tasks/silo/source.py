@@ -21,6 +21,7 @@ from fedbnsl.data.folder.fingerprint import fingerprint
 
 from .journal import NOT_STARTED, Journal, RunState, journal_path, seal, sealed
 from .ledger import FileLedger, ledger_of
+from .publications import Publications, published_path
 from .rows import AnyDescribed, describe_rows, read_rows
 
 IN_MEMORY = Fingerprint((), settled=True)
@@ -62,6 +63,10 @@ class SiloSource(Protocol):
 
     def has_journal(self) -> bool:
         """Whether there is a journal from an earlier service."""
+        ...
+
+    def publications(self, journal: Journal) -> Publications | None:
+        """The record of what was published, None if it would end with the process."""
         ...
 
     @property
@@ -126,6 +131,10 @@ class FileSource:
         """Whether there is a journal beside the rows."""
         return journal_path(self.path, self.silo).exists()
 
+    def publications(self, journal: Journal) -> Publications | None:
+        """The record beside the rows, None without a durable journal."""
+        return Publications(published_path(self.path, self.silo), journal) if self.durable else None
+
     def ledger(self, silo: str) -> FileLedger:
         """The ledger beside the rows."""
         return ledger_of(self.path, silo)
@@ -170,6 +179,9 @@ class TableSource:
     def has_journal(self) -> bool:
         """False: a journal in memory ends with its process."""
         return False
+
+    def publications(self, journal: Journal) -> None:
+        """None: nothing is kept."""
 
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""

@@ -19,6 +19,7 @@ from tests.flows.options.values import OTHER
 
 REPEATED = {
     "unchanged": "learn",
+    "changed_rows": "5",
     "drift_edges": "3",
     "drift_parameters": "0.5",
     "hook_url": "https://example.org/hook",
@@ -83,7 +84,7 @@ def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, examp
     assert set(REPEATED) == set(RepeatOptions.model_fields) | set(HookOptions.model_fields)
     assert repeat.deployment == "nightly"
     assert [name for name in REPEATED if given[name] == default[name]] == []
-    assert (repeat.drift_edges, hooks.hook_on) == (3, ("failure", "unchanged"))
+    assert (repeat.changed_rows, repeat.drift_edges, hooks.hook_on) == (5, 3, ("failure", "unchanged"))
 
 
 def test_a_deployment_starts_from_all_settings_and_keeps_its_schedule(example):

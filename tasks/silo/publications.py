@@ -1,0 +1,284 @@
+"""What a silo has published: digests of the rows behind its replies, and the rule for the next ones without an ε.
+
+Two sums over rows that differ in one row give away that row: it is their difference. So a silo answers without an ε
+only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
+
+To count changes it keeps, of each of its last versions of the rows, 8 bytes a row: a digest of the row's values under
+the silo's secret. They stay in `.fedbnsl/SILO.published`, with access for the owner only, and the journal has the name
+of each version, so that a version cannot be removed unnoticed. The digests are of the values that enter the replies:
+after columns were left out, marks of missing values replaced and incomplete rows dropped. The order of rows and
+columns, the number of files and the spelling of a number do not count.
+
+A replaced row is one removed and one added. The changes between two versions are the larger of both numbers, so that
+k changes concern k records, also if each of them is a replacement.
+
+Versions over different columns are compared in their common columns. If the file and the selection of rows are the
+same, nothing has changed. Otherwise each common column gives a lower bound, as a changed row changes at most one of its
+cells; the numbers of cells by digest, in `BUCKETS` buckets, suffice for that. A run is refused unless the bound is k.
+"""
+
+import hashlib
+import hmac
+import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.statistics.moments import Table, chunks
+
+from .journal import BadRecord, Journal, keyed_checksum, make_private_file, private_folder
+from .policy import NotAllowed
+from .runs import RunTerms
+
+PUBLISHED_SUFFIX = ".published"
+KEPT_VERSIONS = 20
+"""versions of the rows that a silo keeps: the rule does not reach further back"""
+BUCKETS = 1024
+"""buckets in which the cells of a column are counted"""
+BLOCK_ROWS = 1 << 16
+"""rows whose digests are computed at once"""
+EMPTY = np.float64(np.nan).view(np.uint64)
+"""the code of an empty cell"""
+SCHEMA = "CREATE TABLE IF NOT EXISTS versions (number INTEGER PRIMARY KEY AUTOINCREMENT, content BLOB NOT NULL)"
+
+
+class FewRowsChanged(NotAllowed):
+    """Refused because the difference from an earlier publication would be one of few rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowVersion:
+    """The rows behind a publication, as digests that nobody can compute without the silo's secret."""
+
+    columns: tuple[str, ...]
+    """sorted"""
+    seal: str
+    """of the content of the file or files"""
+    reading: str
+    """a checksum of how the cells are read: the kind of the data, marks of missing values, the form of the file"""
+    complete: tuple[str, ...]
+    """the columns without empty cells, if rows with such a cell were dropped"""
+    rows: NDArray[np.uint64]
+    """the digests of the rows, sorted, `[n_rows]`"""
+    cells: NDArray[np.int64]
+    """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
+
+
+def row_version(
+    table: Table, schema: Schema, key: bytes, seal: str = "", reading: str = "", complete: tuple[str, ...] = ()
+) -> RowVersion:
+    """The version of the rows in `table` `[n_rows, n_variables]`, in memory or read in passes, under a secret `key`."""
+    columns = tuple(sorted(schema.variables))
+    own = hmac.new(key, b"rows", hashlib.sha256).digest()
+    labels = {name: _label_codes(levels, own) for name, levels in schema.levels.items()}
+    factor, offset = np.frombuffer(hmac.new(key, b"buckets", hashlib.sha256).digest(), np.uint64)[:2]
+    digests: list[NDArray[np.uint64]] = []
+    cells = np.zeros((len(columns), BUCKETS), np.int64)
+    shift = np.uint64(64 - int(math.log2(BUCKETS)))
+    for chunk in chunks(table):
+        for begin in range(0, len(chunk), BLOCK_ROWS):
+            codes = _codes(chunk[begin : begin + BLOCK_ROWS], schema, columns, labels)
+            digests.append(_digests(codes, own))
+            for counts, column in zip(cells, codes.T, strict=True):
+                bucket = (column * (factor | np.uint64(1)) + offset) >> shift
+                counts += np.bincount(bucket.astype(np.int64), minlength=BUCKETS)
+    rows = np.sort(np.concatenate(digests)) if digests else np.empty(0, np.uint64)
+    return RowVersion(columns, seal, reading, complete, rows, cells)
+
+
+def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: str) -> RowVersion:
+    """The version of the rows of `silo` that enter its replies under `terms`: those in `table`, read as they say."""
+    schema, declared = terms.schema, terms.declared
+    drops_rows = schema.complete_rows or schema.kind == "time-series"
+    chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
+    reading = keyed_checksum(key, schema.kind, dict(declared.marks), *chosen)
+    return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else ())
+
+
+def _codes(
+    rows: NDArray[Any], schema: Schema, columns: tuple[str, ...], labels: dict[str, NDArray[np.uint64]]
+) -> NDArray[np.uint64]:
+    """The cells of `rows` as 64-bit codes `[n_rows, n_columns]`, which do not depend on the other rows."""
+    codes = np.empty((len(rows), len(columns)), np.uint64)
+    for place, name in enumerate(columns):
+        column = rows[:, schema.variables.index(name)]
+        if name in labels:
+            codes[:, place] = labels[name][np.where(np.isnan(column), -1, column).astype(np.int64)]
+        else:
+            codes[:, place] = _number_codes(np.asarray(column, np.float64))
+    return codes
+
+
+def _number_codes(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
+    # Adding 0 makes −0 the same number as 0.
+    return np.where(np.isnan(numbers), EMPTY, (numbers + 0.0).view(np.uint64))
+
+
+def _label_codes(levels: tuple[str, ...], key: bytes) -> NDArray[np.uint64]:
+    """The code of each label, and at the end, so at index −1, that of an empty cell.
+
+    A label that is a number has the code of the number: a single word in a column turns its numbers to labels.
+    """
+    codes = np.full(len(levels) + 1, EMPTY)
+    for place, label in enumerate(levels):
+        try:
+            number = float(label)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            codes[place] = _number_codes(np.array([number]))[0]
+        else:
+            codes[place] = np.frombuffer(hashlib.blake2b(label.encode(), digest_size=8, key=key).digest(), np.uint64)[0]
+    return codes
+
+
+def _digests(codes: NDArray[np.uint64], key: bytes) -> NDArray[np.uint64]:
+    """The digests of rows with these `codes` `[n_rows, n_columns]`."""
+    packed, size = np.ascontiguousarray(codes).tobytes(), 8 * codes.shape[1]
+    starts = range(0, len(packed), size)
+    each = (hashlib.blake2b(packed[at : at + size], digest_size=8, key=key).digest() for at in starts)
+    return np.frombuffer(b"".join(each), np.uint64)
+
+
+def changed_rows(earlier: NDArray[np.uint64], now: NDArray[np.uint64]) -> int:
+    """The number of rows added or removed between two multisets of digests, whichever is larger."""
+    both = np.concatenate([earlier, now])
+    order = np.argsort(both, kind="stable")  # fast for two sorted parts
+    values = both[order]
+    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
+    gained = np.add.reduceat(np.where(order < len(earlier), -1, 1), starts) if len(values) else np.zeros(1, np.int64)
+    return max(int(gained[gained > 0].sum()), int(-gained[gained < 0].sum()))
+
+
+def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
+    """Whether the difference of sums over both versions may be one of some, but fewer than `least` rows."""
+    if earlier.columns == now.columns:
+        return 0 < changed_rows(earlier.rows, now.rows) < least
+    common = sorted(set(earlier.columns) & set(now.columns))
+    if not common or _same_rows(earlier, now):
+        return False
+    gained = np.stack(
+        [now.cells[now.columns.index(name)] - earlier.cells[earlier.columns.index(name)] for name in common]
+    )
+    changed = np.maximum(np.maximum(gained, 0).sum(axis=1), np.maximum(-gained, 0).sum(axis=1))
+    return int(changed.max()) < least
+
+
+def _is_same(earlier: RowVersion, now: RowVersion) -> bool:
+    """Whether both are the same rows and columns: what was published of them before discloses nothing new."""
+    return earlier.columns == now.columns and np.array_equal(earlier.rows, now.rows)
+
+
+def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:
+    """Whether both versions certainly have the same rows of the same files, though not the same columns."""
+    if (earlier.seal, earlier.reading) != (now.seal, now.reading):
+        return False
+    one, other = set(earlier.complete), set(now.complete)
+    # Fewer columns are complete in more rows: of the same number, they are the same rows.
+    nested = one <= other or other <= one
+    return nested and len(earlier.rows) == len(now.rows)
+
+
+class Publications:
+    """The versions of a silo's rows from which it has published, in the file at `path` and in its journal."""
+
+    def __init__(self, path: Path, journal: Journal) -> None:
+        """Use the file at `path`, which the first publication creates."""
+        self.path = path
+        self._journal = journal
+
+    def check(self, silo: str, now: RowVersion, least: int) -> bool:
+        """Whether `now` is a version that is not kept yet; raises `FewRowsChanged` if too few rows have changed in it.
+
+        Raises `BadRecord` if a version that the journal names is missing.
+        """
+        if any(_is_same(earlier, now) for earlier in self._versions()):
+            return False
+        for earlier in self._versions():
+            if discloses_rows(earlier, now, least):
+                raise FewRowsChanged(
+                    f"silo {silo}: fewer than {least} rows changed since an earlier publication, and the difference "
+                    f"of the two would disclose them: wait until {least} rows have changed, or use --epsilon"
+                )
+        return True
+
+    def record(self, silo: str, now: RowVersion, least: int) -> None:
+        """Record that replies about `now` are sent; raises as `check` does, then without a record."""
+        if not self.check(silo, now, least):
+            return
+        kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]
+        content = wire.encode(now)
+        with self._open() as db:
+            # First the digests, then their name: a crash between the two leaves one version too many.
+            db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
+            db.commit()
+            self._journal.name_versions({*kept, self._name(content)})
+            db.execute(
+                "DELETE FROM versions WHERE number NOT IN (SELECT number FROM versions ORDER BY number DESC LIMIT ?)",
+                (KEPT_VERSIONS,),
+            )
+            db.commit()
+
+    def _versions(self) -> Iterator[RowVersion]:
+        """The kept versions, the earliest first; raises `BadRecord` if one is damaged or missing."""
+        for _, content in self._contents():
+            try:
+                yield wire.decode(RowVersion, content)
+            except (ValueError, TypeError):
+                raise self._damaged() from None
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        """The names and the encoded versions, one in memory at a time."""
+        missing = self._journal.versions()
+        if self.path.exists():
+            with self._open() as db:
+                for (number,) in db.execute("SELECT number FROM versions ORDER BY number").fetchall():
+                    (content,) = db.execute("SELECT content FROM versions WHERE number = ?", (number,)).fetchone()
+                    missing.discard(self._name(content))
+                    yield self._name(content), content
+        if missing:
+            raise self._damaged()
+
+    def _name(self, content: bytes) -> str:
+        return keyed_checksum(self._journal.key, "version", content)
+
+    def _damaged(self) -> BadRecord:
+        return BadRecord(
+            f"{self.path}: the record of what these rows have published is missing or damaged, so nothing is published "
+            "without an ε: restore the file, or have the owner start afresh with `fedbnsl silo forget`"
+        )
+
+    def _open(self) -> "closing[sqlite3.Connection]":
+        try:
+            make_private_file(self.path)
+            db = sqlite3.connect(self.path, timeout=30)
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute(SCHEMA)
+        except (OSError, sqlite3.Error):
+            raise self._damaged() from None
+        return closing(db)
+
+
+def published_path(source: Path, silo: str) -> Path:
+    """The path of the record of `silo`, whose rows are the file `source` (or, if pooled, the folder)."""
+    return private_folder(source) / f"{silo}{PUBLISHED_SUFFIX}"
+
+
+def forget_publications(source: Path) -> list[Path]:
+    """Delete the records of what was published from the rows at `source`; returns their paths. For the owner alone."""
+    folder = private_folder(source)
+    found = sorted(folder.glob(f"*{PUBLISHED_SUFFIX}"))
+    for path in sorted(folder.glob("*.sqlite")):
+        with Journal(path) as journal:
+            journal.forget_publications()
+    for path in found:
+        path.unlink()
+    return found

@@ -1,0 +1,558 @@
+"""Two publications without an ε differ in no row or in enough: hostile changes between them, at a silo's service."""
+
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, resample
+from fedbnsl.algorithms.secure.masks import Refused
+from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
+from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.flows.cli.main import main
+from fedbnsl.tasks.silo.guard import LOCAL, Guard
+from fedbnsl.tasks.silo.journal import BadRecord, journal_path
+from fedbnsl.tasks.silo.policy import NotAllowed, Policy, policy_of
+from fedbnsl.tasks.silo.publications import (
+    KEPT_VERSIONS,
+    FewRowsChanged,
+    changed_rows,
+    discloses_rows,
+    published_path,
+    row_version,
+)
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.silo.source import FileSource
+
+LOGS = []
+REMOTE = Guard(remote=True, log=LOGS.append)
+FEW = "silo clinic: fewer than 10 rows changed since an earlier publication"
+
+
+@pytest.fixture
+def frame():
+    """A table of 60 rows: two numbers, and a column that is text."""
+    rng = np.random.default_rng(3)
+    return pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "c": rng.normal(size=60)})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "study"
+    made.mkdir()
+    return made
+
+
+class Owner:
+    """One silo on its files: `publish` writes the rows as they are now and answers round 1 of a new run."""
+
+    def __init__(self, folder, guard=REMOTE):
+        self.folder, self.guard, self.runs = folder, guard, 0
+
+    def publish(self, frame, reading=READ_ALL, about=None, write=True, **terms):
+        """The reply; raises what the silo refuses with, at the admission and, asked all the same, at the solve."""
+        if write:
+            self.write(frame)
+        asked = self.terms(reading, about, **terms)
+        (path,) = silo_files(self.folder).values()
+        with closing(SiloService("clinic", path, guard=self.guard)) as service:
+            service.describe(asked.declared)
+            try:
+                service.admit(asked, False)
+            except NotAllowed as refusal:
+                with pytest.raises(type(refusal)):
+                    self.first_reply(service, asked)
+                raise
+            reply = self.first_reply(service, asked)
+            service.finish(asked.run_id)
+            return reply
+
+    @staticmethod
+    def first_reply(service, asked):
+        broadcast = asked.algorithm().broadcast(asked.algorithm().open_server(asked.schema))
+        return service.solve(asked, 1, wire.encode(broadcast))
+
+    def write(self, frame):
+        frame.to_csv(self.folder / "clinic.csv", index=False)
+
+    def terms(self, reading=READ_ALL, about=None, spec=None, seed=0, changed_rows=0):
+        data, self.runs = read_folder(self.folder, reading), self.runs + 1
+        packed = registry.pack(spec or registry.specify("fed-sparse"))
+        declared = declarations(about or {}, reading)
+        return RunTerms(f"run {self.runs}", packed, data.schema, seed, declared=declared, changed_rows=changed_rows)
+
+
+@pytest.fixture
+def owner(folder):
+    return Owner(folder)
+
+
+def added(frame, count, seed=9):
+    """`frame` with the first `count` of some further rows."""
+    more = pd.DataFrame(np.random.default_rng(seed).normal(size=(count, frame.shape[1])), columns=frame.columns)
+    return pd.concat([frame, more], ignore_index=True)
+
+
+def replaced(frame, count):
+    """`frame` with `count` rows replaced by others."""
+    return added(frame[count:], count)
+
+
+FEW_CHANGES = {
+    "one row added": lambda frame: added(frame, 1),
+    "one row removed": lambda frame: frame[:-1],
+    "one row replaced": lambda frame: replaced(frame, 1),
+    "one cell": lambda frame: frame.assign(a=[frame.a[0] + 1, *frame.a[1:]]),
+    "nine rows added": lambda frame: added(frame, 9),
+    "nine rows replaced, so 18 in the difference": lambda frame: replaced(frame, 9),
+    "a row twice": lambda frame: pd.concat([frame, frame[:1]]),
+    "one row added, and all others shuffled": lambda frame: added(frame, 1).sample(frac=1.0, random_state=1),
+    "a column and one row added": lambda frame: added(frame, 1).assign(d=np.arange(61) + 0.5),
+    "rows numbered anew, one removed": lambda frame: frame[1:].assign(z=np.arange(59) + 0.25),
+}
+NO_OR_MANY = {
+    "no change": lambda frame: frame,
+    "the order of the rows": lambda frame: frame.sample(frac=1.0, random_state=1),
+    "the order of the columns": lambda frame: frame[["c", "a", "b"]],
+    "ten rows added": lambda frame: added(frame, 10),
+    "ten rows removed": lambda frame: frame[10:],
+    "ten rows replaced": lambda frame: replaced(frame, 10),
+    "a column and ten rows added": lambda frame: added(frame, 10).assign(d=np.arange(70) + 0.5),
+    "other columns altogether": lambda frame: added(frame, 1).rename(columns=str.upper),
+}
+
+
+class TestRows:
+    @pytest.mark.parametrize("change", FEW_CHANGES.values(), ids=FEW_CHANGES)
+    def test_few_changes_are_refused(self, owner, frame, change):
+        owner.publish(frame)
+        with pytest.raises(FewRowsChanged, match=FEW) as refusal:
+            owner.publish(change(frame))
+        assert "wait until 10 rows have changed, or use --epsilon" in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+        owner.publish(frame)
+
+    @pytest.mark.parametrize("change", NO_OR_MANY.values(), ids=NO_OR_MANY)
+    def test_no_change_and_enough_are_published(self, owner, frame, change):
+        owner.publish(frame)
+        owner.publish(change(frame))
+
+    def test_the_refusal_does_not_depend_on_how_many_rows_changed(self, owner, frame):
+        owner.publish(frame)
+        said = set()
+        for count in (1, 4, 9):
+            with pytest.raises(FewRowsChanged) as refusal:
+                owner.publish(added(frame, count))
+            said.add(str(refusal.value))
+        assert len(said) == 1
+
+    def test_every_earlier_publication_counts(self, owner, frame):
+        """A, then A and 20 rows, then A and one row: the last differs in 19 from the second, in one from the first."""
+        owner.publish(frame)
+        owner.publish(added(frame, 20))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 1))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 21))
+        owner.publish(added(frame, 10))
+
+    def test_a_refused_run_is_no_publication(self, owner, frame):
+        owner.publish(frame)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 5))
+        owner.publish(added(frame, 14))
+
+    def test_an_admission_alone_is_no_publication(self, owner, frame):
+        """Another silo may refuse the run, and then nothing is published."""
+        owner.publish(frame)
+        owner.write(added(frame, 15))
+        with closing(SiloService("clinic", owner.folder / "clinic.csv", guard=REMOTE)) as service:
+            service.admit(owner.terms(), False)
+        owner.publish(added(frame, 10))
+
+    def test_a_service_that_stays_up_notices_changes(self, owner, frame):
+        owner.write(frame)
+        with closing(SiloService("clinic", owner.folder / "clinic.csv", guard=REMOTE)) as service:
+            for count, allowed in ((0, True), (1, False), (10, True), (12, False), (0, True)):
+                owner.write(added(frame, count))
+                asked = owner.terms()
+                service.describe(asked.declared)
+                if allowed:
+                    owner.first_reply(service, asked)
+                else:
+                    with pytest.raises(FewRowsChanged):
+                        owner.first_reply(service, asked)
+
+    def test_the_oldest_version_is_forgotten(self, owner, frame):
+        for night in range(KEPT_VERSIONS + 1):
+            owner.publish(added(frame, 20 * night))
+        owner.publish(added(frame, 1))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 41))
+
+    def test_an_epsilon_is_exempt(self, owner, frame):
+        about = {"kind": "continuous"}
+        (owner.folder / "about.json").write_text('{"kind": "continuous"}')
+        spec, private = registry.specify("dp-covariance", epsilon=50.0), Reading(private=True)
+        owner.publish(frame, private, about, spec=spec)
+        owner.publish(added(frame, 1), private, about, spec=spec)
+        assert not published_path(owner.folder / "clinic.csv", "clinic").exists()
+        owner.publish(frame)
+
+    def test_a_step_of_the_run_and_a_repeated_request_are_no_publications(self, owner, frame):
+        owner.publish(frame)
+        before = published_path(owner.folder / "clinic.csv", "clinic").read_bytes()
+        owner.publish(frame)
+        assert published_path(owner.folder / "clinic.csv", "clinic").read_bytes() == before
+
+
+class TestWhatEnters:
+    def test_columns_that_are_left_out_do_not_change_the_rows(self, owner, frame):
+        owner.publish(frame)
+        owner.publish(frame, Reading(ignore=("c",)))
+        owner.publish(frame, Reading(only=("b", "c")))
+
+    def test_a_row_cannot_be_removed_behind_other_columns(self, owner, frame):
+        owner.publish(frame)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame[:-1], Reading(ignore=("c",)))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 1), Reading(ignore=("c",)))
+
+    def test_a_third_publication_may_not_connect_two_others(self, owner, frame):
+        """Over a and over b rows may differ: they have no column in common, until both are in one publication."""
+        owner.publish(frame, Reading(only=("a",)))
+        owner.publish(added(frame, 1), Reading(only=("b",)))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame, Reading(only=("a", "b")))
+
+    def test_complete_rows_are_other_rows_than_all(self, owner, frame):
+        """The row with a gap is the difference: of all columns, and of those without the gap."""
+        frame.loc[17, "c"] = np.nan
+        complete = Reading(missing="complete-rows")
+        owner.publish(frame, complete)
+        owner.publish(frame, replace(complete, ignore=("b",)))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame, replace(complete, ignore=("c",)))
+        frame.loc[20:40, "c"] = np.nan
+        owner.publish(frame, complete)
+
+    def test_a_mark_of_missing_values_cannot_drop_a_row(self, owner, frame):
+        frame["a"] = np.arange(60) + 0.5
+        complete = Reading(missing="complete-rows")
+        owner.publish(frame, complete)
+        (owner.folder / "about.json").write_text('{"missing": {"a": ["17.5"]}}')
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame, complete, {"missing": {"a": ["17.5"]}})
+
+    def test_a_mark_may_not_change_with_the_columns(self, owner, frame):
+        """Of the same file, but the cell 17.5 is empty in the second: with --ignore too, that is another table."""
+        frame["a"] = np.arange(60) + 0.5
+        spec = registry.specify("secure-sum")
+        owner.publish(frame, spec=spec)
+        (owner.folder / "about.json").write_text('{"missing": {"a": ["17.5"]}}')
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame, Reading(ignore=("c",)), {"missing": {"a": ["17.5"]}}, spec=spec)
+
+    def test_files_in_parts_are_the_same_rows(self, owner, frame):
+        owner.write(frame)
+        path = owner.folder / "clinic"
+        path.mkdir()
+        frame.to_parquet(path / "p.parquet")
+        (owner.folder / "clinic.csv").unlink()
+        owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+        (path / "p.parquet").unlink()
+        frame[:25].to_parquet(path / "p1.parquet")
+        frame[25:].to_parquet(path / "p2.parquet")
+        owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+        frame[25:59].to_parquet(path / "p2.parquet")
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+
+    def test_labels_do_not_depend_on_the_other_labels(self):
+        """A new label shifts the codes of all others, and a word among numbers turns them to labels."""
+        first = Schema(("x", "y"), {"s": 4}, "discrete", {"x": ("b", "c"), "y": ("1", "2")})
+        later = replace(first, levels={"x": ("a", "b", "c"), "y": ("1", "2", "n/a")})
+        codes = np.array([[0, 0], [1, 1], [-1, 0], [1, -1]])
+        moved = codes + [1, 0] * (codes >= 0)
+        assert changed_rows(row_version(codes, first, b"key").rows, row_version(moved, later, b"key").rows) == 0
+        numbers = np.array([[1.0, 0.0], [2.0, -0.0], [np.nan, 0.0]])
+        of_numbers = row_version(numbers, Schema(("y", "z"), {"s": 3}), b"key")
+        mixed = Schema(("y", "z"), {"s": 3}, "mixed", {"y": ("1", "2.0", "n/a")})
+        as_labels = row_version(np.array([[0, 0.0], [1, 0.0], [np.nan, 0.0]]), mixed, b"key")
+        assert changed_rows(of_numbers.rows, as_labels.rows) == 0
+
+    def test_rows_read_in_passes_have_the_same_digests(self, frame):
+        table, schema = frame.to_numpy(), Schema(("a", "b", "c"), {"s": 60})
+
+        class Chunked:
+            shape = table.shape
+
+            def __iter__(self):
+                return iter((table[:7], table[7:]))
+
+        whole, passes = row_version(table, schema, b"key"), row_version(Chunked(), schema, b"key")
+        np.testing.assert_array_equal(whole.rows, passes.rows)
+        np.testing.assert_array_equal(whole.cells, passes.cells)
+        assert not set(whole.rows) & set(row_version(table, schema, b"another").rows)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_cells_never_count_more_changes_than_there_are(self, seed):
+        rng = np.random.default_rng(seed)
+        schema = Schema(("a", "b"), {"s": 50})
+        table = rng.integers(5, size=(50, 2)).astype(float)
+        for count in (1, 3, 12):
+            other = table.copy()
+            other[:count] = rng.integers(5, size=(count, 2))
+            one, two = (row_version(rows, schema, b"key") for rows in (table, other))
+            two = replace(two, columns=("a", "x"), seal="another")
+            exact = changed_rows(np.sort(table[:, 0].astype(np.uint64)), np.sort(other[:, 0].astype(np.uint64)))
+            assert discloses_rows(one, two, exact + 1)
+            assert not discloses_rows(one, two, exact)
+
+
+class TestKinds:
+    def test_time_series(self, owner, frame):
+        frame = frame.assign(time=np.arange(60))
+        spec = registry.specify("fdbnl")
+        owner.publish(frame[:50], spec=spec)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame[:51], spec=spec)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame[1:50], spec=spec)
+        owner.publish(frame, spec=spec)
+
+    def test_labels_of_which_one_row_has_a_new_one(self, owner):
+        rng = np.random.default_rng(1)
+        frame = pd.DataFrame({name: rng.choice(["low", "mid", "top"], 60) for name in "abc"})
+        spec = registry.specify("fed-pc")
+        owner.publish(frame, spec=spec)
+        one = pd.DataFrame({"a": ["all new"], "b": ["low"], "c": ["mid"]})
+        with pytest.raises(FewRowsChanged):
+            owner.publish(pd.concat([frame, one]), spec=spec)
+        owner.publish(pd.concat([frame, *[one] * 10]), spec=spec)
+
+    def test_a_folder_of_silos_that_are_pooled(self, owner, frame):
+        frame.to_csv(owner.folder / "lab.csv", index=False)
+        owner.write(frame)
+        asked = replace(owner.terms(), schema=Schema(("a", "b", "c"), {"pooled": 120}))
+        with closing(SiloService("pooled", owner.folder, guard=REMOTE)) as service:
+            owner.first_reply(service, asked)
+            owner.write(added(frame, 1))
+            more = replace(asked, run_id="next", schema=Schema(("a", "b", "c"), {"pooled": 121}))
+            service.describe()
+            with pytest.raises(FewRowsChanged):
+                owner.first_reply(service, more)
+
+
+class TestWhereItHolds:
+    def test_an_owner_of_all_rows_learns_as_often_as_he_likes(self, folder, frame):
+        owner = Owner(folder, LOCAL)
+        for count in (0, 1, 2):
+            owner.publish(added(frame, count))
+        assert not published_path(folder / "clinic.csv", "clinic").exists()
+
+    def test_under_a_policy_it_holds(self, folder, frame):
+        owner = Owner(folder, Guard(Policy(rows=5), declared=declarations({})))
+        owner.publish(frame)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 1))
+
+    def test_a_scheduled_run_asks_for_it(self, folder, frame):
+        owner = Owner(folder, LOCAL)
+        owner.publish(frame, changed_rows=7)
+        with pytest.raises(FewRowsChanged, match="fewer than 7 rows"):
+            owner.publish(added(frame, 6), changed_rows=7)
+        owner.publish(added(frame, 7), changed_rows=7)
+
+    def test_the_owner_sets_the_number(self, folder, frame):
+        owner = Owner(folder, Guard(policy_of({"changed_rows": 3}), remote=True))
+        owner.publish(frame)
+        with pytest.raises(FewRowsChanged, match="fewer than 3 rows"):
+            owner.publish(added(frame, 2), changed_rows=1)
+        owner.publish(added(frame, 3))
+        Owner(folder, Guard(policy_of({"changed_rows": 0}), remote=True)).publish(added(frame, 4))
+
+    @pytest.mark.parametrize("value", [-1, 1.5, "10", True])
+    def test_another_number_is_refused(self, value):
+        with pytest.raises(Exception, match="policy: changed_rows is "):
+            policy_of({"changed_rows": value})
+
+
+class TestRecord:
+    def test_it_is_the_owners_alone(self, owner, frame):
+        owner.publish(frame)
+        path = published_path(owner.folder / "clinic.csv", "clinic")
+        assert path.stat().st_mode & 0o077 == 0
+        content = path.read_bytes()
+        for number in frame.to_numpy().ravel():
+            assert np.float64(number).tobytes() not in content
+
+    def test_a_lost_record_is_refused_unless_the_journal_has_none(self, owner, frame):
+        owner.publish(frame)
+        path = published_path(owner.folder / "clinic.csv", "clinic")
+        kept = path.read_bytes()
+        path.unlink()
+        LOGS.clear()
+        with pytest.raises(BadRecord, match="its records cannot be used"):
+            owner.publish(added(frame, 1))
+        assert "restore the file, or have the owner start afresh with `fedbnsl silo forget`" in LOGS[0]
+        path.write_bytes(kept)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 1))
+        path.unlink()
+        journal_path(owner.folder / "clinic.csv", "clinic").unlink()
+        owner.publish(added(frame, 1))
+
+    def test_the_owner_can_start_afresh(self, owner, frame, capsys):
+        owner.publish(frame)
+        with pytest.raises(SystemExit) as left:
+            main(["silo", "forget", str(owner.folder / "clinic.csv")])
+        assert left.value.code == 0
+        assert "clinic.published: forgotten" in capsys.readouterr().out
+        owner.publish(added(frame, 1))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(frame)
+
+    def test_without_the_journal_the_record_still_counts(self, owner, frame):
+        owner.publish(frame)
+        journal_path(owner.folder / "clinic.csv", "clinic").unlink()
+        with pytest.raises(FewRowsChanged):
+            Owner(owner.folder).publish(added(frame, 1))
+
+    @pytest.mark.parametrize("damage", ["cut", "forged", "no database"])
+    def test_a_damaged_record_is_refused(self, owner, frame, damage):
+        owner.publish(frame)
+        path = published_path(owner.folder / "clinic.csv", "clinic")
+        if damage == "no database":
+            path.write_bytes(b"nothing")
+        else:
+            with closing(sqlite3.connect(path)) as db:
+                ((content,),) = db.execute("SELECT content FROM versions").fetchall()
+                content = content[:-9] if damage == "cut" else content[:-9] + b"\1" * 9
+                db.execute("UPDATE versions SET content = ?", (content,))
+                db.commit()
+        with pytest.raises(BadInput):
+            owner.publish(added(frame, 1))
+        with pytest.raises(BadRecord):
+            owner.publish(added(frame, 30))
+
+
+class TestResamples:
+    SPEC = AlgorithmSpec("notears-admm", registry.specify("notears-admm").settings).wrapped("bootstrap", Bootstrap(2))
+
+    def test_nobody_else_knows_the_rows_of_a_resample(self, folder, frame):
+        """With public seeds a coordinator would know the rows of every sum, and could solve for each."""
+        local, remote = Owner(folder, LOCAL), Owner(folder)
+        known = local.publish(frame, spec=self.SPEC, seed=4)
+        assert local.publish(frame, spec=self.SPEC, seed=4) == known
+        secret = remote.publish(frame, spec=self.SPEC, seed=4)
+        assert secret != known
+        assert remote.publish(frame, spec=self.SPEC, seed=4) == secret
+        assert remote.publish(frame, spec=self.SPEC, seed=5) != secret
+
+    def test_resamples_of_other_rows_are_publications(self, owner, frame):
+        owner.publish(frame, spec=self.SPEC)
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 1))
+        with pytest.raises(FewRowsChanged):
+            owner.publish(added(frame, 2), spec=self.SPEC)
+
+    def test_sums_over_known_resamples_give_away_rows(self, frame):
+        """What the secret prevents: as many sums as rows, whose members are known, are solved for every row."""
+        table, schema = frame.to_numpy()[:12], Schema(("a", "b", "c"), {"s": 12})
+        members, sums = [], []
+        for seed in range(40):
+            rows = resample(np.arange(12)[:, None], schema, "s", SamplingScheme(), np.random.default_rng(seed)).ravel()
+            members.append(np.bincount(rows, minlength=12))
+            sums.append(table[rows].sum(axis=0))
+        found = np.linalg.lstsq(np.array(members, float), np.array(sums), rcond=None)[0]
+        np.testing.assert_allclose(found, table, atol=1e-9)
+
+
+FEW_SILOS = {"one left": "abcde", "one joined": "abcdefg", "one for another": "abcdex", "two left": "abcd"}
+MANY_SILOS = {"the same": "abcdef", "three left": "abc", "three joined": "abcdefxyz"}
+
+
+class TestSilos:
+    def silo(self, folder, frame, **policy):
+        frame.to_csv(folder / "clinic.csv", index=False)
+        return SiloService("a", folder / "clinic.csv", Policy(masked=True, silos=3, **policy))
+
+    def unmask(self, service, run, announced, survivors=None, step_of="", number=1):
+        """Have the silo help to unmask a sum; it refuses here what it has no keys for, which comes after the rule."""
+        schema = Schema(("a", "b", "c"), dict.fromkeys(announced, 60))
+        asked = RunTerms(run, registry.pack(registry.specify("secure-sum")), schema, 0, step_of=step_of)
+        request = SecureSumRequest("unmask", wire.encode(tuple(survivors or announced)))
+        service.admit(asked, True)
+        with suppress(Refused):
+            service.secure_answer(asked, number, request)
+
+    @pytest.mark.parametrize("silos", FEW_SILOS.values(), ids=FEW_SILOS)
+    def test_sums_that_differ_in_few_silos_are_refused(self, folder, frame, silos):
+        with closing(self.silo(folder, frame)) as service:
+            self.unmask(service, "first", "abcdef")
+            with pytest.raises(NotAllowed, match="fewer than 3 exchanged: the difference of the two sums") as refusal:
+                self.unmask(service, "second", silos)
+            assert "learn from the same silos, or use --epsilon" in str(refusal.value)
+
+    @pytest.mark.parametrize("silos", MANY_SILOS.values(), ids=MANY_SILOS)
+    def test_sums_over_the_same_or_many_others_are_allowed(self, folder, frame, silos):
+        with closing(self.silo(folder, frame)) as service:
+            self.unmask(service, "first", "abcdef")
+            self.unmask(service, "second", silos)
+
+    def test_a_silo_that_drops_out_leaves_a_sum_over_the_others(self, folder, frame):
+        """In one run it may, and the next run is compared with the silos that were left."""
+        with closing(self.silo(folder, frame)) as service:
+            self.unmask(service, "first", "abcdef")
+            self.unmask(service, "first", "abcdef", survivors="abcde", number=2)
+            self.unmask(service, "first-units", "abcdef", survivors="abcde", step_of="first")
+            with pytest.raises(NotAllowed):
+                self.unmask(service, "second", "abcdef")
+        with closing(self.silo(folder, frame)) as service, pytest.raises(NotAllowed):
+            self.unmask(service, "third", "abcdefxyz", survivors="abcdefxy")
+
+    def test_a_step_with_other_silos_is_another_run(self, folder, frame):
+        with closing(self.silo(folder, frame)) as service:
+            self.unmask(service, "first", "abcdef")
+            with pytest.raises(NotAllowed):
+                self.unmask(service, "first-again", "abcde", step_of="first")
+
+    def test_a_minimum_of_one_silo_still_means_two(self, folder, frame):
+        frame.to_csv(folder / "clinic.csv", index=False)
+        for silos, allowed in (("ab", False), ("abx", False), ("axy", True)):
+            policy = Policy(masked=True)
+            if allowed:
+                policy.check_difference("a", tuple(silos), [tuple("abc")])
+            else:
+                with pytest.raises(NotAllowed, match="fewer than 2 exchanged"):
+                    policy.check_difference("a", tuple(silos), [tuple("abc")])
+
+    def test_without_masks_every_reply_is_seen_anyway(self, folder, frame):
+        frame.to_csv(folder / "clinic.csv", index=False)
+        with closing(SiloService("a", folder / "clinic.csv", Policy(rows=5))) as service:
+            for run, silos in enumerate(combinations("abcdef", 5)):
+                if "a" in silos:
+                    self.unmask(service, str(run), silos)
+
+
+def test_a_source_in_memory_keeps_nothing(folder, frame):
+    owner = Owner(folder)
+    owner.write(frame)
+    asked = owner.terms()
+    source = FileSource("clinic", folder / "clinic.csv", durable=False)
+    with closing(SiloService("clinic", source, guard=REMOTE)) as service:
+        owner.first_reply(service, asked)
+    assert not (folder / ".fedbnsl").exists()
