@@ -129,6 +129,8 @@ class Entry:
     """whether its local solver reaches the minimum of its problem"""
     directs_by_knowledge: bool = False
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
+    scores_tables: bool = False
+    """whether it compares scores of summed count tables, so that these must agree on their margins"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
 

@@ -29,6 +29,7 @@ ALGORITHMS: dict[str, Entry] = {
         streams=True,
         fills=True,
         directs_by_knowledge=True,
+        scores_tables=True,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
@@ -40,6 +41,7 @@ ALGORITHMS: dict[str, Entry] = {
         streams=True,
         fills=True,
         directs_by_knowledge=True,
+        scores_tables=True,
     ),
 }
 """the learners of this family, by name"""

@@ -130,6 +130,11 @@ class Policy:
             return "replies must be masked (--secure)"
         if behind_masks and len(schema.rows) < self.silos:
             return f"a secure sum would be over {len(schema.rows)} silos: the minimum is {self.silos}"
+        if self.cells > 1 and registry.entry(spec.name).scores_tables:
+            return (
+                f"counts below {self.cells} become 0, and its search need not end if tables disagree on their margins; "
+                "use fed-pc or fed-fci"
+            )
         algorithm = registry.build(spec)
         if algorithm.private is None and schema.kind != "discrete":
             reason = self._moments_refusal_reason(schema, schema.rows[silo])
