@@ -54,6 +54,7 @@ bench: setup
 	$(BIN)/python benchmarks/bootstrap.py
 	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/private.py
+	$(BIN)/python benchmarks/disclosure.py
 	$(BIN)/python benchmarks/constraint.py
 	$(BIN)/python benchmarks/lucas.py
 	$(BIN)/python benchmarks/score.py

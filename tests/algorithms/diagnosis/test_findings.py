@@ -171,6 +171,23 @@ def test_a_lost_silo_says_nothing():
     assert found.said.startswith("s0: ")
 
 
+def outliers_in(cells, rows=100):
+    """What is said of a silo with outliers in this number of its cells."""
+    figures = np.zeros((4, len(FIGURES), 2))
+    figures[0, 2] = cells / (3 * rows), 1
+    return [one.said for one in silo_findings(server_of(np.eye(3), 4 * rows, figures=figures), RULES)]
+
+
+def test_one_or_two_cells_are_not_reported():
+    assert [len(outliers_in(cells)) for cells in (0, 1, 2, 3)] == [0, 0, 0, 1]
+
+
+def test_outliers_are_reported_in_classes():
+    said = outliers_in(4)
+    assert said == outliers_in(5) == outliers_in(14)
+    assert "1-5 % of the cells are outliers" in said[0]
+
+
 def test_weights_that_differ_because_of_one_silos_outliers_are_not_told_twice():
     figures = np.zeros((4, len(FIGURES), 2))
     figures[:, 1, 0] = 0.5

@@ -138,7 +138,7 @@ def test_searches_that_compare_scores_of_tables_are_refused(codes, name):
 
 
 def test_votes_rest_on_all_counts_as_these_stay_at_the_silo(codes):
-    one, other = (run(codes, registry.specify("pc-voting"), policy)[1] for policy in (Policy(), Policy(cells=50)))
+    one, other = (run(codes, registry.specify("pc-cit-voting"), policy)[1] for policy in (Policy(), Policy(cells=50)))
     assert wire.encode(one) == wire.encode(other)
 
 

@@ -166,6 +166,14 @@ def test_large_and_local(chain, random_case, d):
     parsed(html)
 
 
+def test_a_handful_of_empty_cells_is_not_counted():
+    """Of 100 rows, 1 % are one."""
+    schema = Schema(("dose", "age"), {"a": 100, "b": 100}, empty={"a": (1, 6), "b": (5, 99)})
+    dose, age = data_rows(schema)
+    assert dose[3:] == ("3 %", "few", "few")
+    assert age[3:] == ("52 %", "6 %", "nearly all")
+
+
 def test_of_many_silos_the_largest_share_of_empty_cells_is_shown():
     silos = [f"silo-{number:02d}" for number in range(1, 11)]
     empty = {silo: (10 * place, 0) for place, silo in enumerate(silos)}
