@@ -51,6 +51,9 @@ trusted = "trusted.pem"
 silos = 3      # the least number of silos in a secure sum
 rows = 50      # the least number of rows of this silo in a run
 changed_rows = 10      # the least number of rows that change between two publications without an ε, unless none does
+# cells = 5      # smaller counts of this silo become 0 before they enter a sum
+# variables = 4      # the largest number of variables of a count table
+# parameters = 0.33      # the most parameters of a table or regression, as a share of this silo's rows
 
 # The silos whose certificates this owner knows, by their SHA-256 fingerprints: check them with their owners.
 # A secure sum over any other silo is refused, as a coordinator could have invented it.
