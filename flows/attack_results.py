@@ -102,7 +102,10 @@ def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -
         raise BadInput(f"the learned graph has no tables: {chosen.how}")
     return tuple(
         _smallest_cell(data, fitted_network(data, chosen.dag, blank=blank), protection)
-        for blank, protection in ((False, "exact tables"), (True, "tables with small cells hidden and counts rounded"))
+        for blank, protection in (
+            (False, "exact tables, --small-cells keep"),
+            (True, "published tables, --small-cells blank"),
+        )
     )
 
 

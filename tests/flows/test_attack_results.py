@@ -90,7 +90,7 @@ class TestSmallestCell:
         code, out, _ = run(capsys, "attack", "smallest-cell", tmp_path / "data", "--algorithm", "fed-pc")
         assert code == 0
         exact, hidden = out.splitlines()[-2:]
-        assert exact.startswith("exact tables: the attack succeeds: ")
+        assert exact.startswith("exact tables, --small-cells keep: the attack succeeds: ")
         assert "rows, " in exact
         assert "are as in the data" in exact
         assert hidden.endswith("the attack fails: no cell of fewer than 3 rows follows from the tables")
