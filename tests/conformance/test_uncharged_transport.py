@@ -7,6 +7,7 @@ by the one that the ordinary table gave, so that whatever follows from it can be
 
 import secrets
 import sys
+from contextlib import nullcontext
 from random import Random
 
 import cloudpickle
@@ -20,6 +21,7 @@ from fedbnsl.flows.job.check import check
 from fedbnsl.flows.job.run import run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import embedded_cluster
 from tests.conformance.test_uncharged_disclosure import ABOUT, PAIRS, SILOS, write
 
@@ -109,12 +111,32 @@ def all_sent(dask_worker):
     return dask_worker.tap["sent"], dask_worker.tap["methods"]
 
 
+OPEN_WORKER = """
+import fedbnsl.tasks.worker
+
+fedbnsl.tasks.worker.restrict_unpickling = lambda: None
+"""
+"""a preload before the worker's own, as the tap is code: other workers read messages only"""
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = write(tmp_path_factory.mktemp("first") / "data", "numbers", None)
-    with embedded_cluster(silo_files(folder), workers=1) as client:
-        client.run(install_tap)
-        yield client
+    preload = tmp_path_factory.mktemp("preload") / "open_worker.py"
+    preload.write_text(OPEN_WORKER)
+    options = cluster._worker_options
+
+    def open_options(silos):
+        found = options(silos)
+        # Arguments of the command line go to every preload, in turn.
+        return found | {"preload": [str(preload), *found["preload"]], "preload_argv": [[], found["preload_argv"]]}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cluster, "_worker_options", open_options)
+        patched.setattr(cluster, "restricted_unpickling", nullcontext)
+        with embedded_cluster(silo_files(folder), workers=1) as client:
+            client.run(install_tap)
+            yield client
 
 
 def outcome(client, folder, new_pair, **options):
