@@ -41,7 +41,7 @@ def choices_text(given: str, available: Iterable[str]) -> str:
     return f"{suggestion}available: {', '.join(names) or 'none'}"
 
 
-def require(valid: bool, name: str, value: float, range_: str) -> None:
+def require(valid: bool, name: str, value: float | str, range_: str) -> None:
     """Raise `BadInput` naming the parameter, its value and its range, unless `valid`."""
     require_number(valid, f"parameter {name}", value, range_)
 

@@ -14,11 +14,12 @@ There are two ways to select the parents of each variable:
   parents is not limited, so this finds dense graphs; but full regressions need many more rows than variables.
 
 `best_equal_variance_fit` compares several orders (ours). The first is the top-down order given all earlier variables
-(`statistics/count_tables.py`), which is best for many rows. The others select few parents in each step, first those of
+(`statistics/moments.py`), which is best for many rows. The others select few parents in each step, first those of
 large effects, then those that improve the information criterion once the error variance is known; they are best for few
 rows. Under each order parents are eliminated from all earlier variables, at the price of the Bayesian information
 criterion for a parent, ln n, plus 2 ln d for the number of candidates (Chen & Chen 2008). The fit of greatest score is
-chosen.
+chosen. If its residual variances are equal up to sampling error, the model is exact, and only weak edges may have the
+wrong direction: these are compared with their reversals (`edge_reversals.py`).
 
 Equal error variances or not (ours): with equal error variances the second moments determine one DAG; without this
 assumption, only its Markov equivalence class. So the result is a DAG only if the data support the assumption, in one of
@@ -31,6 +32,7 @@ two ways:
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,9 +45,8 @@ from ..errors import BadInput
 from ..score.order_starts import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
-
-# A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
-COLLINEARITY_TOLERANCE = 1e-3
+from .edge_reversals import order_after_reversals
+from .parent_selection import score_of, select_parents
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ def equal_variance(
     prices = np.broadcast_to(price, len(S)).astype(np.float64)
     least = prices * float(np.diag(S)[:d].min())
     if d < len(S):
-        least = prices * min(_select(S, j, first, least, most)[0] for j in range(d))
+        least = prices * min(select_parents(S, j, first, least, most)[0] for j in range(d))
     order = _improve_order(S, first, _top_down(S, first, least, most), least, most, passes)
     weights = np.zeros((len(S), d))
     before = first.copy()
     for j in order:
-        _, parents = _select(S, j, before, least, most)
+        _, parents = select_parents(S, j, before, least, most)
         if len(parents):
             weights[parents, j] = np.linalg.solve(S[np.ix_(parents, parents)], S[parents, j])
         before[j] = True
@@ -93,75 +94,10 @@ def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, most
     least = np.full(len(S), price * float(np.diag(moments_given_past(S, d)).min()))
     weights = np.zeros((len(S), d))
     for j in range(d):
-        _, chosen = _select(S, j, np.concatenate([parents[:, j], lagged]), least, most)
+        _, chosen = select_parents(S, j, np.concatenate([parents[:, j], lagged]), least, most)
         if len(chosen):
             weights[chosen, j] = np.linalg.solve(S[np.ix_(chosen, chosen)], S[chosen, j])
     return weights
-
-
-@njit(cache=True)
-def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Parents of j among `allowed`: repeatedly the candidate that explains most above its price, while there is one.
-
-    Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by its
-    standard deviation. It updates each candidate's variance and covariance with j given the parents, in O(d) per parent
-    and row.
-    """
-    d = S.shape[0]
-    parents = np.empty(most, np.int64)
-    Q = np.empty((most, d))
-    variance, covariance = np.diag(S).copy(), S[:, j].copy()
-    free = allowed.copy()
-    for m in range(most):
-        gain, best = 0.0, -1
-        for k in range(d):
-            if (
-                free[k]
-                and variance[k] > COLLINEARITY_TOLERANCE * S[k, k]
-                and covariance[k] ** 2 > (gain + price[k]) * variance[k]
-            ):
-                gain, best = covariance[k] ** 2 / variance[k] - price[k], k
-        if best < 0:
-            return parents[:m]
-        for k in range(d):
-            given = S[k, best]
-            for a in range(m):
-                given -= Q[a, k] * Q[a, best]
-            Q[m, k] = given / np.sqrt(variance[best])
-        for k in range(d):
-            covariance[k] -= Q[m, k] * Q[m, j]
-        for k in range(d):
-            variance[k] -= Q[m, k] ** 2
-        free[best] = False
-        parents[m] = best
-    return parents
-
-
-@njit(cache=True)
-def _select(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The residual variance of j, and its parents among `allowed`, of which none explains less than its price."""
-    parents = _forward(S, j, allowed, price, most)
-    while len(parents) > 0:
-        m = len(parents)
-        A, b = np.empty((m, m)), np.empty(m)
-        for a in range(m):
-            b[a] = S[parents[a], j]
-            for c in range(m):
-                A[a, c] = S[parents[a], parents[c]]
-        inverse = np.linalg.inv(A)
-        weights = inverse @ b
-        worth = weights**2 / np.diag(inverse) - price[parents]
-        weakest = int(np.argmin(worth))
-        if worth[weakest] >= 0:
-            return S[j, j] - b @ weights, parents
-        parents = np.concatenate((parents[:weakest], parents[weakest + 1 :]))
-    return S[j, j], parents
-
-
-@njit(cache=True)
-def _score(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    variance, parents = _select(S, j, allowed, price, most)
-    return variance + price[parents].sum()
 
 
 @njit(cache=True)
@@ -171,14 +107,14 @@ def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: A
     order, ordered = np.empty(d, np.int64), first.copy()
     variance = np.diag(S).copy()
     for j in range(d if first.any() else 0):
-        variance[j] = _select(S, j, ordered, price, most)[0]
+        variance[j] = select_parents(S, j, ordered, price, most)[0]
     for place in range(d):
         best = int(np.argmin(np.where(ordered, np.inf, variance)))
         order[place] = best
         ordered[best] = True
         for j in range(d):
             if not ordered[j]:
-                variance[j] = _select(S, j, ordered, price, most)[0]
+                variance[j] = select_parents(S, j, ordered, price, most)[0]
     return order
 
 
@@ -201,10 +137,10 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
             neighbour = order[position]
             before[neighbour] = False
             before[mover] = step < 0
-            passed += _score(S, neighbour, before, price, most) - score[neighbour]
+            passed += score_of(S, neighbour, before, price, most) - score[neighbour]
             before[mover] = False
             before[neighbour] = step > 0
-            change = passed + _score(S, mover, before, price, most) - score[mover]
+            change = passed + score_of(S, mover, before, price, most) - score[mover]
             if change < best - 1e-9 * S[mover, mover]:
                 best, to = change, position
             position += step
@@ -220,7 +156,7 @@ def _improve_order(S, first, order, price, most, passes):  # type: ignore[no-unt
         for mover in range(d):
             score, before = np.empty(d), first.copy()
             for j in order:
-                score[j] = _score(S, j, before, price, most)
+                score[j] = score_of(S, j, before, price, most)
                 before[j] = True
             place = int(np.argmax(order == mover))
             to = _best_move(S, first, order, score, place, price, most)
@@ -337,8 +273,11 @@ MAX_REFINEMENTS = 3
 MIN_SCORE_GAIN = 1e-9
 """a better score must exceed the best one by this much"""
 EXPECTED_SPREAD_FACTOR = 4.0
-"""equal variances, each estimated from n rows, have a spread of about 1/n: below this multiple of it, the search for
-other orders is skipped"""
+"""equal variances, each estimated from n rows, have a spread of about 1/n: below this multiple of it, the model counts
+as exact; Gaussian errors have .3 to 1.9 times 1/n, exponential ones 2 to 6, and what is no linear model with equal
+variances, such as rounded numbers, mostly more than 30"""
+WEAK_DEVIATIONS = 4.0
+"""standard errors by which the variances of two joined variables must differ for their order to be certain"""
 MIN_VARIANCE_SHARE = 1e-12
 """lower bound on a residual variance, as a share of the variance: smaller values are rounding errors"""
 
@@ -370,8 +309,8 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
         )
 
     fits = [fit(np.argsort(top_down_order(S, knowledge.precedence)[0]))] if rows > MIN_ROWS_PER_VARIABLE * d else []
-    if fits and variance_spread(fits[0].variances) < EXPECTED_SPREAD_FACTOR / rows:
-        return fits[0]
+    if fits and is_exact(fits[0].variances, rows):
+        return _best_after_reversals(S, fits[0], rows, price, fit)
     fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
     best = max(fits, key=lambda one: one.score)
     for _ in range(MAX_REFINEMENTS):
@@ -383,6 +322,32 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
             break
         best = better
     return best
+
+
+def _best_after_reversals(
+    S: FloatArray, best: LinearFit, rows: int, price: float, fit: Callable[[NDArray[np.int64]], LinearFit]
+) -> LinearFit:
+    """The fit after reversals of weak edges; `fit` fits the parents of each variable under an order."""
+    for _ in range(MAX_REFINEMENTS):
+        if not _has_weak_edges(best, rows):
+            break
+        order = order_after_reversals(S, best.weights != 0, price / rows * float(best.variances.mean()))
+        better = fit(order)
+        if better.score <= best.score + MIN_SCORE_GAIN:
+            break
+        best = better
+    return best
+
+
+def _has_weak_edges(fit: LinearFit, rows: int) -> bool:
+    """Whether sampling error may have reversed an edge i → j: the variances in the order differ by about w_ij²."""
+    weights = fit.weights[fit.weights != 0]
+    return bool((weights**2 < WEAK_DEVIATIONS * 2 / math.sqrt(rows)).any())
+
+
+def is_exact(variances: FloatArray, rows: int) -> bool:
+    """Whether residual `variances` `[d]` from this number of rows are equal up to sampling error."""
+    return variance_spread(variances) < EXPECTED_SPREAD_FACTOR / rows
 
 
 def variance_spread(variances: FloatArray) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
-from ..core.schema import FloatArray, Schema
+from ..core.schema import AUTO, FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.cpdag import meek_closure, pdag_with_knowledge
 from ..graphs.dag import directed_part
@@ -38,6 +38,7 @@ from .equal_variance import (
     LinearFit,
     VarianceEvidence,
     best_equal_variance_fit,
+    is_exact,
     variance_evidence,
     variances_near_equal,
 )
@@ -125,6 +126,8 @@ def direct_edges(
 
 
 ONE = np.ones(1)
+APPROXIMATE_THRESHOLD = 0.3
+"""τ of the papers, for models that hold only approximately"""
 FLOOR = 1e-9
 """share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
 SINGULAR = 1e-7
@@ -138,8 +141,9 @@ class SecureLinear(OrderSettings):
     error_variances: Literal["auto", "equal", "free"] = "auto"
     """equal: assume that all errors have one variance, so that there is one DAG; free: learn a class without this
     assumption; auto: decide from the data"""
-    threshold: float = 0.3
-    """equal variances: τ; edges with smaller absolute weight are dropped"""
+    threshold: float | Literal["auto"] = "auto"
+    """equal variances: τ; edges with smaller absolute weight are dropped; auto: 0 if the error variances are equal up
+    to sampling error, otherwise 0.3, because a model that holds only approximately adds weak edges"""
     non_gaussian: bool = True
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
     evidence: float = 10.0
@@ -148,7 +152,7 @@ class SecureLinear(OrderSettings):
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
+        require(self.threshold == AUTO or self.threshold >= 0, "threshold", self.threshold, "0 or more, or auto")
         require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
 
 
@@ -325,11 +329,18 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
-        selected = (strengths > settings.threshold) | server.schema.knowledge.required_matrix(names)
+        selected = (strengths > threshold_of(server, settings)) | server.schema.knowledge.required_matrix(names)
         return Structure(names, np.where(selected, server.fit.weights, 0.0), scores=strengths)
     if len(undirected_edges(server.graph)) or not len(server.S):
         return Structure(names, server.graph.astype(np.float64), "cpdag")
     return Structure(names, refit(server.S, server.graph))
+
+
+def threshold_of(server: Server, settings: SecureLinear) -> float:
+    """The weight below which edges of the fit with equal variances are dropped."""
+    if settings.threshold != AUTO:
+        return settings.threshold
+    return 0.0 if is_exact(server.fit.variances, server.rows) else APPROXIMATE_THRESHOLD
 
 
 def measures(server: Server) -> dict[str, float]:

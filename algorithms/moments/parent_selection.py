@@ -1,0 +1,77 @@
+"""Selection of the parents of a variable from second moments, forward and then backward.
+
+Parents are added while they explain more than their price, the best one first, and removed again when they do not. A
+selection of p parents among k candidates costs O(k·p²).
+"""
+
+import numpy as np
+from numba import njit
+
+# A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
+COLLINEARITY_TOLERANCE = 1e-3
+
+
+@njit(cache=True)
+def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Parents of j among `allowed`: repeatedly the candidate that explains most above its price, while there is one.
+
+    Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by its
+    standard deviation. It updates each candidate's variance and covariance with j given the parents, in O(d) per parent
+    and row.
+    """
+    d = S.shape[0]
+    parents = np.empty(most, np.int64)
+    Q = np.empty((most, d))
+    variance, covariance = np.diag(S).copy(), S[:, j].copy()
+    free = allowed.copy()
+    for m in range(most):
+        gain, best = 0.0, -1
+        for k in range(d):
+            if (
+                free[k]
+                and variance[k] > COLLINEARITY_TOLERANCE * S[k, k]
+                and covariance[k] ** 2 > (gain + price[k]) * variance[k]
+            ):
+                gain, best = covariance[k] ** 2 / variance[k] - price[k], k
+        if best < 0:
+            return parents[:m]
+        for k in range(d):
+            given = S[k, best]
+            for a in range(m):
+                given -= Q[a, k] * Q[a, best]
+            Q[m, k] = given / np.sqrt(variance[best])
+        for k in range(d):
+            covariance[k] -= Q[m, k] * Q[m, j]
+        for k in range(d):
+            variance[k] -= Q[m, k] ** 2
+        free[best] = False
+        parents[m] = best
+    return parents
+
+
+@njit(cache=True)
+def select_parents(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The residual variance of j, and its parents among `allowed`, of which none explains less than its price."""
+    parents = _forward(S, j, allowed, price, most)
+    while len(parents) > 0:
+        m = len(parents)
+        A, b = np.empty((m, m)), np.empty(m)
+        for a in range(m):
+            b[a] = S[parents[a], j]
+            for c in range(m):
+                A[a, c] = S[parents[a], parents[c]]
+        inverse = np.linalg.inv(A)
+        weights = inverse @ b
+        worth = weights**2 / np.diag(inverse) - price[parents]
+        weakest = int(np.argmin(worth))
+        if worth[weakest] >= 0:
+            return S[j, j] - b @ weights, parents
+        parents = np.concatenate((parents[:weakest], parents[weakest + 1 :]))
+    return S[j, j], parents
+
+
+@njit(cache=True)
+def score_of(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The residual variance of j plus the prices of its selected parents: lower is better."""
+    variance, parents = select_parents(S, j, allowed, price, most)
+    return variance + price[parents].sum()
