@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, share_class
+from fedbnsl.algorithms.statistics.outliers import without_far_cells
 
 POOLED = "pooled"
 MIN_SILO_ROWS = 2
 """minimum number of rows of a silo"""
+SHOWN = 5
+"""number of columns that a note lists"""
 
 
 Stamp = tuple[tuple[str | int, ...], ...]
@@ -164,6 +168,36 @@ def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
     if not any(count.any() for count in counts.values()):
         return replace(schema, empty={})
     return replace(schema, empty={silo: tuple(map(int, count)) for silo, count in counts.items()})
+
+
+def without_outliers(data: FederatedData) -> FederatedData:
+    """`data` with empty cells in place of numbers that are far from their column in their silo."""
+    schema, tables, counts = data.schema, dict(data.tables), dict[str, tuple[int, ...]]()
+    for silo, table in tables.items():
+        columns = [
+            column if name in schema.levels else without_far_cells(column)
+            for name, column in zip(schema.variables, table.T, strict=True)
+        ]
+        tables[silo] = np.column_stack(columns)
+        counts[silo] = tuple(map(int, np.isnan(tables[silo]).sum(axis=0) - np.isnan(table).sum(axis=0)))
+    notes = (*data.notes, *outlier_notes(schema, counts))
+    return replace(data, schema=with_gaps(schema, tables), tables=tables, notes=notes)
+
+
+def outlier_notes(schema: Schema, counts: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    """What was set aside as outliers, by column and silo: `counts` of cells by silo, in classes of their shares."""
+    found = [
+        (counts[silo][v] / schema.rows[silo], name, silo)
+        for silo in sorted(counts)
+        for v, name in enumerate(schema.variables)
+        if counts[silo][v] >= MIN_COUNT
+    ]
+    if not found:
+        return ("outliers: hardly any cell is far from the others of its column",) if counts else ()
+    most = [f"{name} of {silo} ({share_class(share)})" for share, name, silo in sorted(found, reverse=True)[:SHOWN]]
+    total = sum(map(sum, counts.values())) / (sum(schema.rows.values()) * len(schema.variables))
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return (f"outliers: {share_class(total)} of the cells are set aside, mostly {', '.join(most)}{more}",)
 
 
 def silo_names(count: int) -> tuple[str, ...]:

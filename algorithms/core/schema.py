@@ -83,6 +83,8 @@ class ImputationModel:
     """P(variable | parents) of all families, flattened as in `parameters/tables.py`, the child's levels last"""
     rows: int = 0
     """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
+    screens: tuple[FloatArray, ...] = ()
+    """covariances by which silos set outliers aside, one after the other, each `[D, D]` (`statistics/outliers.py`)"""
 
 
 NO_IMPUTATION = ImputationModel()
@@ -136,8 +138,8 @@ class Schema:
 
     @property
     def gaps(self) -> bool:
-        """Whether any cell of any silo is empty."""
-        return any(any(counts) for counts in self.empty.values())
+        """Whether any cell of any silo is empty, or may be set aside as an outlier."""
+        return bool(self.imputation_model.screens) or any(any(counts) for counts in self.empty.values())
 
     @property
     def pairs_together(self) -> int:
@@ -146,7 +148,7 @@ class Schema:
             return sum(self.rows.values())
         total = 0.0
         for silo, n in self.rows.items():
-            share = 1 - np.array(self.empty[silo]) / n
+            share = 1 - np.array(self.empty.get(silo, (0,) * len(self.variables))) / n
             d = len(share)
             both = (share.sum() ** 2 - (share**2).sum()) / max(d * (d - 1), 1)
             total += n * (both if d > 1 else share[0])

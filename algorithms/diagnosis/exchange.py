@@ -21,6 +21,7 @@ from ..graphs.structure import Structure, empty_structure
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, column_summaries, moment_units, sum_over_chunks, thin_rows
+from ..statistics.outliers import FAR_DEVIATIONS, MAD
 from ..statistics.packing import Block, Packing, packing
 
 
@@ -37,10 +38,6 @@ def by_silo(replies: Replies[Any], schema: Schema) -> FloatArray:
     return figures
 
 
-OUTLIER_DEVIATIONS = 6.0
-"""number of standard deviations (by the median absolute deviation) from the median beyond which a cell is an outlier"""
-MAD = 1.4826
-"""standard deviation of a Gaussian over its median absolute deviation"""
 MEDIAN_ROWS = 20_000
 """number of rows for medians, of a table that is read in passes"""
 MIN_CHANCE_RATIO = 5.0
@@ -279,7 +276,7 @@ def _outlying(table: Table) -> tuple[float, float]:
     sample = thin_rows(table, MEDIAN_ROWS)
     centre = _medians(sample)
     spread = MAD * _medians(np.abs(sample - centre))
-    bound = OUTLIER_DEVIATIONS * spread
+    bound = FAR_DEVIATIONS * spread
     far = sum_over_chunks(table, lambda rows: ((np.abs(rows - centre) > bound) & (spread > 0)).sum(axis=0))
     return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
 

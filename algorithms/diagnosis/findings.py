@@ -236,7 +236,7 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
     sentence = f"{at}: {share_class(value)} of the cells are outliers, most of them in {column}."
-    advice = "Look for wrong units and codes for missing values; such cells dominate sums of squares."
+    advice = "Learn again with --outliers set-aside, and look for wrong units and codes for missing values."
     return Finding("outliers", sentence, advice, who)
 
 

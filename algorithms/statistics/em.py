@@ -50,6 +50,8 @@ MIXTURE_SIZE = 4
 """number of points in a mixture"""
 RESTART_CHANGE = 0.3
 """largest relative change of a variance, in any direction, at which mixtures are used"""
+FIXED_POINT_CHANGE = 1e-12
+"""relative change of a variance up to which a point is its own image, as if no cell is empty"""
 MAX_MIXTURE_FACTOR = 10.0
 """largest ratio of variances between a mixture and the last image, in any direction"""
 RIDGE = 1e-10
@@ -70,7 +72,7 @@ def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
     """The iteration after the `image` of its point `[D, D]`, positive definite."""
     before = np.linalg.inv(np.linalg.cholesky(iteration.point))
     change = float(np.abs(np.linalg.eigvalsh(before @ image @ before.T) - 1).max())
-    if change > RESTART_CHANGE:
+    if not FIXED_POINT_CHANGE < change <= RESTART_CHANGE:
         return Iteration(image, change=change)
     points, images = (
         np.concatenate([old.reshape(-1, *image.shape), new[None]])[-MIXTURE_SIZE:]
@@ -109,6 +111,8 @@ class Patterns:
     """the offset of each pattern, then the number of rows, `[n_patterns + 1]`"""
     observed: NDArray[np.bool_]
     """the observed cells of each pattern, `[n_patterns, D]`"""
+    order: NDArray[np.int64]
+    """the number of each row in the table, `[n_rows]`"""
 
 
 def patterns(coded: FloatArray) -> Patterns:
@@ -119,7 +123,7 @@ def patterns(coded: FloatArray) -> Patterns:
     packed = packed[order]
     begins = np.flatnonzero(np.concatenate([[True], (packed[1:] != packed[:-1]).any(axis=1)]))
     rows = np.where(observed, coded, 0.0)[order]
-    return Patterns(rows, np.append(begins, len(rows)), observed[order[begins]])
+    return Patterns(rows, np.append(begins, len(rows)), observed[order[begins]], order)
 
 
 def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
@@ -174,7 +178,7 @@ def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMom
 
 
 @njit(cache=True)
-def _precision(R, observed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def inverse_of_observed(R, observed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The inverse of the submatrix of R with the rows and columns `observed`."""
     k = len(observed)
     own = np.empty((k, k))
@@ -190,7 +194,7 @@ def _add_precision(rows, first, patterns, R, precision, weighted):  # type: igno
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])
         n = first[p + 1] - first[p]
-        K = _precision(R, observed)
+        K = inverse_of_observed(R, observed)
         for a in range(len(observed)):
             total = 0.0
             for r in range(first[p], first[p + 1]):
@@ -206,7 +210,7 @@ def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-unty
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])
         k = len(observed)
-        K, T, y = _precision(R, observed), np.zeros((k, k)), np.empty(k)
+        K, T, y = inverse_of_observed(R, observed), np.zeros((k, k)), np.empty(k)
         for r in range(first[p], first[p + 1]):
             for a in range(k):
                 y[a] = rows[r, observed[a]] - mean[observed[a]]
@@ -279,6 +283,8 @@ class Server:
     iteration: Iteration
     rows: int
     tolerance: float
+    observed: FloatArray
+    """the number of observed cells of each coded column, `[D]`; empty before the first sum"""
 
     @property
     def covariance(self) -> FloatArray:
@@ -295,7 +301,7 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
     """The exchanges of EM."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: Silo(table, coding_of(schema), sum(schema.rows.values())),
-        open_server=lambda schema: Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, settings.tolerance),
+        open_server=lambda schema: _start(schema, settings.tolerance),
         broadcast=lambda server: Broadcast(server.covariance),
         local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=aggregate,
@@ -312,6 +318,10 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
         tolerates_dropout=True,
         measures=lambda server: {"change": server.iteration.change},
     )
+
+
+def _start(schema: Schema, tolerance: float) -> Server:
+    return Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, tolerance, np.empty(0))
 
 
 def local_solve(silo: Silo, request: Broadcast) -> Reply:
@@ -353,7 +363,10 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         name = server.schema.variables[coding.owners[j]]
         raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
     # A lost silo counts with the others' share of empty cells, since learners rescale by all rows.
-    return replace(server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs * (all_rows / rows), coding))
+    pairs *= all_rows / rows
+    return replace(
+        server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs, coding), observed=np.diag(pairs).copy()
+    )
 
 
 def _positive(S: FloatArray) -> FloatArray:

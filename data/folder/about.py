@@ -148,6 +148,7 @@ def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, 
 
 ColumnKind = Literal["continuous", "discrete"]
 Missing = Literal["model", "complete-rows", "refuse"]
+Outliers = Literal["keep", "set-aside"]
 IGNORED, NOT_SELECTED = "left out by --ignore", "not among --only"
 
 
@@ -163,6 +164,8 @@ class Reading:
     """treatment of empty cells: keep them for the learner, leave out their rows, or refuse them"""
     silos: tuple[str, ...] = ()
     """silos to read; empty for all"""
+    outliers: Outliers = "keep"
+    """treatment of numbers far from their column: keep them, or treat them as empty cells"""
     private: bool = False
     """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
@@ -174,6 +177,8 @@ class Reading:
         both = sorted(set(self.ignore) & set(self.only))
         if both:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
+        if self.outliers == "set-aside" and self.missing == "refuse":
+            raise BadInput("--outliers set-aside empties cells, and --missing refuse allows no empty cell")
 
     def leaves_out(self, name: str) -> str | None:
         """The reason for leaving a column out, None if it is read."""

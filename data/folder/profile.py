@@ -62,6 +62,8 @@ class ColumnProfile:
     """whether cells have the same label with different spaces around it"""
     odd: str = ""
     """place and content of the first cell with a word among numbers; empty if there is none"""
+    outliers: int = 0
+    """number of empty cells that were set aside as outliers"""
 
     @property
     def constant(self) -> bool:

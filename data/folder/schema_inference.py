@@ -11,13 +11,13 @@ rows agree with the schema.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
-from ..federated import MIN_SILO_ROWS
+from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
 from .private_table import declared_schema
 from .profile import BEYOND_RANGE, JointColumn, Profile, joint_columns
@@ -200,6 +200,8 @@ class InferredSchema:
     notes: tuple[str, ...] = ()
     without_members: tuple[str, ...] = ()
     """silos whose owners know no other silo by its certificate"""
+    outliers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """by silo, the number of cells of each variable that were set aside as outliers"""
     suppressed_cells: bool = False
     """whether the policy of any owner sets small counts to 0"""
 
@@ -400,11 +402,12 @@ def negotiate_schema(
 ) -> InferredSchema:
     """The schema of the silos whose profiles `request` returns; raises `BadInput` as it and `infer_schema` do.
 
-    If rows with an empty cell are left out or refused, the silos send new profiles once the variables are known, and
-    again if some of these are constant or empty in the remaining rows.
+    If rows with an empty cell are left out or refused, or outliers are set aside, the silos send new profiles once the
+    variables and their kinds are known, and again if some of these are constant or empty in the remaining rows.
     """
     inferred = infer_schema(place, request(declared), declared, names)
-    if declared.reading.missing == "model" or not inferred.schema.gaps:
+    reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
+    if (reading.missing == "model" or not inferred.schema.gaps) and (reading.outliers == "keep" or discrete):
         return inferred
     while True:
         schema = inferred.schema
@@ -412,10 +415,20 @@ def negotiate_schema(
             name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
         }
         complete = declared.of_complete(kinds)
-        new = infer_schema(place, _with_columns(request(complete), schema.variables), complete, names).schema
-        inferred = replace(inferred, schema=replace(new, kind=schema.kind, aside=schema.aside | new.aside))
+        profiles = _with_columns(request(complete), schema.variables)
+        new = infer_schema(place, profiles, complete, names).schema
+        schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside)
+        inferred = replace(inferred, schema=schema_now, outliers=_outliers(profiles, schema_now, declared))
         if new.variables == schema.variables:
-            return inferred
+            notes = outlier_notes(inferred.schema, inferred.outliers)
+            return replace(inferred, notes=(*inferred.notes, *notes))
+
+
+def _outliers(profiles: Mapping[str, Profile], schema: Schema, declared: Declared) -> dict[str, tuple[int, ...]]:
+    """By silo, the number of cells of each variable of `schema` that were set aside as outliers, if any are."""
+    if declared.reading.outliers == "keep":
+        return {}
+    return {silo: tuple(one.columns[name].outliers for name in schema.variables) for silo, one in profiles.items()}
 
 
 def _with_columns(profiles: Mapping[str, Profile], variables: tuple[str, ...]) -> dict[str, Profile]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.statistics.outliers import without_far_cells
 
 from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
@@ -55,10 +56,12 @@ class Table:
         reading, complete = self.declared.reading, self.declared.complete
         if complete and reading.missing == "refuse":
             self._refuse_empty(complete, "and --missing refuse allows no empty cells")
-        table = self
+        numbers = [name for name in self.columns if self.declared.kind_of(name) == "continuous"]
+        table, outliers = self._without_outliers(numbers)
         if complete and reading.missing == "complete-rows":
-            table = self._complete(complete)
-        columns = {name: table._profile(name, whole=table is self) for name in table.columns}
+            table = table._complete(complete)
+        columns = {name: table._profile(name, whole=len(table) == len(self)) for name in table.columns}
+        columns |= {name: replace(columns[name], outliers=count) for name, count in outliers.items()}
         return Profile(len(table), columns, self.notes, self.left_out)
 
     def rows(self, schema: Schema) -> NDArray[Any]:
@@ -68,8 +71,13 @@ class Table:
         """
         there = [name for name in self.columns if name not in schema.aside]
         check_same_columns(self.path, there, schema.variables, "the schema")
+        numbers = [name for name in schema.variables if name not in schema.levels]
+        table, _ = self._without_outliers(numbers)
         if schema.complete_rows:
-            return self._complete(schema.variables).rows(replace(schema, complete_rows=False))
+            table = table._complete(schema.variables)
+        return table._as_numbers(schema)
+
+    def _as_numbers(self, schema: Schema) -> NDArray[Any]:
         texts = {name: self._text(name) for name in schema.variables if self._is_text(name, schema)}
         self._check({name: self._misfits(column, schema.levels.get(name)) for name, column in texts.items()})
         columns = []
@@ -90,6 +98,19 @@ class Table:
         self._check({name: empty_cells(column.cells)})
         labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
+
+    def _without_outliers(self, names: Sequence[str]) -> tuple["Table", dict[str, int]]:
+        """The table with empty cells in place of far ones in the columns `names`, and their numbers, if so declared."""
+        if self.declared.reading.outliers == "keep":
+            return self, {}
+        columns, counts = dict(self.columns), dict[str, int]()
+        for name in names:
+            values = self._numbers(name)
+            kept = without_far_cells(values)
+            if kept is not values:
+                columns[name] = NumberColumn(name, kept)
+                counts[name] = int(np.isnan(kept).sum() - np.isnan(values).sum())
+        return replace(self, columns=columns), counts
 
     def _complete(self, names: Sequence[str]) -> "Table":
         """The table of the rows in which none of these columns is empty."""

@@ -25,7 +25,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.federated import FederatedData, without_outliers
 from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, declarations
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -36,7 +36,7 @@ from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
-from ..options.learn import Columns, LearnOptions, LearnSettings, Missing, SmallCells
+from ..options.learn import Columns, LearnOptions, LearnSettings, Missing, Outliers, SmallCells
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
@@ -132,7 +132,7 @@ def tables_in_memory(
             raise BadInput(f"by is {shown(by)}, a column of one DataFrame: a FederatedData already has its silos")
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
             raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
-        return data
+        return data if reading.outliers == "keep" else without_outliers(data)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
         folder.mkdir()
@@ -260,6 +260,7 @@ class LearnKeywords(TypedDict, total=False):
     ignore: Columns
     only: Columns
     missing: Missing
+    outliers: Outliers
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -39,7 +39,8 @@ def check(job: Job, schema: Schema) -> None:
         kinds = " or ".join(entry.kinds)
         instead = suitable_algorithms(job, schema)
         raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: use {instead}")
-    if schema.gaps and not entry.gaps:
+    _check_outliers(job, schema)
+    if (schema.gaps or job.settings.outliers == "set-aside") and not entry.gaps:
         fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
         others = f"use {fitting}, or " if fitting else ""
         raise BadInput(
@@ -142,6 +143,20 @@ def create_job(
     )
 
 
+def _check_outliers(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for data and learners that outliers cannot be set aside for."""
+    if job.settings.outliers == "keep":
+        return
+    reasons = {
+        "its columns are labels": schema.kind == "discrete",
+        "empty cells would break its time series": schema.kind == "time-series",
+        "with an ε, values are clipped instead": registry.build(job.spec).private is not None,
+        f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
+    }
+    for reason in [reason for reason, holds in reasons.items() if holds][:1]:
+        raise BadInput(f"--outliers set-aside cannot be used with {job.dataset}: {reason}")
+
+
 def reading_of(options: LearnOptions) -> Reading:
     """The options of reading in `options`; raises `BadInput` for a column that is both selected and ignored."""
     return Reading(
@@ -149,6 +164,7 @@ def reading_of(options: LearnOptions) -> Reading:
         _stripped(options.only),
         options.missing,
         selected_silos(options),
+        options.outliers,
         private=is_private(options),
         learned_from=True,
     )

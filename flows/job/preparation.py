@@ -35,6 +35,10 @@ FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
 """Searches of the imputation network. Before the first imputation, each family is scored on other rows, so scores
 differ between equivalent graphs, and GES, which moves between classes, may cycle; a search over orders cannot. After
 that, GES sends less."""
+MAX_SCREENS = 4
+"""maximum number of screens for outliers"""
+MIN_NEW_OUTLIERS = 1e-4
+"""share of cells that a screen must set aside for another one to follow"""
 MAX_NETWORKS = 6
 """maximum number of imputation networks of discrete data"""
 
@@ -48,22 +52,44 @@ def with_imputation_model(job: Job, session: Session) -> Job:
     `BadInput` if too many silos are lost.
     """
     schema, entry = session.schema, registry.entry(job.spec.name)
-    if not schema.gaps:
+    set_aside = job.settings.outliers == "set-aside"
+    if not schema.gaps and not set_aside:
         return job
     hidden = masked.is_masked(registry.build(job.spec), schema, requested=job.settings.secure)
     if schema.kind != "discrete":
         settings = ExpectationMaximisation(masked=hidden)
-        found = _require_silos(extra_exchange(job, session, AlgorithmSpec("em", settings), "em"))
-        model, exchanges = found.last.server.imputation_model, found.last.number
-        how = f"second moments are estimated by EM in {pluralize(exchanges, 'exchange')}"
-        cost = ImputationCost(_summary(schema, how), exchanges, found.bytes_sent)
-        return replace(job, imputation_model=model, imputation_cost=cost)
+        return _with_covariance(job, session, AlgorithmSpec("em", settings), screens=MAX_SCREENS if set_aside else 0)
     if entry.fills:
         return _stochastic_em(job, session, masked=hidden)
     return replace(
         job,
         imputation_cost=ImputationCost(_summary(schema, "each test uses the rows that are complete in its variables")),
     )
+
+
+def _with_covariance(job: Job, session: Session, spec: AlgorithmSpec, screens: int) -> Job:
+    """`job` with the covariance of its columns by the EM of `spec`, after up to `screens` screens for outliers.
+
+    Each screen sets the least likely cell of a row aside under the last covariance, and EM runs again.
+    """
+    found = _require_silos(extra_exchange(job, session, spec, "em"))
+    server, exchanges, sent = found.last.server, found.last.number, found.bytes_sent
+    model, screened = server.imputation_model, 0.0
+    for number in range(1, screens + 1):
+        before = server.observed.sum()
+        job = replace(job, imputation_model=replace(model, screens=(*model.screens, model.covariance)))
+        found = _require_silos(extra_exchange(job, session, spec, f"em-{number}"))
+        server, exchanges, sent = found.last.server, exchanges + found.last.number, sent + found.bytes_sent
+        model = replace(server.imputation_model, screens=job.imputation_model.screens)
+        new = 1 - server.observed.sum() / before
+        screened += new
+        if new < MIN_NEW_OUTLIERS:
+            break
+    how = f"second moments are estimated by EM in {pluralize(exchanges, 'exchange')}"
+    lines = _summary(session.schema, how)
+    if screens:
+        lines += f" {100 * screened:.2g} % of the cells were set aside because they do not fit their row."
+    return replace(job, imputation_model=model, imputation_cost=ImputationCost(lines, exchanges, sent))
 
 
 def _summary(schema: Schema, how: str) -> str:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 SmallCells = Literal["blank", "keep"]
 Missing = Literal["model", "complete-rows", "refuse"]
-"""a copy of the type in `fedbnsl.data.folder.about`, which the command line's help does not import"""
+Outliers = Literal["keep", "set-aside"]
+"""copies of the types in `fedbnsl.data.folder.about`, which the command line's help does not import"""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -121,6 +122,14 @@ class LearnOptions(Options):
             "the data.",
         ),
     ] = "model"
+    outliers: Annotated[
+        Outliers,
+        Field(
+            title="Outliers",
+            description="How to treat numbers that are far from their column, or unlikely given their row: keep them, "
+            "or treat them as empty cells (set-aside).",
+        ),
+    ] = "keep"
     knowledge: Annotated[
         str | None,
         Field(

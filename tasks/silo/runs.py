@@ -13,6 +13,7 @@ from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_stat
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
+from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import RunState, keyed_checksum
@@ -86,7 +87,7 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
     if secret is not None and registry.unpack(terms.spec).wrappers:
         seed = int(keyed_checksum(secret, "resamples", terms.seed, silo), 16)
     generator = silo_generator(seed, silo)
-    state = algorithm.open_silo(table, terms.schema, silo, generator)
+    state = algorithm.open_silo(screened(table, terms.schema), terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)
     return OpenRun(algorithm, terms.schema, run_state.number, state)

@@ -15,6 +15,7 @@ OTHER = {
     "ignore": ("a",),
     "only": ("b", "c"),
     "missing": "refuse",
+    "outliers": "set-aside",
     "knowledge": "k.csv",
     "required_arcs": "b->c",
     "forbidden_arcs": "c->b",

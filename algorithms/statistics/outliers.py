@@ -1,0 +1,87 @@
+"""Outliers as empty cells: one wrong cell in a hundred ruins every learner, an empty one costs next to nothing (ours).
+
+Both steps run inside the silo:
+
+- `without_far_cells`: cells further than `FAR_DEVIATIONS` from the median of their column in this silo, in standard
+  deviations estimated by the median absolute deviation, become empty. Columns in which half of the cells agree have no
+  such scale, and keep all cells.
+- `screen`: wrong cells that lie within the range of their column do not fit their row. Given a covariance of all
+  columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given the other cells by
+  z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In each row the cell of
+  largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM then runs again, and so on, until hardly any cell
+  is new (`flows/job/preparation.py`).
+
+With Gaussian columns the first step empties two cells in a billion, and the second one row in 16,000 for each column.
+"""
+
+import numpy as np
+from numba import njit
+
+from ..core.schema import FloatArray, Schema
+from .coding import coding_of
+from .em import expected_moments, inverse_of_observed, patterns
+from .moments import chunks
+
+FAR_DEVIATIONS = 6.0
+"""standard deviations (by the median absolute deviation) from the median beyond which a cell is far"""
+MAD = 1.4826
+"""standard deviation of a Gaussian over its median absolute deviation"""
+UNLIKELY_DEVIATIONS = 4.0
+"""standard deviations from the expectation given the row's other cells beyond which a cell is unlikely"""
+
+
+def without_far_cells(column: FloatArray) -> FloatArray:
+    """`column` `[n_rows]` with NaN in far cells."""
+    known = column[~np.isnan(column)]
+    if not len(known):
+        return column
+    centre = np.median(known)
+    spread = MAD * np.median(np.abs(known - centre))
+    far = np.abs(column - centre) > FAR_DEVIATIONS * spread
+    return np.where(far, np.nan, column) if spread > 0 and far.any() else column
+
+
+def screened(table: FloatArray, schema: Schema) -> FloatArray:
+    """`table` `[n_rows, d]` after the screens of the schema's imputation model, one after the other."""
+    for covariance in schema.imputation_model.screens:
+        table = screen(table, schema, covariance)
+    return table
+
+
+def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatArray:
+    """`table` `[n_rows, d]` without the least likely number of each row, if it is unlikely under `covariance`."""
+    coding = coding_of(schema)
+    mean = expected_moments(table, coding, covariance).mean
+    numbers = ~np.array(coding.discrete, np.bool_)[coding.owners]
+    found = []
+    for rows in chunks(table):
+        grouped = patterns(coding.rows(rows))
+        worst = np.full(len(rows), -1, np.int64)
+        worst[grouped.order] = _unlikely(grouped.rows, grouped.first, grouped.observed, covariance, mean, numbers)
+        cleaned = np.array(rows, np.float64)
+        hit = np.flatnonzero(worst >= 0)
+        cleaned[hit, np.asarray(coding.owners)[worst[hit]]] = np.nan
+        found.append(cleaned)
+    return np.concatenate(found)
+
+
+@njit(cache=True)
+def _unlikely(rows, first, patterns, S, mean, numbers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """By row, the observed number of largest |z| if that is too large, otherwise −1."""
+    worst = np.full(len(rows), -1)
+    for p in range(len(patterns)):
+        observed = np.flatnonzero(patterns[p])
+        k = len(observed)
+        K = inverse_of_observed(S, observed)
+        for r in range(first[p], first[p + 1]):
+            most = UNLIKELY_DEVIATIONS
+            for a in range(k):
+                if not numbers[observed[a]]:
+                    continue
+                z = 0.0
+                for b in range(k):
+                    z += K[a, b] * (rows[r, observed[b]] - mean[observed[b]])
+                z = abs(z) / np.sqrt(K[a, a])
+                if z > most:
+                    most, worst[r] = z, observed[a]
+    return worst
