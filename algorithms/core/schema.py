@@ -83,6 +83,8 @@ class ImputationModel:
     """P(variable | parents) of all families, flattened as in `parameters/tables.py`, the child's levels last"""
     rows: int = 0
     """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
+    apart: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """whether no row has cells of both variables, `[d, d]`: such pairs are not identified; empty if there are none"""
     screens: tuple[FloatArray, ...] = ()
     """covariances by which silos set outliers aside, one after the other, each `[D, D]` (`statistics/outliers.py`)"""
 
@@ -140,6 +142,16 @@ class Schema:
     def gaps(self) -> bool:
         """Whether any cell of any silo is empty, or may be set aside as an outlier."""
         return bool(self.imputation_model.screens) or any(any(counts) for counts in self.empty.values())
+
+    @property
+    def columns_apart(self) -> NDArray[np.bool_]:
+        """Whether no silo has cells in both of two columns, `[d, d]`."""
+        d = len(self.variables)
+        together = np.zeros((d, d), np.bool_)
+        for silo, n in self.rows.items():
+            there = np.array(self.empty.get(silo, (0,) * d)) < n
+            together |= np.outer(there, there)
+        return ~together
 
     @property
     def pairs_together(self) -> int:

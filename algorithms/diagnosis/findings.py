@@ -124,6 +124,17 @@ def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[
     return [Finding("cap reached", sentence, f"Try -p most_parents={2 * most_parents}.")]
 
 
+def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
+    """A finding on pairs of variables that no row has together: they can be neither joined nor separated."""
+    if not pairs:
+        return []
+    named = ", ".join(f"{one} and {other}" for one, other in pairs[:5])
+    more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+    sentence = f"{named}{more}: no row has both, so whether they are joined is not identified; no edge was allowed."
+    advice = "Directions that follow from a missing edge between them are not to be trusted. Add rows that have both."
+    return [Finding("not identified", sentence, advice)]
+
+
 def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
     """A finding if columns differ only in scale."""
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))

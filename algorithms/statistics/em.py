@@ -18,6 +18,10 @@ where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ 
 a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed together: O(D³)
 for each such pattern and O(D²) for each row.
 
+The data do not determine the covariance of two columns that no row has together, and EM would leave it where it began.
+It is set so that the two are independent given all other columns, which is the choice of maximum entropy (Dempster
+1972, "Covariance selection"); learners must not join such a pair (`ImputationModel.apart`).
+
 The steps use Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011); plain EM needs two to
 ten times as many. The next point is the mixture of the last images whose residuals cancel best, if it is a covariance
 near the last one. Residuals are measured in the units of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so
@@ -235,6 +239,14 @@ FLOOR = 1e-6
 """share of the diagonal added to covariances, for columns that are sums of others"""
 
 
+MIN_PAIRS = 0.5
+"""number of rows below which a pair of columns is never seen together, up to rounding in masked sums"""
+MAX_SWEEPS = 50
+"""largest number of passes over the pairs that are never seen together"""
+SWEEP_TOLERANCE = 1e-6
+"""largest change of a correlation in the last of these passes"""
+
+
 @dataclass(frozen=True)
 class ExpectationMaximisation:
     """Settings of the exchanges."""
@@ -285,6 +297,8 @@ class Server:
     tolerance: float
     observed: FloatArray
     """the number of observed cells of each coded column, `[D]`; empty before the first sum"""
+    apart: NDArray[np.bool_]
+    """whether no row has cells of both coded columns, `[D, D]`; empty before the first sum"""
 
     @property
     def covariance(self) -> FloatArray:
@@ -294,7 +308,9 @@ class Server:
     @property
     def imputation_model(self) -> ImputationModel:
         """The imputation model that every silo receives."""
-        return ImputationModel(covariance=self.covariance, rows=self.rows)
+        first = [block[0] for block in coding_of(self.schema).blocks]
+        apart = self.apart[np.ix_(first, first)]
+        return ImputationModel(self.covariance, rows=self.rows, apart=apart if apart.any() else np.empty((0, 0), bool))
 
 
 def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -321,7 +337,7 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
 
 
 def _start(schema: Schema, tolerance: float) -> Server:
-    return Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, tolerance, np.empty(0))
+    return Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, tolerance, np.empty(0), np.empty((0, 0), np.bool_))
 
 
 def local_solve(silo: Silo, request: Broadcast) -> Reply:
@@ -354,7 +370,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
     total = replies.total * all_rows
     if len(server.covariance):
-        S = _with_floor(from_triangle(total) / (rows - len(replies.silos)))
+        S = of_maximum_entropy(_with_floor(from_triangle(total) / (rows - len(replies.silos))), server.apart)
         return replace(server, iteration=anderson_step(server.iteration, S))
     pairs, products = (from_triangle(part) for part in np.split(total, 2))
     S = np.divide(products, pairs, out=np.zeros_like(products), where=pairs > 0.5)
@@ -365,8 +381,35 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     # A lost silo counts with the others' share of empty cells, since learners rescale by all rows.
     pairs *= all_rows / rows
     return replace(
-        server, iteration=Iteration(_positive(S)), rows=_mean_of_pairs(pairs, coding), observed=np.diag(pairs).copy()
+        server,
+        iteration=Iteration(_positive(S)),
+        rows=_mean_of_pairs(pairs, coding),
+        observed=np.diag(pairs).copy(),
+        apart=pairs < MIN_PAIRS,
     )
+
+
+def of_maximum_entropy(S: FloatArray, apart: NDArray[np.bool_]) -> FloatArray:
+    """`S` `[D, D]` with covariances of the pairs `apart` for which each pair is independent given all other columns.
+
+    The pairs are updated in turn: the conditional covariance of a pair given the others is subtracted from theirs.
+    """
+    pairs = np.argwhere(np.triu(apart, 1))
+    if not len(pairs):
+        return S
+    scale = np.sqrt(np.diag(S))
+    R = S / np.outer(scale, scale)
+    for _ in range(MAX_SWEEPS):
+        largest = 0.0
+        for i, j in pairs:
+            K = np.linalg.solve(R, np.eye(len(R))[:, [i, j]])[[i, j]]
+            given = np.linalg.inv(K)[0, 1]
+            R[i, j] -= given
+            R[j, i] -= given
+            largest = max(largest, abs(given))
+        if largest < SWEEP_TOLERANCE:
+            break
+    return np.asarray(R * np.outer(scale, scale))
 
 
 def _positive(S: FloatArray) -> FloatArray:

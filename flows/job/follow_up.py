@@ -214,7 +214,10 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     The exchanges run over the same silos, under the run id `<run id>-diagnosis`, the first masked if the run was. A
     private run has no such exchanges, as they would be releases that the privacy budget does not account for.
     """
-    capped = findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None))
+    capped = [
+        *findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None)),
+        *findings.apart_findings(job.pairs_apart(session.schema)),
+    ]
     if not job.settings.diagnose or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any

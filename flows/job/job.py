@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
+from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, ImputationModel, Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
@@ -95,8 +97,21 @@ class Job:
         )
 
     def run_schema(self, schema: Schema) -> Schema:
-        """The public `schema` with the run's background knowledge, units and imputation model."""
-        return replace(schema, units=self.units, imputation_model=self.imputation_model, knowledge=self.knowledge)
+        """The public `schema` with the run's units, imputation model and background knowledge.
+
+        Pairs of variables that no row has together count as forbidden: they are not identified.
+        """
+        apart = [arc for one in self.pairs_apart(schema) for arc in (one, one[::-1])]
+        forbidden = (*self.knowledge.forbidden, *(arc for arc in apart if arc not in self.knowledge.forbidden))
+        known = replace(self.knowledge, forbidden=forbidden) if apart else self.knowledge
+        return replace(schema, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+
+    def pairs_apart(self, schema: Schema) -> tuple[Arc, ...]:
+        """The pairs of variables of which no row has both cells, unless background knowledge requires an arc."""
+        apart = self.imputation_model.apart if len(self.imputation_model.apart) else schema.columns_apart
+        pairs = [(schema.variables[i], schema.variables[j]) for i, j in np.argwhere(np.triu(apart, 1))]
+        required = {frozenset(arc) for arc in self.knowledge.required}
+        return tuple(pair for pair in pairs if frozenset(pair) not in required)
 
     @property
     def center(self) -> bool:
