@@ -21,7 +21,6 @@ from ..graphs.structure import Structure, empty_structure
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, column_summaries, moment_units, sum_over_chunks, thin_rows
-from ..statistics.outliers import FAR_DEVIATIONS, MAD
 from ..statistics.packing import Block, Packing, packing
 
 
@@ -38,6 +37,11 @@ def by_silo(replies: Replies[Any], schema: Schema) -> FloatArray:
     return figures
 
 
+OUTLIER_SPREADS = 6.0
+"""distance of an outlier from the median, in distances of the tenth of the cells on its side (1.28 standard deviations
+of a Gaussian)"""
+FALSE_ALARMS = 0.005
+"""probability that silos with the same weights are said to have others"""
 MEDIAN_ROWS = 20_000
 """number of rows for medians, of a table that is read in passes"""
 MIN_CHANCE_RATIO = 5.0
@@ -188,7 +192,8 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         rest = (request.within - inside * own) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
         figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0))
-        figures[silo.place, 1] = _greatest(_better_by_own(own, rest, request.parents & silo.numbers, rows))
+        gains = _better_by_own(own, rest, request.parents & silo.numbers, (rows, n - inside * n), silo.silos)
+        figures[silo.place, 1] = _greatest(gains)
     figures[silo.place, 2] = _outlying(silo.table)
     figures[silo.place, 3] = _greatest(_bent(silo.table, means, request.within, request.parents & silo.numbers))
     return Reply(figures.ravel())
@@ -202,23 +207,32 @@ def _positive(S: FloatArray) -> FloatArray:
     return np.maximum(np.diag(S), 1e-12)
 
 
-def _better_by_own(own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_], rows: int) -> FloatArray:
+def _better_by_own(
+    own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_], rows: tuple[float, float], silos: int
+) -> FloatArray:
     """By variable, ln of the residual variance under the others' weights over that under the silo's own weights, `[d]`.
 
-    The gain by chance of fitting p weights, p/rows, is subtracted. Zero for a variable without parents or that is
-    constant in this silo.
+    `rows` are those of the silo and of the others. With equal weights, n times the gain of p own weights is about χ²_p,
+    more if the others' weights rest on few rows. A gain that is not significant over all variables and silos counts as
+    zero (the bound of Laurent & Massart 2000, Lemma 1); from others the expectation of the gain is subtracted. Zero
+    also for a variable without parents or that is constant in this silo.
     """
     gains = np.zeros(len(own))
+    of_silo, of_others = rows
+    log_odds = np.log(silos * len(own) / FALSE_ALARMS)
     for j in np.flatnonzero(parents.any(axis=0)):
         pa = np.flatnonzero(parents[:, j])
-        if len(pa) + 2 >= rows or own[j, j] <= 1e-12 * rest[j, j]:
+        p, inflation = len(pa), 1 + of_silo / max(of_others, 1.0)
+        if p + 2 >= min(rows) or own[j, j] <= 1e-12 * rest[j, j]:
             continue
         residual = []
         for S in (own, rest):
             weights = np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0]
             residual.append(own[j, j] - 2 * weights @ own[pa, j] + weights @ own[np.ix_(pa, pa)] @ weights)
         smallest = 1e-9 * max(own[j, j], 1e-300)
-        gains[j] = np.log(max(residual[1], smallest) / max(residual[0], smallest)) - len(pa) / rows
+        gain = np.log(max(residual[1], smallest) / max(residual[0], smallest))
+        by_chance = inflation * (p + 2 * np.sqrt(p * log_odds) + 2 * log_odds) / (min(rows) - p - 1)
+        gains[j] = gain - p / of_silo if gain > by_chance else 0.0
     return gains
 
 
@@ -272,20 +286,23 @@ def _predictions(
 
 
 def _outlying(table: Table) -> tuple[float, float]:
-    """The share of outliers among all cells, and the column with most of them."""
-    sample = thin_rows(table, MEDIAN_ROWS)
-    centre = _medians(sample)
-    spread = MAD * _medians(np.abs(sample - centre))
-    bound = FAR_DEVIATIONS * spread
-    far = sum_over_chunks(table, lambda rows: ((np.abs(rows - centre) > bound) & (spread > 0)).sum(axis=0))
+    """The share of outliers among all cells, and the column with most of them.
+
+    A cell is an outlier beyond `OUTLIER_SPREADS` times the distance from the median to the tenth of the cells on its
+    side. So the tail of a skewed column, such as an exponential one, has next to none.
+    """
+    below, centre, above = _quantiles(thin_rows(table, MEDIAN_ROWS))
+    low, high = centre - OUTLIER_SPREADS * (centre - below), centre + OUTLIER_SPREADS * (above - centre)
+    spread = (below < centre) & (centre < above)
+    far = sum_over_chunks(table, lambda rows: (((rows < low) | (rows > high)) & spread).sum(axis=0))
     return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
 
 
-def _medians(X: FloatArray) -> FloatArray:
-    """The median of each column's cells that are not NaN, `[d]`; 0 for a column that has none."""
+def _quantiles(X: FloatArray) -> FloatArray:
+    """The quantiles .1, .5, .9 of each column's cells that are not NaN, `[3, d]`; 0 for a column that has none."""
     if np.isnan(X.sum()):
-        return np.asarray(np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
-    return np.asarray(np.median(X, axis=0))
+        return np.asarray(np.nanquantile(np.where(np.isnan(X).all(axis=0), 0.0, X), (0.1, 0.5, 0.9), axis=0))
+    return np.asarray(np.quantile(X, (0.1, 0.5, 0.9), axis=0))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:

@@ -262,8 +262,8 @@ def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: i
 
 RULES = {
     "shift": Rule(0.1, _chance_of_shift, _shift),
-    "weights": Rule(0.02, chance_of_fit, _weights),
-    "outliers": Rule(0.002, lambda rows, d: np.zeros(len(rows)), _outliers, lambda rows, d: rows * d),
+    "weights": Rule(0.02, lambda rows, d: np.zeros(len(rows)), _weights),
+    "outliers": Rule(0.003, lambda rows, d: 1 / (rows * d), _outliers, lambda rows, d: rows * d),
     "bend": Rule(0.02, chance_of_fit, _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
