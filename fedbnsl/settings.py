@@ -23,6 +23,7 @@ from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
 from fedbnsl.algorithms.mlp.admm import NotearsMlpAdmm
 from fedbnsl.algorithms.mlp.pooled import NotearsMlp
+from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
 from fedbnsl.algorithms.moments.secure_sum import DpCovariance, SecureSum
@@ -140,6 +141,7 @@ __all__ = [
     "PcVoting",
     "Pfdbnl",
     "Rfcd",
+    "SecureAdditive",
     "SecureBoss",
     "SecureGes",
     "SecureLinear",

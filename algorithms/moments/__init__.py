@@ -21,6 +21,15 @@ ALGORITHMS: dict[str, Entry] = {
         gaps=True,
         streams=True,
     ),
+    "secure-additive": Entry(
+        summary="an additive model with curved effects, if the data support it, from one more masked sum",
+        source="ours; Bühlmann, Peters, Ernest 2014: CAM; Andrews et al. 2023",
+        disclosure="masked: what secure-linear sends, then its part of the 3d(3d+1)/2 second moments of its "
+        "variables, their squares and their cubes, once",
+        maker=lazy_factory("moments.secure_additive:SecureAdditive"),
+        streams=True,
+        message_size=lambda settings, d: 3 * d * (3 * d + 1) // 2,
+    ),
     "secure-lingam": Entry(
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
         source="ours; Shimizu et al. 2011: DirectLiNGAM; Hyvärinen, Smith 2013 for the contrast",

@@ -1,7 +1,9 @@
-"""Best order score search for variables that are blocks of columns: mixed data by the degenerate Gaussian score.
+"""Best order score search for variables that are blocks of columns: mixed data, and additive models.
 
 Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
-Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|, which is −2 times the score of `gaussian.py` per row.
+Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|. For mixed data X are all columns of the child, and this is −2
+times the degenerate Gaussian score of `gaussian.py` per row. For additive models X is only the child's first column,
+the variable itself: the others are functions of it, and needed only where it is a parent.
 
 Growing is cached in a tree for each variable (ibid., §3.3): a node is a sequence of parents with a list of the gains of
 all further parents, in descending order. For any set of earlier variables, the next parent is its first member in that
@@ -23,15 +25,24 @@ MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
 NO_NODE = -1
 
 
-def block_boss(blocks: Blocks, price: float, settings: OrderSettings, prior: Prior | None = None) -> BestOrder:
+def block_boss(
+    blocks: Blocks,
+    price: float,
+    settings: OrderSettings,
+    prior: Prior | None = None,
+    *,
+    first_column_only: bool = False,
+) -> BestOrder:
     """The DAG of the best order found.
 
     `price` is the penalty on twice the log-likelihood for each pair of a column of the child and one of a parent. The
-    score is the log-likelihood minus half the penalties, up to a constant of the data.
+    columns of a child are all its columns, or with `first_column_only` the first one. The score is the log-likelihood
+    minus half the penalties, up to a constant of the data.
     """
     d = len(blocks.first) - 1
-    knowledge, trees = prior or no_prior(d), _trees(d)
-    model = (blocks.R, blocks.first, price / blocks.rows, knowledge.possible, knowledge.required)
+    knowledge, trees, widths = prior or no_prior(d), _trees(d), np.diff(blocks.first)
+    widths = np.minimum(widths, 1) if first_column_only else widths
+    model = (blocks.R, blocks.first, price / blocks.rows, knowledge.possible, knowledge.required, widths)
     moves = Moves(
         sweep=lambda order: np.asarray(_sweep(order, model, trees, settings.sweeps)),
         graph=lambda order: _graph(order, model, trees),
@@ -147,7 +158,7 @@ def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: A
 @njit(cache=True)
 def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """A new node of j's tree: the parents of the node `above` and the parent `added`, with its list of candidates."""
-    R, first, price, possible, required = model
+    R, first, price, possible, required, widths = model
     _, nodes, costs, parents, entries, used = trees
     d, node = len(first) - 1, used[0]
     used[0] += 1
@@ -157,7 +168,7 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
     while nodes[ancestor, 0] != NO_NODE:
         parents[node, nodes[ancestor, 1]] = True
         ancestor = nodes[ancestor, 0]
-    gains = _gains(R, first, price, j, parents[node], possible[:, j])
+    gains = _gains(R, first, price, j, widths[j], parents[node], possible[:, j])
     for c in range(d):
         if required[c, j] and possible[c, j] and not parents[node, c]:
             gains[c] = np.inf
@@ -173,16 +184,16 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
 
 
 @njit(cache=True)
-def _gains(R, first, price, j, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _gains(R, first, price, j, wide, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The reduction of j's cost by each variable as a further parent besides `chosen`, `[d]`; 0 for those."""
     Q = _factor(R, first, chosen)
-    d, wide = len(first) - 1, first[j + 1] - first[j]
+    d = len(first) - 1
     gains = np.zeros(d)
-    alone = _log_residual_det_with(R, Q, first, NO_NODE, j)
+    alone = _log_residual_det_with(R, Q, first, NO_NODE, j, wide)
     for c in range(d):
         width = first[c + 1] - first[c]
         if possible[c] and not chosen[c] and c != j and width > 0:
-            gains[c] = alone - _log_residual_det_with(R, Q, first, c, j) - price * width * wide
+            gains[c] = alone - _log_residual_det_with(R, Q, first, c, j, wide) - price * width * wide
     return gains
 
 
@@ -210,10 +221,13 @@ def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @njit(cache=True)
-def _log_residual_det_with(R, Q, first, added, j):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The log determinant of j's residual covariance given the variables of `Q`, and `added` unless NO_NODE."""
+def _log_residual_det_with(R, Q, first, added, j, wide):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The log determinant of the residual covariance of j's first `wide` columns.
+
+    Given are the variables of `Q`, and `added` unless it is NO_NODE.
+    """
     n_given = 0 if added == NO_NODE else first[added + 1] - first[added]
-    k = n_given + first[j + 1] - first[j]
+    k = n_given + wide
     L, product = np.empty((k, k)), 1.0
     for a in range(k):
         column = first[added] + a if a < n_given else first[j] + a - n_given
@@ -236,18 +250,17 @@ def _log_residual_det_with(R, Q, first, added, j):  # type: ignore[no-untyped-de
 @njit(cache=True)
 def _shrink(j, node, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Shrink the parents of this node: remove those with too little gain given the others, and store cost and rest."""
-    R, first, price, _, required = model
-    costs, node_parents = trees[2], trees[3]
-    wide = first[j + 1] - first[j]
+    R, first, price, _, required, widths = model
+    costs, node_parents, wide = trees[2], trees[3], widths[j]
     parents = np.flatnonzero(node_parents[node])
-    log_det = log_residual_det(R, first, j, parents)
+    log_det = log_residual_det(R, first, j, parents, wide)
     while True:
         weakest, best_saving, log_det_without = NO_NODE, 0.0, log_det
         for a in range(len(parents)):
             p = parents[a]
             if required[p, j]:
                 continue
-            without = log_residual_det(R, first, j, np.concatenate((parents[:a], parents[a + 1 :])))
+            without = log_residual_det(R, first, j, np.concatenate((parents[:a], parents[a + 1 :])), wide)
             saved = log_det - without + price * wide * (first[p + 1] - first[p])
             if saved > best_saving + SCORE_TOLERANCE:
                 weakest, best_saving, log_det_without = a, saved, without

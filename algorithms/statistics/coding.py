@@ -170,8 +170,10 @@ def _frequent_levels(scatter: FloatArray, rare_rows: float) -> NDArray[np.bool_]
 
 
 @njit(cache=True)
-def log_residual_det(R, first, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Ln|R_XX·Z|: X the columns of variable `child`, Z those of all `parents`; 0 if X has no column.
+def log_residual_det(R, first, child, parents, wide=-1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Ln|R_XX·Z|: X the first `wide` columns of variable `child`, or all of them if −1, Z those of all `parents`.
+
+    It is 0 if X has no column.
 
     It is computed row by row from a Cholesky factor of the correlations of the parents, then the child. A column of a
     parent that the others determine adds nothing.
@@ -180,11 +182,12 @@ def log_residual_det(R, first, child, parents):  # type: ignore[no-untyped-def] 
     for p in parents:
         k += first[p + 1] - first[p]
     n_given = k
-    columns = np.empty(k + first[child + 1] - first[child], np.int64)
+    last = first[child + 1] if wide < 0 else first[child] + wide
+    columns = np.empty(k + last - first[child], np.int64)
     k = 0
     for m in range(len(parents) + 1):
         v = child if m == len(parents) else parents[m]
-        for column in range(first[v], first[v + 1]):
+        for column in range(first[v], last if m == len(parents) else first[v + 1]):
             columns[k] = column
             k += 1
     L, total = np.zeros((k, k)), 0.0

@@ -18,6 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
+from fedbnsl.algorithms.moments import secure_additive
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
@@ -53,7 +54,8 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
         return _mixed(job, session, algorithm, chosen.dag, chosen.how)
     if structure.lags:
         return _lagged_regressions(job, session, algorithm, structure, chosen)
-    return _regressions(job, session, algorithm, chosen.dag, chosen.how)
+    note = LINEAR_NOTE if is_nonlinear(job, last) else ""
+    return _regressions(job, session, algorithm, chosen.dag, note, chosen.how)
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
@@ -107,14 +109,21 @@ def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.boo
 LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
 
 
-def _regressions(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
+def is_nonlinear(job: Job, last: Round[Any]) -> bool:
+    """Whether the structure of the run that ended with `last` has curved effects."""
+    additive = isinstance(last.server, secure_additive.Server) and bool(len(last.server.strengths))
+    return additive or isinstance(job.spec.settings, MlpSettings)
+
+
+def _regressions(
+    job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], note: str, how: str
+) -> Parameters:
     settings = regressions.Regressions(job.center, masked=algorithm.needs_secure_sum)
     start = regressions.start(session.schema, dag)
     last = _exchange(job, session, AlgorithmSpec("regressions", settings), start)
     if last is None:
         return LOST
     fitted = f"each variable regressed on its parents over {regressions.contributing_rows(last.server):,} rows"
-    note = LINEAR_NOTE if isinstance(job.spec.settings, MlpSettings) else ""
     return _learned(regressions.network(last.server, settings), (fitted, note, how), last)
 
 

@@ -46,6 +46,7 @@ SMALL = {
 }
 LEARNERS = (
     *("fed-sparse", "notears-admm", "fed-frank-wolfe", "secure-sum", "secure-linear", "secure-lingam"),
+    "secure-additive",
     *("dp-fed-sparse", "dp-covariance", "fdbnl", "pfdbnl", "dynotears", "var", "notears", "notears-mlp-admm"),
     *("notears-mlp", "fed-pc", "pc", "rfcd", "fed-ges", "secure-boss", "boss", "ges-union"),
 )
@@ -141,6 +142,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "secure-linear": Change(1, FREE | {"starts": 2, "agreeing": 1}, hard=True),
     },
     "error_variances": Change("free"),
+    "min_share": Change(0.3),
     "non_gaussian": Change(False, FREE),
     "evidence": Change(0.01, FREE),
     # Of private runs.
@@ -204,6 +206,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "dp-covariance": {"passes", "center", "center_series"},
     "dp-fed-sparse": {"passes"},
     "secure-linear": {"patience", "starts", "agreeing", "sweeps"},
+    "secure-additive": {"patience", "starts", "agreeing", "sweeps", "seed", "min_share", "evidence"},  # few linear rows
     "notears-mlp-admm": {"center"},
     "rfcd": HARD_TO_FIND,
     "boss": HARD_TO_FIND - {"mixed_score"},

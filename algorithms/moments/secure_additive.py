@@ -1,0 +1,322 @@
+"""An additive model from one more masked sum: x_j = Σ f_ij(x_i) + error, where the f_ij may be curved (ours).
+
+First, `secure_linear.py` runs to its end. Then one exchange adds up the second moments of coded columns: every variable
+x becomes z, z² and z³, where z is its deviation from the silo's own mean in units of the standard deviation within the
+silos. Only in the cube is z limited to ±`CUBE_BOUND`: squares and slopes without limits fit polynomials exactly,
+and a cube adds effects that saturate. Offsets of a whole silo cancel.
+
+From these moments the server searches for the order of the variables of the best score (CAM; Bühlmann, Peters, Ernest
+2014): given its parents, a family scores −n/2·ln v − ½ ln n·3·|Pa|, where v is the variance of the child that a
+regression on all coded columns of the parents leaves. The child itself is only z. The score is not the same for
+equivalent graphs, so curved effects direct their edges. An edge must also explain `min_share` of the variance: with
+many rows the BIC would pay for every misfit of three columns to a curve. The search is that of `block_order.py`.
+
+The result is the additive model only if the linear graph itself is better with curved effects (`curvature_gain`);
+otherwise it is the linear one. Comparing the scores of the two models would not do: if errors are skewed, a curve fits
+linear effects against their direction.
+
+Cost: the exchanges of `secure-linear`, then 3d(3d + 1)/2 numbers sent; O(n_p·d²) at a silo.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import FloatArray, Schema
+from ..errors import require
+from ..graphs.dag import directed_part
+from ..graphs.structure import Structure
+from ..parameters.tables import dag_extension
+from ..score.block_order import block_boss
+from ..score.families import OrderSettings
+from ..statistics.coding import Blocks, Coding, blocks_of_covariance
+from ..statistics.moments import Chunked, Table, about_means
+from ..statistics.packing import from_triangle, triangle
+from . import secure_linear
+from .secure_linear import SecureLinear, degrees_of_freedom
+
+WIDTH = 3
+"""number of coded columns of a variable: itself, its square and its cube"""
+CUBE_BOUND = 4.0
+"""standard deviations to which a value is limited in its cube"""
+MIN_COLUMN_SHARE = 1e-6
+"""share of a coded column that the others of its variable must leave: less is rounding, as for two-valued columns"""
+MAX_CORRELATION = 0.1
+"""correlation of a residual with an unjoined variable below which the square of that variable is tested"""
+
+
+@dataclass(frozen=True)
+class SecureAdditive(OrderSettings):
+    """Settings of `secure-additive`."""
+
+    min_share: float = 0.02
+    """share of a variable's residual variance that a parent must explain"""
+    evidence: float = 10.0
+    """log-likelihood ratio that must be exceeded to prefer curved effects, and in the linear model to direct an edge"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(0 <= self.min_share < 1, "min_share", self.min_share, "from 0 to below 1")
+        require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
+
+    @property
+    def linear(self) -> SecureLinear:
+        """The settings of the linear model."""
+        return SecureLinear(self.starts, self.agreeing, self.patience, self.sweeps, self.seed, evidence=self.evidence)
+
+
+Silo = secure_linear.Silo
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The request of `secure-linear`, or, with `scales`, for the second moments of the coded columns."""
+
+    linear: secure_linear.Broadcast
+    scales: FloatArray
+    """the standard deviation of each variable, `[d]`, or empty"""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A silo's part of the sums of `secure-linear`, or of the second moments of coded columns, `[3d(3d + 1)/2]`."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class Server:
+    """The linear model, and after the last sum the additive one."""
+
+    linear: secure_linear.Server
+    strengths: FloatArray
+    """`[d, d]`: the standard deviation of each effect in units of the child, 0 without an edge; empty if linear"""
+    gain: float
+    """by how much curved effects improve the linear graph, penalties included; NaN before the last sum"""
+    done: bool
+
+
+def build(settings: SecureAdditive) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """The algorithm: one exchange more than `secure-linear`."""
+    return FederatedAlgorithm(
+        open_silo=secure_linear.open_silo,
+        open_server=lambda schema: after_linear(secure_linear.open_server(schema)),
+        broadcast=broadcast,
+        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        aggregate=lambda server, replies: aggregate(server, replies, settings),
+        converged=lambda server: server.done,
+        structure=lambda server: structure(server, settings),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=3,
+        summand=only_field,
+        entry_units=entry_units,
+        needs_secure_sum=True,
+        tolerates_dropout=True,
+        measures=measures,
+        basis=basis,
+    )
+
+
+def after_linear(linear: secure_linear.Server) -> Server:
+    """The state that continues a run of `secure-linear` from its last state, or from its first."""
+    return Server(linear, np.empty((0, 0)), math.nan, done=False)
+
+
+def broadcast(server: Server) -> Broadcast:
+    """The requests of the linear model until that is complete, then that for coded moments."""
+    if server.linear.done:
+        nothing = secure_linear.Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
+        return Broadcast(nothing, np.sqrt(np.diag(server.linear.S)))
+    return Broadcast(secure_linear.broadcast(server.linear), np.empty(0))
+
+
+def entry_units(schema: Schema, request: Broadcast) -> FloatArray:
+    """The units of the summands: coded columns are in units of their standard deviation."""
+    if len(request.scales):
+        return np.ones(1)
+    units = secure_linear.build(SecureLinear()).entry_units
+    assert units is not None
+    return units(schema, request.linear)
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """The coded columns of a `table` `[n_rows, d]`, `[n_rows, 3d]`, coded chunk by chunk if it is read in passes."""
+
+    table: Chunked
+    means: FloatArray
+    scales: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and coded columns."""
+        return self.table.shape[0], WIDTH * self.table.shape[1]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Read and code the rows again."""
+        return (coded_rows(rows, self.means, self.scales) for rows in self.table)
+
+
+def coded_rows(rows: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
+    """Each variable of `rows` `[n, d]` as z, z² and z³, side by side: `[n, 3d]`."""
+    z = (rows - means) / scales
+    return np.stack([z, z**2, np.clip(z, -CUBE_BOUND, CUBE_BOUND) ** 3], axis=2).reshape(len(rows), -1)
+
+
+def coded_products(table: Table, means: FloatArray, scales: FloatArray) -> FloatArray:
+    """The sums of products of the coded columns about their own means, `[3d, 3d]`."""
+    if isinstance(table, np.ndarray):
+        return about_means(coded_rows(table, means, scales))[1]
+    return about_means(CodedRows(table, means, scales))[1]
+
+
+def local_solve(silo: Silo, request: Broadcast) -> Reply:
+    """The silo's part of the requested sums, divided by the number of all rows."""
+    if not len(request.scales):
+        return Reply(secure_linear.local_solve(silo, request.linear).values)
+    return Reply(triangle(coded_products(silo.table, silo.means, request.scales) / silo.all_rows))
+
+
+def aggregate(server: Server, replies: Replies[Reply], settings: SecureAdditive) -> Server:
+    """The state after the sum: with the next step of the linear model, or with the choice between the two models."""
+    linear = server.linear
+    if not linear.done:
+        part = Replies[secure_linear.Reply](replies.silos, total=replies.total)
+        return replace(server, linear=secure_linear.aggregate(linear, part, settings.linear))
+    assert replies.total is not None
+    rows = degrees_of_freedom(linear.schema, replies)
+    S = from_triangle(replies.total) * (sum(linear.schema.rows.values()) / rows)
+    return choose(server, S, rows, settings)
+
+
+def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -> Server:
+    """The state with the additive model of the coded moments `S` `[3d, 3d]`, if the data support curved effects."""
+    blocks = orthogonal_blocks(S, rows)
+    gain = curvature_gain(blocks, linear_dag(server, settings))
+    if gain <= settings.evidence:
+        return replace(server, gain=gain, done=True)
+    knowledge = server.linear.schema.knowledge.prior(server.linear.schema.variables)
+    price = max(math.log(rows), -math.log1p(-settings.min_share) * rows / WIDTH)
+    dag = block_boss(blocks, price, settings, knowledge, first_column_only=True).dag
+    scales = np.sqrt(np.diag(server.linear.S))
+    return replace(server, strengths=effect_sizes(blocks, dag) * scales, gain=gain, done=True)
+
+
+def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:
+    """The correlations of the coded columns, each without the part that earlier columns of its variable determine.
+
+    Columns of which only rounding is left are omitted.
+    """
+    scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
+    R, d = S / np.outer(scale, scale), len(S) // WIDTH
+    transform = np.zeros_like(R)
+    for j in range(d):
+        selected: list[int] = []
+        for column in range(WIDTH * j, WIDTH * (j + 1)):
+            weights = np.linalg.lstsq(R[np.ix_(selected, selected)], R[selected, column], rcond=None)[0]
+            if 1 - weights @ R[selected, column] > MIN_COLUMN_SHARE:
+                transform[column, column], transform[selected, column] = 1.0, -weights
+                selected.append(column)
+    coding = Coding(tuple(map(str, range(d))), (WIDTH,) * d, (False,) * d)
+    return blocks_of_covariance(transform.T @ R @ transform, rows, coding)
+
+
+def linear_dag(server: Server, settings: SecureAdditive) -> NDArray[np.bool_]:
+    """A DAG `[d, d]` of the linear model; of a class, its directed part if no extension is known."""
+    found = secure_linear.structure(server.linear, settings.linear)
+    dag = dag_extension(found).dag
+    return directed_part(found.adjacency) if dag is None else np.asarray(dag)
+
+
+def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
+    """The change of the log-likelihood by curved effects in a linear `dag` `[d, d]`, minus BIC's price for them.
+
+    The effects are those of all edges, and for each child of the one unjoined variable whose square explains most of
+    the residual. That variable must be nearly uncorrelated with the residual: in a linear model an effect of the child
+    on it would otherwise show in the square, if errors are skewed.
+    """
+    R, first, rows = blocks.R, blocks.first, blocks.rows
+    d, own = len(dag), blocks.first[:-1]
+    joined, gain, price = dag | dag.T | np.eye(d, dtype=np.bool_), 0.0, 0.5 * math.log(rows)
+    curved = [np.arange(first[v] + 1, first[v + 1]) for v in range(d)]
+    for j in range(d):
+        parents = np.flatnonzero(dag[:, j])
+        straight = own[parents]
+        bends = np.concatenate([curved[p] for p in parents]) if len(parents) else straight
+        left = _residual_covariance(R, straight)
+        explained = _explained(left, bends, own[j])
+        gain += -0.5 * rows * math.log(max(1 - explained / left[own[j], own[j]], 1e-12)) - price * len(bends)
+        best = 0.0
+        for i in np.flatnonzero(~joined[:, j]):
+            variances = left[own[i], own[i]] * left[own[j], own[j]]
+            if left[own[i], own[j]] ** 2 < MAX_CORRELATION**2 * variances:
+                share = _explained(left, curved[i], own[j]) / left[own[j], own[j]]
+                penalty = price * (1 + len(curved[i])) + 2 * math.log(d)
+                best = max(best, -0.5 * rows * math.log(max(1 - share, 1e-12)) - penalty)
+        gain += best
+    return gain
+
+
+def _residual_covariance(R: FloatArray, given: NDArray[np.int64]) -> FloatArray:
+    """The covariance `[K, K]` of the residuals of all columns given some."""
+    if not len(given):
+        return R
+    return np.asarray(R - R[:, given] @ np.linalg.lstsq(R[np.ix_(given, given)], R[given], rcond=None)[0])
+
+
+def _explained(covariance: FloatArray, columns: NDArray[np.int64], child: int) -> float:
+    """The variance of column `child` that a regression on other `columns` explains."""
+    both = covariance[columns, child]
+    return float(both @ np.linalg.lstsq(covariance[np.ix_(columns, columns)], both, rcond=None)[0])
+
+
+def effect_sizes(blocks: Blocks, dag: NDArray[np.bool_]) -> FloatArray:
+    """The standard deviation of the effect of each edge of `dag` `[d, d]`, in units of the child's."""
+    R, first, sizes = blocks.R, blocks.first, np.zeros(dag.shape)
+    for j in range(len(dag)):
+        parents = np.flatnonzero(dag[:, j])
+        columns = [np.arange(first[p], first[p + 1]) for p in parents]
+        if not columns:
+            continue
+        every = np.concatenate(columns)
+        weights = np.linalg.lstsq(R[np.ix_(every, every)], R[every, first[j]], rcond=None)[0]
+        for parent, of, own in zip(
+            parents, columns, np.split(weights, np.cumsum(list(map(len, columns)))[:-1]), strict=True
+        ):
+            sizes[parent, j] = math.sqrt(max(own @ R[np.ix_(of, of)] @ own, 1e-12))
+    return sizes
+
+
+def structure(server: Server, settings: SecureAdditive) -> Structure:
+    """The additive model's DAG, whose weights are sizes of effects without a sign, or the linear structure."""
+    if len(server.strengths):
+        return Structure(server.linear.schema.variables, server.strengths)
+    return secure_linear.structure(server.linear, settings.linear)
+
+
+def measures(server: Server) -> dict[str, float]:
+    """Those of the linear model, and the gain by curved effects."""
+    found = secure_linear.measures(server.linear)
+    return found if math.isnan(server.gain) else {**found, "curvature_gain": server.gain}
+
+
+def basis(server: Server) -> tuple[str, ...]:
+    """The choice between the models, its evidence, and the assumptions behind the directions."""
+    if not len(server.strengths):
+        reason = f"Curved effects do not improve the linear graph ({server.gain:.3g}, penalties included)"
+        return (f"{reason}: the result is the linear model.", *secure_linear.basis(server.linear))
+    edges = int((server.strengths > 0).sum())
+    return (
+        f"The data support curved effects (they improve the linear graph by {server.gain:.3g}, penalties included).",
+        f"{edges} edges of an additive model, whose weights are the sizes of effects without a sign.",
+        "Directions rest on additive errors: against its direction, a curved effect leaves a larger residual. Effects "
+        "that are nearly linear may be reversed.",
+    )
