@@ -3,12 +3,11 @@
 Exchange 1 is a sum: each silo's share of the rows, means, and second moments about its own means.
 Exchange 2 sends the sums to the silos. Each silo subtracts its own part and compares itself with the others: the
 distance of its means from theirs, the gain of its own regressions on the learned edges over theirs on its rows, the
-share of outliers among its cells, and the nonlinearity of residuals. It answers with these four figures, each with the
-column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in the slots of
-the others: the coordinator must see them to name the silo that disagrees.
+share of outliers among its cells, and the curvature of effects (`curvature.py`). It answers with these four figures,
+each with the column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in
+the slots of the others: the coordinator must see them to name the silo that disagrees.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, column_summaries, moment_units, sum_over_chunks, thin_rows
 from ..statistics.packing import Block, Packing, packing
+from .curvature import curvature
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -46,8 +46,6 @@ MEDIAN_ROWS = 20_000
 """number of rows for medians, of a table that is read in passes"""
 MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
-MIN_ROWS = 30
-"""minimum number of rows with all cells that a residual needs"""
 FIGURES = ("shift", "weights", "outliers", "bend")
 """the figures of a silo, each sent with the index of its column"""
 
@@ -195,7 +193,10 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         gains = _better_by_own(own, rest, request.parents & silo.numbers, (rows, n - inside * n), silo.silos)
         figures[silo.place, 1] = _greatest(gains)
     figures[silo.place, 2] = _outlying(silo.table)
-    figures[silo.place, 3] = _greatest(_bent(silo.table, means, request.within, request.parents & silo.numbers))
+    chance = 2 * MIN_CHANCE_RATIO * np.log(2 * d)
+    figures[silo.place, 3] = _greatest(
+        curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, chance)
+    )
     return Reply(figures.ravel())
 
 
@@ -234,55 +235,6 @@ def _better_by_own(
         by_chance = inflation * (p + 2 * np.sqrt(p * log_odds) + 2 * log_odds) / (min(rows) - p - 1)
         gains[j] = gain - p / of_silo if gain > by_chance else 0.0
     return gains
-
-
-def _bent(table: Table, means: FloatArray, S: FloatArray, parents: NDArray[np.bool_]) -> FloatArray:
-    """By variable, the share of its residual that the squared prediction explains, `[d]`: 0 to 1.
-
-    With linear effects the share is zero (Ramsey's RESET, 1969). Rows are centred at `means`, and rows without a needed
-    cell are dropped; predictions are those of regressions on the moments `S` of all silos.
-    """
-    fits = {int(j): _fit(S, np.flatnonzero(parents[:, j]), int(j)) for j in np.flatnonzero(parents.any(axis=0))}
-
-    def sums(rows: FloatArray) -> FloatArray:
-        return np.array([(len(left), left.sum(), bent.sum()) for left, bent in _predictions(rows, means, fits)])
-
-    def products_of(rows: FloatArray) -> FloatArray:
-        found = []
-        for (left, bent), (of_left, of_bent) in zip(_predictions(rows, means, fits), middle, strict=True):
-            left, bent = left - of_left, bent - of_bent
-            found.append((left @ left, bent @ bent, left @ bent))
-        return np.array(found)
-
-    found = np.zeros(len(S))
-    if fits:
-        total = sum_over_chunks(table, sums)
-        enough, middle = total[:, 0] >= MIN_ROWS, total[:, 1:] / np.maximum(total[:, :1], 1)
-        left, bent, both = sum_over_chunks(table, products_of).T
-        share = np.divide(both**2, left * bent, out=np.zeros(len(fits)), where=enough & (left * bent > 0))
-        # Findings compare with the size by chance for all rows; with fewer complete rows, chance explains more.
-        lacking = 1 / np.maximum(total[:, 0], 1) - 1 / table.shape[0]
-        found[list(fits)] = np.maximum(share - MIN_CHANCE_RATIO * np.log(2 * len(S)) * lacking, 0)
-    return found
-
-
-Fit = tuple[NDArray[np.intp], FloatArray]
-"""the parents of a variable, and their weights"""
-
-
-def _fit(S: FloatArray, of: NDArray[np.intp], j: int) -> Fit:
-    return of, np.linalg.lstsq(S[np.ix_(of, of)], S[of, j], rcond=None)[0]
-
-
-def _predictions(
-    rows: FloatArray, means: FloatArray, fits: Mapping[int, Fit]
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield, for each variable in turn, its residuals and squared predictions, by row."""
-    complete = not np.isnan(rows.sum())
-    for j, (of, weights) in fits.items():
-        there = slice(None) if complete else ~np.isnan(rows[:, [*of, j]]).any(axis=1)
-        predicted = (rows[there][:, of] - means[of]) @ weights
-        yield rows[there, j] - means[j] - predicted, predicted**2
 
 
 def _outlying(table: Table) -> tuple[float, float]:

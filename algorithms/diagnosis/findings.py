@@ -216,6 +216,11 @@ def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
     return np.asarray(np.log(2 * d) / rows)
 
 
+def _chance_of_curvature(rows: FloatArray, d: int) -> FloatArray:
+    """The approximate largest share of d residuals that curves explain by chance: of several curves each."""
+    return 2 * chance_of_fit(rows, d)
+
+
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
         sentence = (
@@ -251,20 +256,29 @@ def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silo
     return Finding("outliers", sentence, advice, who)
 
 
+NOT_LINEAR = "not linear"
+"""the name of the finding on curved effects"""
+OF_LINEAR_MODELS = (NOT_LINEAR, "no better than empty")
+"""the names of findings that concern only linear models"""
+ADDITIVE = "Learn again with --algorithm secure-additive, which allows curved effects."
+"""the advice of that finding"""
+TRANSFORM = "Take logarithms of skewed columns; under a wrong model, edges may be wrong."
+"""the advice where secure-additive cannot learn"""
+
+
 def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
     sentence = (
-        f"{at}: the squared prediction of the edges explains {100 * value:.2g} % of the residual of {column}: not"
+        f"{at}: squares and cubes explain {100 * value:.2g} % of the residual of {column}: not all effects are linear."
     )
-    advice = "Take logarithms of skewed columns, or use notears-mlp-admm; under a wrong model, edges may be wrong."
-    return Finding("not linear", f"{sentence} all effects are linear.", advice, who)
+    return Finding(NOT_LINEAR, sentence, ADDITIVE, who)
 
 
 RULES = {
     "shift": Rule(0.1, _chance_of_shift, _shift),
     "weights": Rule(0.02, lambda rows, d: np.zeros(len(rows)), _weights),
     "outliers": Rule(0.003, lambda rows, d: 1 / (rows * d), _outliers, lambda rows, d: rows * d),
-    "bend": Rule(0.02, chance_of_fit, _bend),
+    "bend": Rule(0.05, _chance_of_curvature, _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
 

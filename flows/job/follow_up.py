@@ -19,6 +19,7 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, e
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.moments import secure_additive
+from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
@@ -240,7 +241,42 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     if found.lost:
         return Diagnosed(tuple(capped))
     gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
-    return Diagnosed((*capped, *gaps, *_data_findings(job, found.last.server, structure)), found.bytes_sent + sent)
+    curved = is_nonlinear(job, last)
+    of_data = _data_findings(job, session.schema, found.last.server, structure, curved=curved)
+    return Diagnosed((*capped, *gaps, *of_data), found.bytes_sent + sent)
+
+
+def with_curved_effects(
+    job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure, diagnosed: Diagnosed
+) -> tuple[Job, Algorithm, Round[Any], Diagnosed] | None:
+    """The run continued by `secure-additive` if `auto` took `secure-linear` and its diagnosis found curved effects.
+
+    One further masked sum follows, under the run id `<run id>-curved`: it starts from the last state of the linear run.
+    The result is the job with the other algorithm, that algorithm, its last round, and the findings, with the bytes of
+    the sum. None if the run stays linear: without a diagnosis there is no sign of curved effects, and with empty cells,
+    other parameters or a lost silo the additive model is not tried, nor kept unless the summed moments support it.
+    """
+    schema = session.schema
+    curved = [one for one in diagnosed.findings if one.name == findings.NOT_LINEAR]
+    plain = job.spec.settings == SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
+    if not curved or not plain or job.settings.algorithm != AUTO or schema.gaps or job.imputation_model.rows:
+        return None
+    settings = secure_additive.SecureAdditive(seed=job.spec.settings.seed)
+    spec = AlgorithmSpec("secure-additive", settings)
+    found = extra_exchange(job, session, spec, "curved", secure_additive.after_linear(last.server))
+    if found.lost or not is_nonlinear(job, found.last):
+        return None
+    rest = tuple(one for one in diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
+    round_after = replace(found.last, number=last.number, lost=(*last.lost, *found.last.lost))
+    learner = with_knowledge(registry.build(spec), job.run_schema(schema))
+    reason = f"The diagnosis of a linear model led to one further masked sum: {curved[0].said}"
+    learner = replace(learner, basis=lambda server: (reason, *secure_additive.basis(server)))
+    return (
+        replace(job, spec=spec),
+        learner,
+        round_after,
+        Diagnosed(rest, diagnosed.bytes_sent + found.bytes_sent),
+    )
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:
@@ -257,17 +293,29 @@ def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[
 
 
 def _data_findings(
-    job: Job, server: exchange.Server | diagnosis_tables.Server, structure: Structure
+    job: Job,
+    schema: Schema,
+    server: exchange.Server | diagnosis_tables.Server,
+    structure: Structure,
+    *,
+    curved: bool,
 ) -> list[findings.Finding]:
     if isinstance(server, diagnosis_tables.Server):
         return [*findings.table_fit_findings(server, structure), *findings.silo_findings(server, findings.TABLE_RULES)]
     settings = job.spec.settings
     equal = registry.entry(job.spec.name).equal_variances(settings)
     centred = job.center_series if server.schema.stretches else job.center
-    return [
+    found = [
         *findings.scale_findings(server, equal_variances=equal, centred=centred),
         *findings.fit_findings(server, structure, equal_variances=equal),
         *findings.silo_findings(server, findings.RULES),
+    ]
+    if curved:
+        return [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
+    additive = schema.kind == "continuous" and not schema.gaps
+    return [
+        replace(one, advice=findings.TRANSFORM) if one.name == findings.NOT_LINEAR and not additive else one
+        for one in found
     ]
 
 

@@ -18,7 +18,17 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
-from .follow_up import confidence, confidence_metrics, diagnose, dynamics, errors, not_diagnosed, parameters, refit
+from .follow_up import (
+    confidence,
+    confidence_metrics,
+    diagnose,
+    dynamics,
+    errors,
+    not_diagnosed,
+    parameters,
+    refit,
+    with_curved_effects,
+)
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
@@ -67,11 +77,15 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _run_rounds(job, algorithm, pending, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
+    linear = (job, session, algorithm, last, algorithm.structure(last.server))
+    diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
+    second = unless_refused(lambda: with_curved_effects(*linear, diagnosed), lambda refusal: None)
+    if second is not None:
+        job, algorithm, last, diagnosed = second
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
-    diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
     callback = _resample_callback(job, listeners)
     edge_confidence = unless_refused(
         lambda: confidence(job, session, last, scored.structure, callback), lambda refusal: None

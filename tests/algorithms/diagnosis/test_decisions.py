@@ -157,7 +157,7 @@ LEAST = [
     ("shift", findings.RULES, 0.1, "shifted silo", "site means"),
     ("weights", findings.RULES, 0.02, "silo of other weights", "weights differ"),
     ("outliers", findings.RULES, 0.003, "outliers", "outliers"),
-    ("bend", findings.RULES, 0.02, "not linear", "not linear"),
+    ("bend", findings.RULES, 0.05, "not linear", "not linear"),
     ("shift", findings.TABLE_RULES, 0.05, "shifted silo", "site shares"),
     ("weights", findings.TABLE_RULES, 0.01, "silo of other weights", "weights differ"),
 ]
@@ -183,7 +183,7 @@ CHANCE = {
     ("shift", 2): lambda rows: math.sqrt(2 * math.log(8) / rows) / 4,
     ("weights", 4): lambda rows: math.log(8) / rows,
     ("weights", 2): lambda rows: math.log(8) / rows,
-    ("bend", 4): lambda rows: math.log(8) / rows,
+    ("bend", 4): lambda rows: 2 * math.log(8) / rows,
 }
 
 
@@ -214,7 +214,7 @@ SENTENCES = [
         "numbers",
         "bend",
         0.4,
-        "s1: the squared prediction of the edges explains 40 % of the residual of score: not all effects are linear.",
+        "s1: squares and cubes explain 40 % of the residual of score: not all effects are linear.",
     ),
     (
         "tables",
@@ -237,8 +237,7 @@ OF_SEVERAL = {
     (
         "numbers",
         "bend",
-    ): "2 of 3 silos: the squared prediction of the edges explains 40 % of the residual of score: "
-    "not all effects are linear.",
+    ): "2 of 3 silos: squares and cubes explain 40 % of the residual of score: not all effects are linear.",
     (
         "tables",
         "shift",

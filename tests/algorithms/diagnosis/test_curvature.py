@@ -1,0 +1,81 @@
+"""Curved effects are found in the rows of each silo, and linear effects are not taken for curved ones."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.diagnosis.curvature import curvature
+
+ALL = np.ones(3, np.bool_)
+
+
+def rows_of(effect, n=2000, seed=1, errors="normal"):
+    """Rows of x → y by `effect`, and of a third variable; y is the second column."""
+    rng = np.random.default_rng(seed)
+    draw = {"normal": rng.normal, "t3": lambda size: rng.standard_t(3, size=size)}[errors]
+    X = draw(size=(n, 3))
+    X[:, 1] += effect(X[:, 0])
+    return X
+
+
+def shares(X, joined, means=None, S=None, numbers=ALL):
+    parents = np.zeros((3, 3), np.bool_)
+    for i, j in joined:
+        parents[i, j] = True
+    S = np.cov(X[~np.isnan(X).any(axis=1)].T) if S is None else S
+    return curvature(X, np.nanmean(X, axis=0) if means is None else means, S, parents, numbers, 5 * math.log(6))
+
+
+@pytest.mark.parametrize("effect", [lambda x: 2 * np.tanh(2 * x), lambda x: x + x**2, lambda x: np.sin(2 * x)])
+def test_a_curved_effect_of_a_parent(effect):
+    found = shares(rows_of(effect), [(0, 1)])
+    assert found[1] > 0.05
+    assert (found[[0, 2]] < 0.01).all()
+
+
+def test_the_square_of_a_variable_that_is_not_joined():
+    X = rows_of(np.square)
+    assert shares(X, [])[1] > 0.3
+    assert shares(X, [(2, 1)])[1] > 0.3
+    assert shares(X, [], numbers=np.array([False, True, True]))[1] < 0.01
+    shifted = rows_of(lambda x: 2 * x + x**2)
+    assert shares(shifted, [])[1] < 0.01  # correlated: an edge would be learned, and curved
+
+
+@pytest.mark.parametrize("errors", ["normal", "t3"])
+def test_linear_effects_have_no_share(errors):
+    for seed in range(5):
+        X = rows_of(lambda x: 1.5 * x, seed=seed, errors=errors)
+        assert (shares(X, [(0, 1)]) < 0.02).all()
+
+
+def test_weights_of_the_silos_own_are_not_curvature():
+    """Predictions are those of all silos, but the regression on the parents is the silo's own."""
+    X = rows_of(lambda x: 0.2 * x)
+    elsewhere = np.cov(rows_of(lambda x: 1.2 * x, seed=2).T)
+    assert shares(X, [(0, 1)], S=elsewhere)[1] < 0.02
+
+
+def test_rows_without_a_cell_are_left_out():
+    X = rows_of(lambda x: np.tanh(2 * x))
+    whole = shares(X, [(0, 1)])
+    rng = np.random.default_rng(0)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    np.testing.assert_allclose(shares(X, [(0, 1)])[1], whole[1], atol=0.05)
+    X[:1980, 0] = np.nan
+    assert shares(X, [(0, 1)])[1] == 0
+
+
+def test_rows_in_passes_give_the_same():
+    class Passes:
+        shape = (2000, 3)
+
+        def __iter__(self):
+            return (X[begin : begin + 300] for begin in range(0, 2000, 300))
+
+    X = rows_of(lambda x: np.tanh(2 * x) + x**2)
+    parents = np.zeros((3, 3), np.bool_)
+    parents[0, 1] = True
+    args = (X.mean(axis=0), np.cov(X.T), parents, ALL, 1.0)
+    np.testing.assert_allclose(curvature(Passes(), *args), curvature(X, *args), atol=1e-9)

@@ -1,0 +1,70 @@
+"""Curved effects in a run: the finding, its advice, and `auto`, which follows it with one further masked sum."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.data.federated import FederatedData, continuous
+from fedbnsl.data.folder.folder import write_folder
+from tests.algorithms.curved import curved, wrong_edges
+
+NAMES = tuple("abcdefgh")
+
+
+def data_of(effect, seed, **other):
+    given, truth = curved(effect, seed, **other)
+    return FederatedData(continuous(given, NAMES), given), truth
+
+
+def named(result):
+    return [one.name for one in result.diagnosed.findings]
+
+
+@pytest.mark.parametrize("effect", ["tanh", "quadratic", "linear + quadratic"])
+def test_the_advice_on_curved_effects_leads_to_the_graph(effect):
+    data, truth = data_of(effect, 70, silos=3)
+    linear = learn(data, "secure-linear", parameters=False).result
+    (found,) = (one for one in linear.diagnosed.findings if one.name == "not linear")
+    (advised,) = re.findall(r"--algorithm ([\w-]+)", found.advice)
+    result = learn(data, advised, parameters=False).result
+    assert wrong_edges(result.structure.adjacency, truth) <= 1
+    assert wrong_edges(linear.structure.adjacency, truth) > 1
+    assert "not linear" not in named(result)
+    assert "no better than empty" not in named(result)
+
+
+def test_auto_follows_the_advice_and_gives_the_reason():
+    data, _ = data_of("tanh", 71, silos=3)
+    found, advised = learn(data), learn(data, "secure-additive")
+    result = found.result
+    assert (result.algorithm, result.asked) == ("secure-additive", "auto")
+    np.testing.assert_array_equal(result.structure.weights, advised.result.structure.weights)
+    assert "further masked sum: " in result.basis[0]
+    assert "squares and cubes explain" in result.basis[0]
+    assert result.basis[1:] == advised.result.basis
+    assert "not linear" not in named(result)
+    assert result.secure
+    assert "linear, though the learner is nonlinear" in result.parameters.how
+    without = learn(data, diagnose=False).result
+    assert without.algorithm == "secure-linear"
+
+
+def test_auto_stays_linear_on_linear_data():
+    for errors in ("normal", "exponential", "t3"):
+        data, _ = data_of("linear", 72, silos=3, errors=errors)
+        found = learn(data, parameters=False)
+        assert found.result.algorithm == "secure-linear"
+        assert "not linear" not in named(found.result)
+
+
+@pytest.mark.parametrize("choice", ["secure-additive", "auto"])
+def test_both_engines_learn_the_same(server, choice, tmp_path):
+    given, _ = curved("tanh", 66, rows=1500, silos=3)
+    write_folder(tmp_path / "data", FederatedData(continuous(given, NAMES), given))
+    one, other = (learn(tmp_path / "data", choice, engine=engine).result for engine in ("inline", "prefect"))
+    np.testing.assert_array_equal(one.structure.weights, other.structure.weights)
+    assert one.basis == other.basis
+    assert one.algorithm == "secure-additive"
+    assert "linear, though the learner is nonlinear" in one.parameters.how
