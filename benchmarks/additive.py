@@ -1,8 +1,9 @@
 """Curved effects: the default, which tries an additive model where its diagnosis finds them, and secure-linear.
 
-`python benchmarks/additive.py` runs all tables, `--table NAME` one of them. Columns are in random order; 4,000 rows over
-8 silos of unequal sizes with means of their own; ER graphs. Seeds 2 to 11 (2 to 21 for linear data); the rules were found
-on seeds from 100 on. CPU seconds are those of a run with its diagnosis, silos and coordinator, compiled code warm.
+`python benchmarks/additive.py` runs all tables, `--table NAME` one of them. Columns are in random order; 4,000 rows
+over 8 silos of unequal sizes with means of their own; ER graphs. Seeds 2 to 11, or 2 to 21 for linear data; the rules
+were found on seeds from 100 on. CPU seconds are those of a run with its diagnosis: silos and coordinator, compiled code
+warm.
 """
 
 import time

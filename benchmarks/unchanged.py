@@ -62,6 +62,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "notears-best": ("er10", "notears-best", {}),
     # one sum of second moments
     "secure-sum": ("er20", "secure-sum", {}),
+    "secure-additive": ("curved", "secure-additive", {}),
     "notears-mlp-admm": ("curved", "notears-mlp-admm", {}),
     "notears-mlp-admm secure": ("curved", "notears-mlp-admm", {"secure": True, "rounds": 12}),
     "notears-mlp": ("curved", "notears-mlp", {}),

@@ -78,7 +78,7 @@ def curvature(
         sums = sum_over_chunks(table, lambda rows: _family_sums((rows - means) / scales, with_parents))
         for one in with_parents:
             own, sums = np.split(sums, [1 + one.columns + one.columns**2])
-            found[one.child] = max(_bent_share(own, one) - chance * _lacking(own[0], table.shape[0]), 0.0)
+            found[one.child] = max(_bent_share(own, one) - chance * float(_lacking(own[0], table.shape[0])), 0.0)
     tested = _unjoined(R, families, parents | parents.T, numbers)
     if tested.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))

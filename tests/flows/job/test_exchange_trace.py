@@ -30,8 +30,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
         ),
     ),
     "private": (
@@ -45,8 +45,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds fed-sparse: 38 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
         ),
     ),
     "in the clear": (
@@ -54,9 +54,9 @@ RUNS = {
         {"algorithm": "fed-sparse"},
         (
             "rounds fed-sparse: 38 clear",
+            "diagnosis diagnosis: 2 clear",
             "refit refit: 1 clear",
             "parameters regressions: 1 clear",
-            "diagnosis diagnosis: 2 clear",
         ),
     ),
     "gaps": (
@@ -66,9 +66,9 @@ RUNS = {
             "units units: 1 masked",
             "em em: 5 masked",
             "rounds secure-linear: 1 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
             "missingness missingness: 1 masked",
+            "parameters regressions: 1 masked",
         ),
     ),
     "gaps of labels": (
@@ -81,9 +81,9 @@ RUNS = {
             "filling-2-tables family-tables: 1 masked",
             "filling-3-search secure-ges: 3 masked",
             "rounds secure-boss: 7 masked",
-            "parameters family-tables: 1 masked",
             "diagnosis diagnosis-tables: 2 masked",
             "missingness missingness: 1 masked",
+            "parameters family-tables: 1 masked",
         ),
     ),
     "gaps of mixed data": (
@@ -93,9 +93,9 @@ RUNS = {
             "units units: 1 masked",
             "em em: 5 masked",
             "rounds secure-boss: 1 masked",
-            "parameters mixed-families: 31 masked",
             "diagnosis diagnosis: 2 masked",
             "missingness missingness: 1 masked",
+            "parameters mixed-families: 31 masked",
         ),
     ),
     "series": (
@@ -104,8 +104,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-sum: 1 masked",
-            "parameters lagged-regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters lagged-regressions: 1 masked",
         ),
     ),
     "lags of series, masked": (
@@ -115,8 +115,8 @@ RUNS = {
             "units units: 1 masked",
             "lags lag-order: 1 masked",
             "rounds fdbnl: 38 masked",
-            "parameters lagged-regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters lagged-regressions: 1 masked",
         ),
     ),
     "mixed": (
@@ -125,8 +125,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-boss: 1 masked",
-            "parameters mixed-families: 8 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters mixed-families: 8 masked",
         ),
     ),
     "bootstrap": (
@@ -135,8 +135,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
             "bootstrap secure-linear+bootstrap: 1 masked",
         ),
     ),
@@ -146,8 +146,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
         ),
     ),
     "private labels": (
@@ -161,8 +161,8 @@ RUNS = {
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",
-            "parameters regressions: 1 masked",
             "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
         ),
     ),
     "labels, masked tests": (
