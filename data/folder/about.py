@@ -17,7 +17,7 @@ from fedbnsl.algorithms.core.schema import Kind
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
-from .scan import NO_FORM, SEPARATORS, Form
+from .scan import NO_FORM, SEPARATORS, Form, missing_words
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series")
@@ -195,7 +195,7 @@ class Declared:
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by column, additional cells that mark a missing value"""
+    """by column, additional cells that mark a missing value; none at all: only cells without content do"""
     form: Form = NO_FORM
     step: float | None = None
     """the time between two rows of a time series"""
@@ -204,6 +204,8 @@ class Declared:
     reading: Reading = Reading()
     complete: tuple[str, ...] = ()
     """the variables that must not be empty in a row, if rows with an empty cell are left out or refused"""
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by column, labels that mark a missing value in other columns, as inferred from all silos"""
 
     def kind_of(self, name: str) -> ColumnKind | None:
         """The declared kind of a column, None if there is none."""
@@ -222,9 +224,14 @@ class Declared:
         """Whether a column of times would make the data time series."""
         return self.kind is None and not self.levels and not self.columns
 
-    def of_complete(self, kinds: Mapping[str, ColumnKind]) -> "Declared":
+    def of_complete(self, kinds: Mapping[str, ColumnKind], levels: Mapping[str, tuple[str, ...]]) -> "Declared":
         """The same declarations for rows without empty cells in the variables, whose `kinds` are now fixed."""
-        return replace(self, complete=tuple(kinds), columns=kinds)
+        return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels))
+
+    def words_in(self, levels: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """By column, those inferred `levels` that mark a missing value in other columns."""
+        words = {name: missing_words(labels) for name, labels in levels.items() if name not in self.levels}
+        return {name: labels for name, labels in words.items() if labels}
 
 
 NO_DECLARATION = Declared()

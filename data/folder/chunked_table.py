@@ -19,7 +19,7 @@ from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, Source, TextFile, cell_count, cells_in, numbers_in
 from .private_table import ClippedRows, PrivateTable
 from .profile import Profile, StreamingProfile
-from .scan import MAX_LEVELS, Cells, cell_fault, codes_of, level_faults, parse_cells
+from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
 from .table import Table, read_table
 
 CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8
@@ -38,6 +38,8 @@ class ChunkedRows:
     rows: int
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """by column, additional cells that mark a missing value"""
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """by column, labels that mark a missing value in other columns"""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,7 +90,7 @@ class ChunkedRows:
 
     def _cells(self, name: str, column: Any) -> tuple[Cells, NDArray[np.int64]]:
         texts, codes = cells_in(column)
-        return parse_cells(texts, self.schema.levels.get(name), self.marks.get(name, ())), codes
+        return parse_cells(texts, self.schema.levels.get(name), self.marks.get(name), self.words.get(name, ())), codes
 
     def _refuse(self, name: str, cells: Cells, wrong: NDArray[np.bool_], reason: str) -> None:
         for cell in np.flatnonzero(wrong)[:1]:
@@ -164,13 +166,13 @@ class LargeTable:
 
     def passes(self, schema: Schema, silo: str) -> ChunkedRows:
         """The rows in the form of `schema`, read in passes."""
-        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks)
+        words = self.declared.words_in(schema.levels)
+        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words)
 
     def _tally(self, name: str) -> StreamingProfile:
         is_declared = name in self.declared.levels or name in self.declared.columns
         discrete = self.declared.kind_of(name) == "discrete"
-        max_levels = np.inf if is_declared and discrete else MAX_LEVELS
-        return StreamingProfile(discrete, max_levels)
+        return StreamingProfile(discrete, unlimited=is_declared and discrete)
 
     def _as_text(self, name: str) -> bool:
         return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
@@ -182,7 +184,8 @@ class LargeTable:
             self._check_finite(name, values)
             return None, values
         texts, codes = cells_in(column)
-        return parse_cells(texts, self.declared.levels.get(name), self.declared.marks.get(name, ())), codes
+        marks, words = self.declared.marks.get(name), self.declared.words.get(name, ())
+        return parse_cells(texts, self.declared.levels.get(name), marks, words), codes
 
     def _selected_rows(
         self, columns: dict[str, tuple[Cells | None, NDArray[Any]]], start: int

@@ -5,6 +5,7 @@ A column is either an array of numbers, or its distinct cells as text with an in
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,8 @@ class NumberColumn:
 
     name: str
     values: NDArray[np.float64]
+    marks: tuple[tuple[str, int], ...] = ()
+    """the cells of a text file that mark a missing value, except those without content, and their numbers"""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -217,37 +220,65 @@ def _arrow_columns(
 ) -> list[Column | NumberColumn]:
     """Parse the rows of a well-formed file; raises `ArrowInvalid` for most others."""
     import pyarrow
-    import pyarrow.csv
 
     below = HEADER.sub("", text.content, count=1)
     if not below.strip():
         return [Column(name, np.zeros(0, dtype=np.int64), []) for name in selected]
     words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    table = pyarrow.csv.read_csv(
-        pyarrow.BufferReader(below.encode()),
-        read_options=pyarrow.csv.ReadOptions(column_names=list(header), use_threads=False, block_size=BLOCK_BYTES),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=text.separator),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: pyarrow.float64() if name in numeric else words for name in header},
-            strings_can_be_null=False,
-            quoted_strings_can_be_null=False,
-            null_values=EMPTY,
-            decimal_point=text.decimal,
-            include_columns=list(selected),
-        ),
-    ).unify_dictionaries()
+    types = {name: pyarrow.float64() if name in numeric else words for name in header}
+    table = _parsed(below, text, types, selected).unify_dictionaries()
+    gaps = [name for name in selected if name in numeric and table[name].null_count]
+    marks = _marks(below, text, header, gaps)
     columns: list[Column | NumberColumn] = []
     for name in selected:
         if name in numeric:
             values = np.asarray(table[name].to_numpy(), dtype=np.float64)
             if np.isinf(values).any():
                 raise OverflowError(f"{name} is not finite")
-            columns.append(NumberColumn(name, np.ascontiguousarray(values)))
+            columns.append(NumberColumn(name, np.ascontiguousarray(values), marks.get(name, ())))
             continue
         chunks = table[name].chunks
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
         columns.append(_with_points(text, Column(name, codes, chunks[0].dictionary.to_pylist())))
     return columns
+
+
+def _parsed(below: str, text: Text, types: Mapping[str, Any], selected: Sequence[str]) -> Any:
+    """The arrow table of the columns `selected` in the lines `below` the header."""
+    import pyarrow
+    import pyarrow.csv
+
+    return pyarrow.csv.read_csv(
+        pyarrow.BufferReader(below.encode()),
+        read_options=pyarrow.csv.ReadOptions(column_names=list(types), use_threads=False, block_size=BLOCK_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=text.separator),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=types,
+            strings_can_be_null=False,
+            quoted_strings_can_be_null=False,
+            null_values=EMPTY,
+            decimal_point=text.decimal,
+            include_columns=list(selected),
+        ),
+    )
+
+
+def _marks(
+    below: str, text: Text, header: Sequence[str], names: Sequence[str]
+) -> dict[str, tuple[tuple[str, int], ...]]:
+    """By column of numbers, the cells that mark a missing value, except those without content, and their numbers."""
+    import pyarrow
+    import pyarrow.compute
+
+    if not names:
+        return {}
+    table = _parsed(below, text, dict.fromkeys(header, pyarrow.string()), names)
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for name in names:
+        empty = table[name].filter(pyarrow.compute.is_in(table[name], pyarrow.array(EMPTY)))
+        counts = Counter(cell.strip() for cell in empty.to_pylist())
+        found[name] = tuple(sorted((mark, count) for mark, count in counts.items() if mark))
+    return found
 
 
 def _with_points(text: Text, column: Column) -> Column:

@@ -8,14 +8,25 @@ with the rows. `JointColumn` combines the profiles of a column at all silos.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .scan import MAX_LEVELS, NUMBER_LIKE, WHOLE, Cells, canonical_order, cell_fault
+from .scan import (
+    MAX_LEVELS,
+    MAX_RECURRING_LEVELS,
+    NUMBER_LIKE,
+    WHOLE,
+    Cells,
+    are_few_labels,
+    canonical_order,
+    cell_fault,
+    fold_spelling,
+)
 
 SMALLEST, LARGEST = 1e-70, 1e70
 """absolute values between which fourth powers neither underflow nor overflow"""
@@ -39,7 +50,7 @@ class ColumnProfile:
     whole: bool
     """whether all numbers are integers"""
     labels: tuple[str, ...] | None = None
-    """the distinct labels in canonical order; None for more than `MAX_LEVELS`, or numbers with fractions"""
+    """the distinct labels in canonical order; None for too many (`are_few_labels`), or numbers with fractions"""
     distinct: int = 0
     """number of distinct values, at most `MAX_LEVELS` + 1"""
     number_like: int = 0
@@ -64,6 +75,8 @@ class ColumnProfile:
     """place and content of the first cell with a word among numbers; empty if there is none"""
     outliers: int = 0
     """number of empty cells that were set aside as outliers"""
+    marks: tuple[tuple[str, int], ...] = ()
+    """the cells that mark a missing value, except those without content, and their numbers"""
 
     @property
     def constant(self) -> bool:
@@ -74,6 +87,23 @@ class ColumnProfile:
     def filled(self) -> int:
         """Number of cells that are not empty."""
         return self.numbers + self.words
+
+    def with_words(self, words: Collection[str]) -> "ColumnProfile":
+        """The profile if the marks `words`, in any capitals, are labels."""
+        kept = set(map(fold_spelling, words))
+        labels = {mark: count for mark, count in self.marks if fold_spelling(mark) in kept}
+        if not labels:
+            return self
+        count = sum(labels.values())
+        return replace(
+            self,
+            empty=self.empty - count,
+            words=self.words + count,
+            labels=None if self.labels is None else canonical_order((*self.labels, *labels)),
+            distinct=min(self.distinct + len(labels), MAX_LEVELS + 1),
+            kinds_of_words=min(self.kinds_of_words + len(labels), MAX_LEVELS + 1),
+            marks=tuple((mark, count) for mark, count in self.marks if mark not in labels),
+        )
 
 
 UNDISCLOSED = ColumnProfile(0, 0, 0, whole=False)
@@ -125,13 +155,13 @@ def profile_cells(
     counts: NDArray[np.integer[Any]],
     *,
     labelled: bool = False,
-    most: int = MAX_LEVELS,
+    unlimited: bool = False,
     odd: str = "",
 ) -> ColumnProfile:
     """The profile of a column from its distinct `cells` and their `counts`.
 
-    It has the labels if there are at most `most`; in a column that is not declared as `labelled` only if they are not
-    numbers with fractions. `odd` is the place of the first word among numbers.
+    It has the labels if there are few, or their number is `unlimited`; in a column that is not declared as `labelled`
+    only if they are not numbers with fractions. `odd` is the place of the first word among numbers.
     """
     filled, number = ~cells.empty, ~np.isnan(cells.numbers)
     whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
@@ -142,8 +172,14 @@ def profile_cells(
     ]
     labels = {label for label, is_filled in zip(cells.labels, filled, strict=True) if is_filled}
     distinct_words = {label for label, is_word in zip(cells.labels, filled & ~number, strict=True) if is_word}
-    with_labels = len(labels) <= most and (labelled or whole or words >= numbers or len(labels) == 1)
     rows = int(counts.sum())
+    recur = are_few_labels(len(labels), words + numbers) and (labelled or words > numbers)
+    with_labels = unlimited or recur or len(labels) <= MAX_LEVELS
+    with_labels = with_labels and (labelled or whole or words >= numbers or len(labels) == 1)
+    marks = Counter[str]()
+    for label, is_missing, count in zip(cells.labels, cells.empty, counts, strict=True):
+        if is_missing and label and count:
+            marks[label] += int(count)
     if words:
         facts: dict[str, Any] = {"unique": len(labels) == rows == int(counts[filled].sum())}
     else:
@@ -159,6 +195,7 @@ def profile_cells(
         kinds_of_words=min(len(distinct_words), MAX_LEVELS + 1),
         spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
         odd=odd,
+        marks=tuple(sorted(marks.items())),
         **facts,
     )
 
@@ -197,11 +234,11 @@ SAMPLED_SIZES = 64
 
 @dataclass
 class StreamingProfile:
-    """The profile of a column as far as it was read; it does not store more than `most` distinct labels."""
+    """The profile of a column as far as it was read; it stores few distinct labels, unless they are `unlimited`."""
 
     labelled: bool = False
     """whether the column is declared as discrete"""
-    most: float = MAX_LEVELS
+    unlimited: bool = False
     rows: int = 0
     numbers: int = 0
     words: int = 0
@@ -211,6 +248,7 @@ class StreamingProfile:
     labels: set[str] | None = field(default_factory=set)
     named: set[str] | None = field(default_factory=set)
     texts: set[str] | None = field(default_factory=set)
+    marks: Counter[str] = field(default_factory=Counter)
     rising: bool = True
     """whether every value is an integer greater than the previous one"""
     by_one: bool = True
@@ -224,6 +262,11 @@ class StreamingProfile:
     """row and content of the first word"""
     first_like: tuple[int, str] | None = None
     """row and content of the first word that looks like a number"""
+
+    @property
+    def most(self) -> float:
+        """Maximum number of labels to store."""
+        return math.inf if self.unlimited else MAX_RECURRING_LEVELS
 
     def add_numbers(self, values: NDArray[np.float64]) -> None:
         """Count `values` `[n_rows]`, NaN where a cell is empty."""
@@ -255,6 +298,8 @@ class StreamingProfile:
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(present & number))
         filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
         self.labels = _union(self.labels, filled, self.most)
+        for k in np.flatnonzero(present & cells.empty):
+            self.marks.update({cells.labels[k]: int(counts[k])} if cells.labels[k] else {})
         self.named = _union(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MAX_LEVELS)
         texts = {text for text, is_present in zip(cells.texts, present, strict=True) if is_present}
         self.texts = _union(self.texts, texts, 2 * MAX_LEVELS)
@@ -265,7 +310,10 @@ class StreamingProfile:
         """The profile; `place` is the file, for the place of a word among numbers."""
         odd = self._odd(place, name)
         count = MAX_LEVELS + 1 if self.labels is None else min(len(self.labels), MAX_LEVELS + 1)
-        with_labels = self.labelled or self.whole or self.words >= self.numbers or count == 1
+        recur = are_few_labels(len(self.labels or ()), self.words + self.numbers)
+        recur = recur and (self.labelled or self.words > self.numbers)
+        with_labels = self.unlimited or recur or count <= MAX_LEVELS
+        with_labels = with_labels and (self.labelled or self.whole or self.words >= self.numbers or count == 1)
         texts = self.texts or set()
         sizes = np.concatenate(self.sizes) if self.sizes and not self.words else np.empty(0)
         middle = float(np.median(sizes)) if len(sizes) else math.nan
@@ -284,6 +332,7 @@ class StreamingProfile:
             apart=len(sizes) > 0 and self.least >= MIN_DISTANCE_FROM_ZERO * middle and not self.negative,
             unique=all_rising and not self.words,
             consecutive=all_rising and self.by_one and not self.words,
+            marks=tuple(sorted(self.marks.items())),
             spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts) and bool(self.words),
             odd=odd,
         )
@@ -341,6 +390,19 @@ class JointColumn:
     def empty(self) -> int:
         """Number of empty cells."""
         return sum(part.empty for part in self.parts.values())
+
+    @property
+    def marks(self) -> Counter[str]:
+        """The cells that mark a missing value, except those without content, and their numbers."""
+        total = Counter[str]()
+        for part in self.parts.values():
+            total.update(dict(part.marks))
+        return total
+
+    @property
+    def has_words(self) -> bool:
+        """Whether most of its cells are words."""
+        return self.words > self.number_like and self.words >= self.numbers + self.number_like
 
     @property
     def numbers(self) -> int:

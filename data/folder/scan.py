@@ -31,6 +31,8 @@ from fedbnsl.algorithms.core.schema import check_names, name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
+MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
+"""marks of missing values that may also be labels, as `schema_inference.py` decides"""
 
 
 def cell_fault(cell: str) -> str | None:
@@ -50,7 +52,11 @@ def cell_fault(cell: str) -> str | None:
 
 
 MAX_LEVELS = 50
-"""maximum number of undeclared levels of a variable"""
+"""maximum number of undeclared levels of a variable whose labels do not recur"""
+MAX_RECURRING_LEVELS = 200
+"""maximum number of undeclared levels of a variable of words"""
+MIN_SILO_RECURRENCE, MIN_RECURRENCE = 3, 10
+"""minimum mean number of rows of each of more than `MAX_LEVELS` labels, in a silo that reports them and in all silos"""
 MAX_CODES = 10
 """maximum number of distinct integers in an undeclared column of codes"""
 
@@ -78,6 +84,11 @@ def labels_of(cells: Sequence[str], declared: Sequence[str] | None) -> list[str]
     """The label of each of a column's `cells`; declared labels match exactly."""
     exact = frozenset(declared or ())
     return [text if (text := cell.strip()) in exact else label_of(cell) for cell in cells]
+
+
+def are_few_labels(count: int, rows: int, recurrence: int = MIN_SILO_RECURRENCE) -> bool:
+    """Whether `count` distinct labels in this number of `rows` may be levels: they are few, or they recur."""
+    return count <= MAX_LEVELS or (count <= MAX_RECURRING_LEVELS and rows >= recurrence * count)
 
 
 def empty_cells(cells: Sequence[str]) -> dict[str, str]:
@@ -163,22 +174,36 @@ class Cells:
 def parse_cells(
     texts: Sequence[str],
     levels: Sequence[str] | None = None,
-    marks: Collection[str] = (),
+    marks: Collection[str] | None = None,
+    words: Collection[str] = (),
 ) -> Cells:
     """Parse distinct `texts`. Declared `levels` are labels even if they look like markers of missing values.
 
-    `marks` are additional markers of missing values in this column.
+    So are `words`, in any capitals. `marks` are additional markers of missing values in this column (see `is_empty`).
     """
-    declared = frozenset(levels or ())
+    declared, kept = frozenset(levels or ()), frozenset(map(fold_spelling, words))
     labels = labels_of(texts, levels)
-    empty = np.array([label not in declared and is_empty(label, marks) for label in labels], dtype=np.bool_)
+    empty = np.array(
+        [label not in declared and fold_spelling(label) not in kept and is_empty(label, marks) for label in labels],
+        dtype=np.bool_,
+    )
     numbers = [np.nan if missing else number_of(label) for label, missing in zip(labels, empty, strict=True)]
     return Cells(texts, labels, np.array(numbers, dtype=np.float64), empty)
 
 
-def is_empty(label: str, marks: Collection[str] = ()) -> bool:
-    """Whether a stripped cell marks a missing value."""
-    return label in marks or label.lower() in MISSING
+def is_empty(label: str, marks: Collection[str] | None = None) -> bool:
+    """Whether a stripped cell marks a missing value.
+
+    `marks` do so besides the usual ones; if they are declared as none at all, only a cell without content does.
+    """
+    if marks is not None and not marks:
+        return not label
+    return label in (marks or ()) or label.lower() in MISSING
+
+
+def missing_words(labels: Iterable[str]) -> tuple[str, ...]:
+    """Those `labels` that mark a missing value in other columns."""
+    return tuple(label for label in labels if fold_spelling(label) in MISSING_WORDS)
 
 
 def number_of(label: str) -> float:

@@ -10,7 +10,7 @@ rows agree with the schema.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -19,20 +19,23 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
+from .missing_marks import Columns, label_notes, labels_among_marks, listed, mark_notes, with_words
 from .private_table import declared_schema
 from .profile import BEYOND_RANGE, JointColumn, Profile, joint_columns
-from .scan import MAX_CODES, MAX_LEVELS, merged_levels
+from .scan import (
+    MAX_CODES,
+    MAX_LEVELS,
+    MIN_RECURRENCE,
+    are_few_labels,
+    merged_levels,
+)
 
-MAX_LISTED = 6
-"""columns or labels that a note lists"""
 MANY_VALUES = 20
 """distinct values above which a note reports zeros that are far from all other values"""
 UNIT_DECADES = 0.9
 """difference of silos' medians, in powers of ten, from which on a note suggests different units"""
 POWER_NOTATION_DECADES = 6
 """powers of ten from which on a factor is written as 10^k"""
-
-Columns = Mapping[str, JointColumn]
 
 
 def table_notes(
@@ -46,7 +49,12 @@ def table_notes(
     if len(schema.rows) > 1:
         notes += [*_levels_of_one_silo(schema, columns), *_empty_or_constant(schema, columns)]
         notes += _units(schema, columns)
-    return (*notes, *_zeros(schema, columns))
+    return (
+        *notes,
+        *_zeros(schema, columns),
+        *label_notes(schema, columns, declared),
+        *mark_notes(schema, columns, declared),
+    )
 
 
 def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
@@ -54,13 +62,13 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
     codes = [name for name in numeric if name in schema.levels]
     if codes:
         yield (
-            f"codes: {_listed(codes, 12)} have few distinct integers, which are read as labels; for quantities "
+            f"codes: {listed(codes, 12)} have few distinct integers, which are read as labels; for quantities "
             f'declare {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
         )
     few = [name for name in numeric if name not in schema.levels and _few(columns[name])]
     if few and declared.kind is None:
         yield (
-            f"integers with few values: {_listed(few)} are read as numbers; for labels declare "
+            f"integers with few values: {listed(few)} are read as numbers; for labels declare "
             f'{{"columns": {{"{few[0]}": "discrete"}}}} in about.json'
         )
 
@@ -72,12 +80,12 @@ def _few(column: JointColumn) -> bool:
 def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for name, labels in joined.items():
         yield (
-            f"{name}: {_listed(map(shown, labels))} counts as the level that differs only in capitals or spaces; "
+            f"{name}: {listed(map(shown, labels))} counts as the level that differs only in capitals or spaces; "
             "declare the levels in about.json to distinguish them"
         )
     spaced = [name for name in schema.levels if any(part.spaced for part in columns[name].parts.values())]
     if spaced:
-        yield f"spaces around some labels of {_listed(spaced)} are ignored"
+        yield f"spaces around some labels of {listed(spaced)} are ignored"
 
 
 def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
@@ -91,7 +99,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
         if sum(bool(part.filled) for part in columns[name].parts.values()) > 1:
             unique += [f"{name} {shown(label)} ({silos[0]})" for label, silos in owners.items() if len(silos) == 1]
     if unique:
-        yield f"levels of a single silo: {_listed(unique)}"
+        yield f"levels of a single silo: {listed(unique)}"
 
 
 def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
@@ -101,11 +109,11 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
         zero = _zeros_apart(columns[name]) if name not in schema.levels else {}
         same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
         if empty:
-            yield f"{name}: empty in every row of {_listed(empty)}"
+            yield f"{name}: empty in every row of {listed(empty)}"
         if same:
             value = parts[same[0]].labels
             content = shown(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
-            yield f"{name}: every filled cell is {content} at {_listed(same)}"
+            yield f"{name}: every filled cell is {content} at {listed(same)}"
 
 
 def _units(schema: Schema, columns: Columns) -> Iterator[str]:
@@ -131,7 +139,7 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
         zeros = _zeros_apart(columns[name]) if name not in schema.levels else {}
         if zeros:
             filled = {silo: columns[name].parts[silo].filled for silo in zeros}
-            counts = _listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
+            counts = listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
             yield (
                 f"{name}: 0 is far from all other values ({counts}); if it marks a missing value, declare "
                 f'{{"missing": {{"{name}": ["0"]}}}} in about.json'
@@ -146,17 +154,13 @@ def _zeros_apart(column: JointColumn) -> dict[str, int]:
     return {silo: part.zeros for silo, part in column.parts.items() if part.zeros}
 
 
-def _listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    all_names = list(names)
-    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
-    return ", ".join(all_names[:most]) + more
-
-
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
 """rows from which on distinct values indicate an identifier"""
 ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
+DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(\d{4}|\d{2})(?!\d)")
+"""the beginning of a label that is a date"""
 DECLARE = "declare its levels in about.json if this is intended"
 
 
@@ -174,7 +178,7 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
     if (
         kind == "discrete"
         and not levels
-        and (column.labels is None or (not declared and len(column.labels) > MAX_LEVELS))
+        and (column.labels is None or (not declared and not _may_be_levels(name, column)))
     ):
         return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
     if declared:
@@ -184,6 +188,15 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
     if rows >= MIN_ID_ROWS and column.whole and column.unique and (column.consecutive or ID.fullmatch(name)):
         return "row numbers or ids: all values are distinct"
     return None
+
+
+def _may_be_levels(name: str, column: JointColumn) -> bool:
+    """Whether the labels of a column are few, or recur in its rows and are neither identifiers nor dates."""
+    labels = column.labels or ()
+    if len(labels) <= MAX_LEVELS:
+        return True
+    keys = ID.fullmatch(name) is not None or all(map(DATE.match, labels))
+    return not keys and are_few_labels(len(labels), column.filled, MIN_RECURRENCE)
 
 
 ROWS_PER_CODE = 5
@@ -223,6 +236,9 @@ def infer_schema(
     if declared.reading.private:
         schema = declared_schema(place, profiles, declared)
         return InferredSchema(replace(schema, aside=_left_out(place, profiles, declared)))
+    if not declared.complete:
+        words = labels_among_marks(joint_columns(profiles), declared)
+        profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
     all_columns = joint_columns(profiles)
     kinds = _kinds(place, all_columns, declared)
     excluded = _left_out(place, profiles, declared) | _excluded(all_columns, kinds, declared)
@@ -379,7 +395,7 @@ def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> t
     if name in declared.levels:
         return tuple(declared.levels[name]), ()
     levels, joined = merged_levels(column.labels or ())
-    if len(levels) > MAX_LEVELS and name not in declared.columns:
+    if name not in declared.columns and not are_few_labels(len(levels), column.filled, MIN_RECURRENCE):
         raise BadInput(f"{place}: column {shown(name)}: {len(levels)} levels over all silos, more than {MAX_LEVELS}")
     return levels, joined
 
@@ -414,7 +430,7 @@ def negotiate_schema(
         kinds: dict[str, ColumnKind] = {
             name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
         }
-        complete = declared.of_complete(kinds)
+        complete = declared.of_complete(kinds, schema.levels)
         profiles = _with_columns(request(complete), schema.variables)
         new = infer_schema(place, profiles, complete, names).schema
         schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside)

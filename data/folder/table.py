@@ -17,9 +17,9 @@ from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
 from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
 from .scan import (
-    MAX_LEVELS,
     NUMBER_LIKE,
     Cells,
+    are_few_labels,
     cell_fault,
     codes_of,
     empty_cells,
@@ -72,7 +72,8 @@ class Table:
         there = [name for name in self.columns if name not in schema.aside]
         check_same_columns(self.path, there, schema.variables, "the schema")
         numbers = [name for name in schema.variables if name not in schema.levels]
-        table, _ = self._without_outliers(numbers)
+        declared = replace(self.declared, words=self.declared.words_in(schema.levels))
+        table, _ = replace(self, declared=declared)._without_outliers(numbers)
         if schema.complete_rows:
             table = table._complete(schema.variables)
         return table._as_numbers(schema)
@@ -134,7 +135,7 @@ class Table:
             return {cell: fault for cell in cells if (fault := cell_fault(cell))}
         if levels is not None:
             return level_faults(cells, levels)
-        return label_faults(cells) if len(cells) <= MAX_LEVELS else {}
+        return label_faults(cells) if are_few_labels(len(cells), len(column)) else {}
 
     def _misfits(self, column: Column, levels: Sequence[str] | None) -> dict[str, str]:
         """The faults of the cells of a column that must have these `levels`, or numbers."""
@@ -168,7 +169,8 @@ class Table:
 
     def _cells(self, column: Column, levels: Sequence[str] | None = None) -> Cells:
         levels = levels or self.declared.levels.get(column.name)
-        return parse_cells(column.cells, levels, self.declared.marks.get(column.name, ()))
+        declared = self.declared
+        return parse_cells(column.cells, levels, declared.marks.get(column.name), declared.words.get(column.name, ()))
 
     def _filled(self, column: Column) -> list[str]:
         missing = self._cells(column).empty
@@ -193,13 +195,13 @@ class Table:
         """The profile of a column, without a place unless the table is `whole`, as parts have other row numbers."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
-            return profile_numbers(column.values)
+            return replace(profile_numbers(column.values), marks=column.marks)
         cells = self._cells(column)
         kind = self.declared.kind_of(name)
-        most = len(column.cells) if name in self.declared.levels or name in self.declared.columns else MAX_LEVELS
+        unlimited = name in self.declared.levels or name in self.declared.columns
         odd = self._odd(column, cells) if whole and kind is None else ""
         counts = np.bincount(column.codes, minlength=len(column.cells))
-        return profile_cells(cells, counts, labelled=kind == "discrete", most=most, odd=odd)
+        return profile_cells(cells, counts, labelled=kind == "discrete", unlimited=unlimited, odd=odd)
 
     def _odd(self, column: Column, cells: Cells) -> str:
         """Place and fault of the first word among numbers, or of the first number in another notation."""

@@ -78,7 +78,7 @@ class Guard:
                     f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
                     "about.json; agree on one about.json"
                 )
-        return replace(own, reading=declared.reading, complete=declared.complete)
+        return replace(own, reading=declared.reading, complete=declared.complete, words=declared.words)
 
     def disclosed(self, silo: str, described: AnyDescribed) -> AnyDescribed:
         """The description as it is sent; raises `NotAllowed` under a policy for too few rows."""

@@ -153,6 +153,7 @@ CASES = {
         [[1, 1], [-1, 0], [0, -1], [1, 0]],
         "discrete",
         LABELS,
+        notes=("read as missing: y ('?' over 20 %)",),
     ),
     "truth values": Case(
         {"a.csv": b"x,y\ntrue,0.5\nfalse,1.5\ntrue,0.25\n"},
