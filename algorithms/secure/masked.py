@@ -33,8 +33,17 @@ def is_masked(algorithm: Algorithm, schema: Schema, *, requested: bool) -> bool:
     return requested or (algorithm.needs_secure_sum and len(schema.rows) > 1)
 
 
+class OutOfRange(BadInput):
+    """A column does not fit the fixed-point sums; `variable` is its name."""
+
+    def __init__(self, message: str, variable: str) -> None:
+        """The message, and the column that it is about."""
+        super().__init__(message)
+        self.variable = variable
+
+
 def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
-    """Raise `BadInput` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
+    """Raise `OutOfRange` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, so it names the column but not the value. Codes always fit, as do the
     indicators of mixed data. If summands are sent in units, the check uses centred columns in these units. The silo
@@ -50,9 +59,10 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
         squares = np.where(squares == 0, 1.0, squares)
     outside = (squares < MIN_MEAN_SQUARE) | (squares > MAX_MEAN_SQUARE)
     for j in np.flatnonzero(outside & ~schema.discrete):
-        raise BadInput(
+        raise OutOfRange(
             f"silo {silo}, column '{schema.variables[j]}': its mean square does not fit the fixed-point numbers "
-            f"of a secure sum ({MIN_MEAN_SQUARE:.3g} to {MAX_MEAN_SQUARE:.3g}): use another unit"
+            f"of a secure sum ({MIN_MEAN_SQUARE:.3g} to {MAX_MEAN_SQUARE:.3g}): use another unit",
+            schema.variables[j],
         )
 
 
@@ -60,9 +70,10 @@ def _check_means(means: FloatArray, schema: Schema, silo: str) -> None:
     scaled_means = np.abs(means / np.array(schema.units))
     limit = 2.0**30 / len(schema.rows)
     for j in np.flatnonzero(scaled_means >= limit):
-        raise BadInput(
+        raise OutOfRange(
             f"silo {silo}, column '{schema.variables[j]}': its mean is so large compared with its standard deviation "
-            "that it does not fit the fixed-point numbers of a secure sum: subtract a constant"
+            "that it does not fit the fixed-point numbers of a secure sum: subtract a constant",
+            schema.variables[j],
         )
 
 

@@ -41,6 +41,18 @@ def without_far_cells(column: FloatArray) -> FloatArray:
     return np.where(far, np.nan, column) if spread > 0 and far.any() else column
 
 
+def farthest_cell(column: FloatArray) -> tuple[int, float] | None:
+    """The row of the cell that is farthest from the median of `column` `[n_rows]`, and the median.
+
+    None if no cell is far.
+    """
+    far = np.isnan(without_far_cells(column)) & ~np.isnan(column)
+    if not far.any():
+        return None
+    centre = float(np.nanmedian(column))
+    return int(np.argmax(np.where(far, np.abs(column - centre), -1.0))), centre
+
+
 def screened(table: FloatArray, schema: Schema) -> FloatArray:
     """`table` `[n_rows, d]` after the screens of the schema's imputation model, one after the other."""
     for covariance in schema.imputation_model.screens:

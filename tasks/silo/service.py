@@ -42,6 +42,8 @@ from .runs import OpenRun, RunTerms, open_run
 from .secure_sums import SecureSumRequest, SecureSums
 from .source import FileSource, SiloSource
 
+FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
+
 
 class _Limit:
     """A counter of open blocks: the limit applies to the whole process, so the last block to end removes it."""
@@ -401,8 +403,19 @@ class SiloService:
         key = (*self._key(terms), schema.units, masked.travels_in_units(algorithm, schema))
         self._rows_now(terms, digest=False)
         if key not in self._checked_ranges:
-            masked.check_range(algorithm, self._table(terms), schema, self.name)
+            try:
+                masked.check_range(algorithm, self._table(terms), schema, self.name)
+            except masked.OutOfRange as error:
+                raise BadInput(f"{error}{self._far_cell(terms, error.variable)}") from None
             self._checked_ranges.add(key)
+
+    def _far_cell(self, terms: RunTerms, variable: str) -> str:
+        """Advice on numbers that are out of range; only on the owner's machine with the cell that is farthest off."""
+        remedy = "" if terms.declared.reading.outliers == "set-aside" else FAR_CELLS
+        place = self._source.far_cell(self._table(terms), terms.schema, variable, terms.declared)
+        if self._guard.remote and place:
+            self._guard.log(f"error: {place}")
+        return remedy + (f"; {place}" if place and not self._guard.remote else "")
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
         """The run before round `number`, from memory or reopened from the journal."""

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table, chunks
+from fedbnsl.algorithms.statistics.outliers import farthest_cell
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.fingerprint import fingerprint
+from fedbnsl.data.folder.scan import place_of_row
 
 from .journal import NOT_STARTED, Journal, RunState, journal_path, seal, sealed
 from .ledger import FileLedger, ledger_of
@@ -47,6 +51,10 @@ class SiloSource(Protocol):
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The rows, in memory or as a table to read in passes (see `read_rows`)."""
+        ...
+
+    def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
+        """Place and content of the cell of a variable that is farthest from the others; empty if it is unknown."""
         ...
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
@@ -115,6 +123,17 @@ class FileSource:
             return self.parsed.table
         return read_rows(silo, self.path, schema, declared)
 
+    def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
+        """As in `SiloSource`: it is known for a single file that is in memory as a whole."""
+        whole = self.path.is_file() and isinstance(table, np.ndarray) and not schema.complete_rows
+        found = farthest_cell(table[:, schema.variables.index(variable)]) if whole else None
+        if found is None:
+            return ""
+        row, centre = found
+        value = table[row, schema.variables.index(variable)]
+        place = place_of_row(self.path, row, declared.form)
+        return f"{place}, column {shown(variable)}: {value:g}, where the median is {centre:.3g}"
+
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
         """The current fingerprint of the rows."""
         return fingerprint(self.path, before, digest=digest)
@@ -162,6 +181,10 @@ class TableSource:
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The table."""
         return self.table
+
+    def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
+        """Empty: a table in memory has no lines."""
+        return ""
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
         """The fingerprint of the table; a digest is recomputed each time, as changes in memory leave no trace."""

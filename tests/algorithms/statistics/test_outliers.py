@@ -6,7 +6,7 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.outliers import screen, screened, without_far_cells
+from fedbnsl.algorithms.statistics.outliers import farthest_cell, screen, screened, without_far_cells
 from fedbnsl.data.federated import FederatedData, continuous, outlier_notes, without_outliers
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.linear import homogeneous
@@ -18,6 +18,12 @@ def test_a_cell_is_far_from_six_deviations_on():
     for deviations, expected in ((5.99, 0), (6.01, 1)):
         column[-1] = deviations * 1.4826 * 0.5  # the median stays 0, and half of the cells are within 0.5
         assert np.isnan(without_far_cells(column)).sum() == expected
+
+
+def test_the_farthest_cell_has_its_row_and_the_median():
+    column = np.array([1.0, 2.0, 50.0, 3.0, -900.0, np.nan, 4.0, 5.0])
+    assert farthest_cell(column) == (4, 3.0)
+    assert farthest_cell(column[[0, 1, 3, 5, 6]]) is None
 
 
 def test_no_cell_of_a_column_whose_median_deviation_is_zero_is_far():

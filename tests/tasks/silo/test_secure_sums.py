@@ -175,6 +175,24 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
         one.secure_answer(terms, 1, question)
 
 
+@pytest.mark.parametrize("remote", [False, True])
+def test_the_owner_sees_the_number_that_does_not_fit_the_sum(owners, remote, monkeypatch):
+    """Over the network, the message that the coordinator gets has no cell; the log of the owner has it."""
+    path, name = owners.files["silo-2"], owners.data.schema.variables[1]
+    lines = path.read_text().splitlines()
+    cells = lines[18].split(",")
+    cells[1] = "1e7"
+    path.write_text("\n".join([*lines[:18], ",".join(cells), *lines[19:]]) + "\n")
+    owners.restart()
+    service, logged = owners.services["silo-2"], []
+    monkeypatch.setattr(service, "_guard", replace(service._guard, remote=remote, log=logged.append))
+    with pytest.raises(BadInput, match="--outliers set-aside treats outliers as empty cells") as caught:
+        exchange(owners, owners.terms("fed-sparse"))
+    place = f"{path}: line 19, column '{name}': 1e+07, where the median is"
+    assert (place in str(caught.value)) != remote
+    assert any(place in line for line in logged) == remote
+
+
 def test_a_column_that_does_not_fit_the_sum_is_refused_at_the_silo(owners):
     """Rounded to 2⁻³² or wrapped around, it would be summed up to something wrong without a word."""
     path = owners.files["silo-2"]
