@@ -36,6 +36,10 @@ BEYOND_RANGE = (
 )
 MIN_DISTANCE_FROM_ZERO = 0.25
 """minimum value that is far from zero, as a fraction of the median"""
+MIN_INTEGER_FROM_ZERO = 5
+"""minimum integer that is far from zero: in counts, 1 to 4 are as near to 0 as to each other"""
+DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)|\d{1,2}([-/.])\d{1,2}\2(\d{4}|\d{2})(?!\d)", re.ASCII)
+"""the beginning of a label that is a date"""
 SAMPLED_NUMBERS = 2000
 """numbers to examine first: they usually show that there are many values, which saves sorting the column"""
 
@@ -77,6 +81,8 @@ class ColumnProfile:
     """number of empty cells that were set aside as outliers"""
     marks: tuple[tuple[str, int], ...] = ()
     """the cells that mark a missing value, except those without content, and their numbers"""
+    dates: bool = False
+    """whether all filled cells are dates"""
 
     @property
     def constant(self) -> bool:
@@ -196,6 +202,7 @@ def profile_cells(
         spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
         odd=odd,
         marks=tuple(sorted(marks.items())),
+        dates=bool(words) and all(map(DATE.match, labels)),
         **facts,
     )
 
@@ -218,8 +225,13 @@ def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: 
     order = np.argsort(sizes, kind="stable")
     cumulative = np.cumsum(size_counts[order])
     middle = float(sizes[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
-    apart = sizes.min() >= MIN_DISTANCE_FROM_ZERO * middle and bool((values >= 0).all())
+    apart = _far_from_zero(float(sizes.min()), middle, whole=whole) and bool((values >= 0).all())
     return facts | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
+
+
+def _far_from_zero(least: float, middle: float, *, whole: bool) -> bool:
+    """Whether the minimum of positive numbers, with this median, is so far from 0 that a 0 may mark a missing value."""
+    return least >= MIN_DISTANCE_FROM_ZERO * middle and not (whole and least < MIN_INTEGER_FROM_ZERO)
 
 
 def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
@@ -249,6 +261,8 @@ class StreamingProfile:
     named: set[str] | None = field(default_factory=set)
     texts: set[str] | None = field(default_factory=set)
     marks: Counter[str] = field(default_factory=Counter)
+    dates: bool = True
+    """whether all filled cells are dates"""
     rising: bool = True
     """whether every value is an integer greater than the previous one"""
     by_one: bool = True
@@ -298,6 +312,7 @@ class StreamingProfile:
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(present & number))
         filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
         self.labels = _union(self.labels, filled, self.most)
+        self.dates = self.dates and all(map(DATE.match, filled))
         for k in np.flatnonzero(present & cells.empty):
             self.marks.update({cells.labels[k]: int(counts[k])} if cells.labels[k] else {})
         self.named = _union(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MAX_LEVELS)
@@ -329,10 +344,11 @@ class StreamingProfile:
             kinds_of_words=MAX_LEVELS + 1 if self.named is None else len(self.named),
             size=round(math.log10(middle), 1) if len(sizes) else None,
             zeros=0 if self.words else self.zeros,
-            apart=len(sizes) > 0 and self.least >= MIN_DISTANCE_FROM_ZERO * middle and not self.negative,
+            apart=len(sizes) > 0 and _far_from_zero(self.least, middle, whole=self.whole) and not self.negative,
             unique=all_rising and not self.words,
             consecutive=all_rising and self.by_one and not self.words,
             marks=tuple(sorted(self.marks.items())),
+            dates=bool(self.words) and self.dates,
             spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts) and bool(self.words),
             odd=odd,
         )
@@ -398,6 +414,11 @@ class JointColumn:
         for part in self.parts.values():
             total.update(dict(part.marks))
         return total
+
+    @property
+    def dates(self) -> bool:
+        """Whether all filled cells are dates."""
+        return bool(self.filled) and all(part.dates for part in self.parts.values() if part.filled)
 
     @property
     def has_words(self) -> bool:

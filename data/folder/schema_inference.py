@@ -159,8 +159,6 @@ MAX_EMPTY_SHARE = 0.9
 MIN_ID_ROWS = 20
 """rows from which on distinct values indicate an identifier"""
 ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
-DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(\d{4}|\d{2})(?!\d)")
-"""the beginning of a label that is a date"""
 DECLARE = "declare its levels in about.json if this is intended"
 
 
@@ -180,6 +178,8 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
         and not levels
         and (column.labels is None or (not declared and not _may_be_levels(name, column)))
     ):
+        if column.dates:
+            return f"dates: write them as numbers, such as days since 1970-01-01; {DECLARE}"
         return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
     if declared:
         return None
@@ -195,8 +195,9 @@ def _may_be_levels(name: str, column: JointColumn) -> bool:
     labels = column.labels or ()
     if len(labels) <= MAX_LEVELS:
         return True
-    keys = ID.fullmatch(name) is not None or all(map(DATE.match, labels))
-    return not keys and are_few_labels(len(labels), column.filled, MIN_RECURRENCE)
+    return (
+        not column.dates and ID.fullmatch(name) is None and are_few_labels(len(labels), column.filled, MIN_RECURRENCE)
+    )
 
 
 ROWS_PER_CODE = 5

@@ -25,12 +25,13 @@ LARGE = 6
 def show_folder(folder: Path, options: LearnOptions) -> None:
     """Print the content of `folder` and how it is read; raises `BadInput` as reading it does."""
     from fedbnsl.data.folder.folder import read_folder
+    from fedbnsl.data.folder.suggestions import suggestions
 
     from ..job.check import reading_of
 
     reading = reading_of(options)
     data = read_folder(folder, reading)
-    notes = (*data.notes, *_rare_levels(folder, data))
+    notes = (*data.notes, *_rare_levels(folder, data), *suggestions(data.schema, data.tables))
     show_data(data.schema, notes, _holds(folder, data.schema, reading))
 
 

@@ -147,6 +147,19 @@ def test_many_labels_of_dates_ids_and_numbers_are_none(tmp_path):
     assert read_folder(folder_of(tmp_path / "ages", [str(k) for k in range(60)], 900)).schema.kind == "continuous"
 
 
+@pytest.mark.parametrize("in_passes", [False, True])
+def test_dates_are_set_aside_with_the_remedy(tmp_path, monkeypatch, in_passes):
+    dates = [f"{2000 + k // 365}-{1 + k // 28 % 12:02}-{1 + k % 28:02} 12:00" for k in range(300)]
+    folder = folder_of(tmp_path / "dates", dates, 300, "admitted")
+    if in_passes:
+        monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 10)
+    assert read_folder(folder).schema.aside["admitted"].startswith("dates: write them as numbers, such as days since")
+    assert (
+        "dates"
+        not in read_folder(folder_of(tmp_path / "other", [*dates[:299], "2000-1"], 300)).schema.aside["kind"][:5]
+    )
+
+
 def test_more_labels_than_are_sent_are_set_aside(tmp_path):
     labels = [f"label {k:03}" for k in range(201)]
     assert read_folder(folder_of(tmp_path / "most", labels[:200], 4000)).schema.kind == "mixed"

@@ -142,6 +142,7 @@ CASES = {
     "marks of missing values": Case(
         {"a.csv": b"x,y\nNA,0.5\n1.5,?\n2.5,NaN\nnull,-9\n0.5,n/a\n"},
         [[NAN, 0.5], [1.5, NAN], [2.5, NAN], [NAN, -9], [0.5, NAN]],
+        notes=("read as missing: x ('NA' over 20 %, 'null' over 20 %), y ('?' over 20 %",),
     ),
     "a mark of one's own": Case(
         {"a.csv": b"x,y\n-9,0.5\n1.5,-9\n2.5,3.5\n"},

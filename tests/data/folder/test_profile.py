@@ -37,7 +37,8 @@ def test_a_profile_counts_cells():
     [
         ([100.0, 120, 0, 90, 300], 2.0, True, True, False),
         ([100.0, 120, 0, 1, 300], 2.0, False, True, False),
-        ([3.0, 5, 4, 6], 0.6, True, True, True),
+        ([6.0, 8, 7, 9], 0.8, True, True, True),
+        ([3.0, 5, 4, 6], 0.6, False, True, True),
         ([0.0, 0, 0], None, False, False, False),
         ([1.5, 2.5, 2.5], 0.4, True, False, False),
     ],

@@ -46,6 +46,7 @@ def test_inspect_shows_columns_rows_and_what_is_to_be_known(capsys, hospitals):
         "excluded: country: constant: every cell is 'AT'",
         "note: chol: empty in every row of west",
         "note: weight: the median at west is about 1e+03 times that of the others: is it in another unit there?",
+        "note: sex: no other column can be a cause: consider --no-parents sex",
     ]
     assert sorted(path.name for path in Path("hospitals").iterdir()) == ["east.csv", "west.csv"]
 

@@ -1,0 +1,76 @@
+"""What `inspect` suggests: derived columns, columns without causes, an order in time."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.data.federated import continuous
+from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.suggestions import suggestions
+from fedbnsl.flows.cli.inspect import show_folder
+from fedbnsl.flows.options.learn import LearnOptions
+
+
+def found(columns):
+    """The suggestions on two silos that share these columns."""
+    table = np.column_stack(list(columns.values()))
+    tables = {"a": table[::2], "b": table[1::2]}
+    return suggestions(continuous(tables, tuple(columns)), tables)
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(4)
+    return {"x": rng.uniform(1, 2, 60), "y": rng.uniform(3, 9, 60), "w": rng.normal(size=60)}
+
+
+@pytest.mark.parametrize(
+    ("formula", "values"),
+    [
+        ("the square of x", lambda x, y: x**2),
+        ("the natural logarithm of y", lambda x, y: np.log(y)),
+        ("the decimal logarithm of y", lambda x, y: np.log10(y)),
+        ("the sum of x and y", lambda x, y: x + y),
+        ("the product of x and y", lambda x, y: x * y),
+        ("the ratio of y to x", lambda x, y: y / x),
+    ],
+)
+def test_a_column_that_others_determine_is_named_once(columns, formula, values):
+    columns["z"] = np.round(values(columns["x"], columns["y"]), 5)
+    (one,) = found(columns)
+    assert formula in one
+    assert "--ignore" in one
+
+
+def test_a_column_that_others_nearly_determine_is_not_named(columns):
+    columns["z"] = columns["x"] + columns["y"] + 0.01 * np.random.default_rng(1).normal(size=60)
+    assert found(columns) == ()
+
+
+def test_columns_without_causes_are_suggested(columns):
+    names = {"age": "x", "birth_year": "y", "stage": "w"}
+    assert found({name: columns[old] for name, old in names.items()}) == (
+        "age, birth_year: no other column can be a cause: consider --no-parents age,birth_year",
+    )
+
+
+def test_a_year_that_rises_at_every_silo_is_suggested_as_time(columns):
+    (line,) = found({"year": np.repeat(np.arange(2000, 2015), 4).astype(float), **columns})
+    assert line.startswith("year: it rises from row to row at every silo")
+    assert found({"year": np.random.default_rng(2).permutation(60).astype(float), **columns}) == ()
+
+
+def test_zeros_of_counts_do_not_look_like_missing_values(tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    counts = [0, 0, *(2 + rng.exponential(7, 2000).astype(int))]
+    rows = "\n".join(f"{n},{value:.3f}" for n, value in zip(counts, rng.normal(size=2002), strict=True))
+    (tmp_path / "a.csv").write_text(f"visits,v\n{rows}\n")
+    assert read_folder(tmp_path).notes == ()
+
+
+def test_inspect_prints_suggestions(tmp_path, capsys):
+    rows = "\n".join(f"{20 + k % 31},{k * k % 17 / 2},{20 + k % 31 + k * k % 17 / 2}" for k in range(40))
+    (tmp_path / "a.csv").write_text(f"age,dose,total\n{rows}\n")
+    show_folder(tmp_path, LearnOptions())
+    shown = capsys.readouterr().out
+    assert "note: age: no other column can be a cause" in shown
+    assert "note: total is the sum of age and dose" in shown
