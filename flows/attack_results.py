@@ -10,7 +10,7 @@ Three demonstrations on the user's own folder, in this process; each runs twice,
   likelihood-ratio attack: Homer et al. 2008; Yeom et al. 2018 for the advantage). An ε bounds the advantage of any
   attack by (e^ε − 1 + 2δ)/(e^ε + 1) (Humphries et al. 2023).
 
-Nothing is charged to a ledger and nothing recorded beside the rows, since nothing leaves this machine.
+Nothing leaves this machine, so no ledger is charged and no record is written to the folder.
 """
 
 import math
@@ -177,7 +177,7 @@ def _exchange(spec: AlgorithmSpec, data: FederatedData, start: Any) -> Any:
 def difference(data: FederatedData, silo: str | None = None, row: int | None = None) -> tuple[Demonstration, ...]:
     """Recover row number `row` of `silo` from two masked sums, of all rows and of all but this one.
 
-    By default it is the last row of the first silo. Raises `BadInput` for a row that is not there, for a single silo,
+    The default is the last row of the first silo. Raises `BadInput` for a row that is not there, for a single silo,
     and for time series.
     """
     if data.schema.kind == "time-series":
@@ -215,7 +215,7 @@ def _difference(data: FederatedData, silo: str, number: int, protection: str, gu
     true = _row_text(data.schema, data.tables[silo][number - 1])
     same = found == true
     finding = f"row {number} of silo {silo} was recovered {'exactly' if same else 'as'}: {found}"
-    return Demonstration(protection, finding if same else f"{finding}; it is: {true}", same)
+    return Demonstration(protection, finding if same else f"{finding}; the true row is: {true}", same)
 
 
 def _without_row(data: FederatedData, silo: str, number: int) -> FederatedData:
@@ -227,7 +227,8 @@ def _without_row(data: FederatedData, silo: str, number: int) -> FederatedData:
 def masked_sums(folder: Path, schema: Schema, guard: Guard, run: str) -> FloatArray:
     """The coordinator's masked sums of the rows in `folder`: of the coded columns, or the counts of all labels.
 
-    They are those of the exchange for the parameters of a graph without edges, which is a part of that for any graph.
+    A run requests them to estimate the parameters of a graph without edges; for any other graph it requests them and
+    more.
     """
     services = {silo: SiloService(silo, path, guard=guard) for silo, path in silo_files(folder).items()}
     roster = in_process_roster(InProcessTransport(services), schema.silos)
@@ -294,7 +295,7 @@ class Membership:
 
     @property
     def mean(self) -> float:
-        """The mean advantage: the share of members that are found, less that of others taken for members."""
+        """The mean advantage: the true positive rate minus the false positive rate."""
         return float(np.mean(self.advantages))
 
     @property
@@ -309,10 +310,11 @@ MIN_TRIALS = 2
 
 
 def membership(data: FederatedData, epsilon: float = 1.0, trials: int = 10, seed: int = 0) -> tuple[Demonstration, ...]:
-    """Guess which rows a published model was learned from: of a run without an ε, and of one with `epsilon`.
+    """Guess which rows two published models were learned from: one learned without an ε, one with `epsilon`.
 
-    In each of `trials` a random third of every silo's rows is learned from, and another is not. The attacker knows the
-    model and a third of rows like them. Raises `BadInput` for silos with too few rows, and for time series.
+    Each of the `trials` divides every silo's rows into random thirds: the model is learned from one, the attacker must
+    tell it from the second, and knows the third as a sample of the same population. Raises `BadInput` for silos with
+    too few rows, and for time series.
     """
     if data.schema.kind == "time-series":
         raise BadInput("the attack needs independent rows, not time series")
@@ -365,7 +367,7 @@ def membership_advantage(
             return Membership((), f"the run is refused, so nothing is published: {refusal}")
         published = result.parameters.network
         if published is None:
-            return Membership((), "the run publishes a graph and no parameters, so no likelihood of a row")
+            return Membership((), "the run publishes a graph without parameters, under which rows have no likelihood")
         expected = fitted_network(reference, published.structure.adjacency)
         inside, outside = (_scores(published, expected, part) for part in (members, others))
         advantages.append(advantage(inside, outside, generator))
@@ -373,7 +375,7 @@ def membership_advantage(
 
 
 def thirds(data: FederatedData, generator: np.random.Generator) -> list[FederatedData]:
-    """Three disjoint random parts of the rows of every silo, with numbers about the means of the last part."""
+    """Three disjoint random parts of the rows of every silo; numbers are centred on the means of the last part."""
     parts: list[dict[str, NDArray[Any]]] = [{}, {}, {}]
     for silo, rows in sorted(data.schema.rows.items()):
         order, size = generator.permutation(rows), rows // len(parts)
@@ -393,7 +395,7 @@ def _scores(published: BayesianNetwork, expected: BayesianNetwork, data: Federat
 
 
 def advantage(members: FloatArray, others: FloatArray, generator: np.random.Generator) -> float:
-    """The true less the false positive rate of the best threshold, chosen on one half of the rows for the other."""
+    """The true minus the false positive rate on half the rows, at the best threshold of the other half."""
     halves = [np.array_split(generator.permutation(scores), 2) for scores in (members, others)]
     found = []
     for chosen in (0, 1):

@@ -39,15 +39,15 @@ def pgmpy_model(result: RunResult) -> Any:
 def pgmpy_dynamic(structure: Structure) -> Any:
     """A dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
 
-    It has no parameters, as pgmpy supports only discrete ones there. Raises `ValueError` unless the structure is an
-    acyclic graph with a single lag.
+    It has no parameters: in dynamic networks, pgmpy supports only discrete variables. Raises `ValueError` unless the
+    structure is an acyclic graph with a single lag.
     """
     from pgmpy.models import DynamicBayesianNetwork
 
     if structure.lagged is None or structure.lags != 1:
         raise ValueError(f"a network of two time slices needs a single lag, not {structure.lags}")
     if structure.kind != "dag" or not structure.acyclic:
-        raise ValueError("a dynamic Bayesian network needs a directed acyclic graph within one time")
+        raise ValueError("a dynamic Bayesian network needs a directed acyclic graph within one time step")
     names = structure.variables
     model = DynamicBayesianNetwork()
     model.add_nodes_from(names)
@@ -57,9 +57,10 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 
 
 def model_file(result: RunResult) -> dict[str, str]:
-    """The content of the network's file by its name: `model.bif`, or `model.json` in pgmpy's format of Gaussian ones.
+    """The content of the network's file by its name: `model.bif` if it is discrete, else `model.json`.
 
-    Empty if there is no network.
+    The JSON of a Gaussian network is in pgmpy's format; that of a mixed network has fields of its own. Empty if
+    there is no network.
     """
     network = result.parameters.network
     if network is None:

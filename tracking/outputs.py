@@ -87,9 +87,9 @@ def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
 def structure_csv(structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NO_KNOWLEDGE) -> str:
     """One line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
-    A dynamic structure has an additional column `lag`, 0 within one time. With `strengths` there are columns `strength`
-    and `direction`, empty if no resample has the edge. With background `knowledge` there is a column `imposed`: 1 for a
-    required edge, else 0.
+    A dynamic structure has an additional column `lag`, 0 within one time step. With `strengths` there are columns
+    `strength` and `direction`, empty if no resample has the edge. With background `knowledge` there is a column
+    `imposed`: 1 for a required edge, else 0.
     """
     header, rows = _structure_rows(structure)
     if knowledge:

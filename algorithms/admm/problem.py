@@ -282,7 +282,7 @@ class Model(Protocol):
     def to_adjacency(self, parameters: FloatArray) -> FloatArray:
         """The weighted graph of `parameters`, `[d, d]`: h acts on it, and it is the result.
 
-        A dynamic model's is `[(lags + 1)·d, d]`: h acts on its first d rows, the edges within one time.
+        A dynamic model's is `[(lags + 1)·d, d]`: h acts on its first d rows, the edges within one time step.
         """
         ...
 
@@ -316,7 +316,7 @@ class LinearProblem:
         return self.solver(Lasso(pull.linear, pull.r, pull.l1, pull.allowed, pull.start, self.moments.S))
 
     def within(self, W: FloatArray) -> FloatArray:
-        """The second moments of the d variables within one time, minus the lagged effects, `[d, d]`.
+        """The second moments of the d variables within one time step, minus the lagged effects, `[d, d]`.
 
         The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² times the diagonal is added: negligible for
         many rows, and sufficient for an inverse with few rows.
@@ -347,7 +347,7 @@ class LinearModel:
     moments_of: MomentsOf
     lags: int = 0
     lagged_price: float = 1.0
-    """λ of lagged edges over that of edges within one time: λ_A/λ_W of Chen, Ma & Yue"""
+    """λ of lagged edges over that of edges within one time step: λ_A/λ_W of Chen, Ma & Yue"""
 
     def rows(self, d: int) -> int:
         """(lags + 1)·d (see `Model`)."""
@@ -359,7 +359,7 @@ class LinearModel:
         return np.vstack([edges & ~np.eye(d, dtype=bool), np.ones((self.rows(d) - d, d), bool)])
 
     def prices(self, d: int) -> FloatArray:
-        """1 for the rows within one time and `lagged_price` for the others (see `Model`)."""
+        """1 for the rows within one time step and `lagged_price` for the others (see `Model`)."""
         return np.repeat([1.0, self.lagged_price], [d, self.lags * d])
 
     def problem(self, table: FloatArray, schema: Schema, silo: str) -> LinearProblem:

@@ -237,14 +237,14 @@ def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
 
 
 def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    advice = "Learn with and without, and compare: silos may share a structure and differ in its weights."
+    advice = "Compare the graphs with and without such silos: silos may share a structure and differ in its weights."
     left = 100 * (1 - float(np.exp(-value)))
     if alone:
         sentence = (
-            f"{who[0]} has different weights: a regression on its own rows leaves {left:.0f} % less of {column} "
-            "unexplained than one on the rows of the others."
+            f"{who[0]} has different weights: the residual variance of {column} on its rows is {left:.0f} % "
+            "smaller with weights fitted to these rows than with weights fitted to the rows of the others."
         )
-        return Finding("silo of other weights", sentence, advice, who)
+        return Finding("silo with different weights", sentence, advice, who)
     sentence = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
     return Finding("weights differ", sentence, advice, who)
 
@@ -328,12 +328,12 @@ def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, s
 
 
 def _table_weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    advice = "Learn with and without, and compare: silos may share a structure and differ in its tables."
+    advice = "Compare the graphs with and without such silos: silos may share a structure and differ in its tables."
     if alone:
         sentence = (
             f"{who[0]} has different dependences: {column} depends differently on a neighbour ({value:.2g} nats a row)."
         )
-        return Finding("silo of other weights", sentence, advice, who)
+        return Finding("silo with different weights", sentence, advice, who)
     sentence = f"{len(who)} of {silos} silos have dependences of their own, most for {column} ({', '.join(who[:5])})."
     return Finding("weights differ", sentence, advice, who)
 

@@ -36,7 +36,7 @@ class Fdbnl(FedSparse):
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
     l1: float = 0.1
-    """λ_W, the price of the weight of an edge within one time"""
+    """λ_W, the price of the weight of an edge within one time step"""
     lagged_price: float = 1.0
     """λ_A over λ_W"""
     threshold: float = 0.15

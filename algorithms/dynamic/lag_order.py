@@ -12,7 +12,7 @@ from .var import Moments, Server, summed_windows
 
 @dataclass(frozen=True)
 class LagOrder:
-    """Settings of the choice."""
+    """Settings of the choice of the lag order."""
 
     most_lags: int = 5
     """maximum number of lags, if the series are long enough"""

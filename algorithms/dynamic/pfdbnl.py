@@ -157,7 +157,7 @@ class Pfdbnl:
     mu: float = 0.1
     """μ, the weight that draws a silo's own network to the consensus"""
     l1: float = 0.1
-    """λ_W, the price of the weight of an edge within one time"""
+    """λ_W, the price of the weight of an edge within one time step"""
     lagged_price: float = 1.0
     """λ_A over λ_W"""
     rho1: float = 1.0

@@ -35,7 +35,7 @@ class EdgeChange:
 
     @property
     def lag(self) -> int:
-        """The lag in steps; 0 for an edge within one time."""
+        """The lag in steps; 0 for an edge within one time step."""
         return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
 
     @property

@@ -168,7 +168,7 @@ def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
 
 
 def summary_graph(structure: Structure) -> Structure:
-    """The summary graph: i → j if i drives j within one time or at any lag, `[n_variables, n_variables]`.
+    """The summary graph: i → j if i drives j within one time step or at any lag, `[n_variables, n_variables]`.
 
     The weight of i → j is the one of greatest magnitude among W and all A_k, and so is its score. Edges from a
     variable's own past are omitted. The summary of an acyclic dynamic structure may have cycles, also of two variables,
@@ -224,9 +224,9 @@ def compare(
     two marks, `reversed` edges have them exchanged, and `half_directed` edges differ in another way, such as o→ against
     →. `shd` counts all edges that are not correct. The metrics in `UNDEFINED_FOR_PAGS` are None.
 
-    For two dynamic structures these metrics compare W, the edges within one time, and `compare_lagged` adds the metrics
-    of the lagged edges, named `lagged_...`; with `own_lags` its AUROC and AUPR rank a variable's own past, too. A truth
-    without lagged edges is compared with the `summary_graph` of a dynamic `learned`, and may have cycles.
+    For two dynamic structures these metrics compare W, the edges within one time step, and `compare_lagged` adds the
+    metrics of the lagged edges, named `lagged_...`; with `own_lags` its AUROC and AUPR rank a variable's own past, too.
+    A truth without lagged edges is compared with the `summary_graph` of a dynamic `learned`, and may have cycles.
 
     Raises BadInput if the variables differ, if the truth has a directed cycle and `allow_cyclic_truth` is not set, if a
     score is NaN, and for a DAG or CPDAG without a class of DAGs that is compared with a PAG.
@@ -239,7 +239,7 @@ def compare(
 
 
 def _compare_within(learned: Structure, truth: Structure, allow_cyclic_truth: bool) -> Metrics:
-    """The metrics of the edges within one time."""
+    """The metrics of the edges within one time step."""
     cycle = truth.cycle
     if cycle and not allow_cyclic_truth:
         path = " -> ".join([*cycle, cycle[0]])

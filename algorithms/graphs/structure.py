@@ -37,8 +37,8 @@ class Structure:
     optional strengths before thresholding, for AUROC and AUPR.
 
     A dynamic structure also has `lagged` edges, `[lags, n_variables, n_variables]`: `lagged[k - 1, i, j] != 0` means
-    that i at time t − k → j at time t. `weights` are then the edges within one time, W of Chen, Ma & Yue, and `lagged`
-    is their A, in which a variable may depend on its own past.
+    that i at time t − k → j at time t. `weights` are then the edges within one time step, W of Chen, Ma & Yue, and
+    `lagged` is their A, in which a variable may depend on its own past.
     """
 
     variables: tuple[str, ...]
@@ -136,7 +136,7 @@ def empty_structure(variables: tuple[str, ...]) -> Structure:
 
 
 def stacked(variables: Sequence[str], weights: NDArray[np.float64], scores: NDArray[np.float64]) -> Structure:
-    """The DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W of the edges within one time above A₁, A₂, ...
+    """The DAG of `weights` and `scores` `[(lags + 1)·d, d]`: W of the edges within one time step above A₁, A₂, ...
 
     With d rows the structure is not dynamic.
     """

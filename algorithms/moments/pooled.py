@@ -211,7 +211,7 @@ def learn_from_windows(
 ) -> Structure:
     """The dynamic structure that `settings.learner` finds in moments `S` `[m, m]` (see `learn_from_moments`).
 
-    A learner of classes finds the edges within one time in the residuals given the past; then lagged parents are
+    A learner of classes finds the edges within one time step in the residuals given the past; then lagged parents are
     selected together with the parents in one member of the class.
     """
     d = len(variables)

@@ -359,12 +359,12 @@ def measures(server: Server) -> dict[str, float]:
 def basis(server: Server) -> tuple[str, ...]:
     """The decision, its evidence, and the assumptions behind the directions."""
     e = server.evidence
-    spread = f"their spread is {e.spread:.3g}, that of the variables' own variances {e.marginal:.3g}"
+    spread = f"spread of the error variances {e.spread:.3g}, of the variances of the variables {e.marginal:.3g}"
     if e.equal:
         gain = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
         return (
             f"The data support errors of equal variance ({spread}{gain}).",
-            "All directions rest on that: in other units of measurement some might be reversed.",
+            "All directions rest on equal error variances: in other units of measurement some might be reversed.",
         )
     loss = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
     open_edges, class_edges = len(undirected_edges(server.graph)), int(np.triu(server.graph | server.graph.T).sum())

@@ -85,7 +85,8 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
     """The pairs of the unrolled `dag` whose products are requested, `[n_pairs, 2]`.
 
     They are the pairs that share a family, the pairs in the forecast of one variable (the lagged parents of its
-    ancestors within one time, and itself), and each variable with itself one step before, for the persistence forecast.
+    ancestors within one time step, and itself), and each variable with itself one step before, for the persistence
+    forecast.
     """
     d = len(dag) // (lags + 1)
     sources = dag.copy()

@@ -6,7 +6,7 @@ can be read: a cell that is empty, no number or no declared level counts as 0 or
 ±`LARGEST` as that bound, and a line with too few or too many cells is filled up or cut. The noise of the run covers
 these values as it covers any other, so that nothing needs to be refused because of them.
 
-Rows are taken as they stand in the file. In a text file every line is a row: a quotation mark that is never closed
+Rows keep the order of the file. In a text file every line is a row: a quotation mark that is never closed
 cannot swallow the rows below it. Rows of time series are not sorted by their times, which are data, too.
 """
 

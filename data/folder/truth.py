@@ -81,10 +81,10 @@ def read_truth(
 
     Leaves out edges of `excluded` columns. The default weight is 1; edges of a PAG have none. A silo's own weights are
     [n_variables, n_variables], or [lags + 1, n_variables, n_variables] with lagged edges; 0 for a missing edge. The
-    graph may have cycles; comparisons refuse them elsewhere. Raises `BadInput` naming file, line, column and value for
-    a file that does not exist, a missing or unknown column, an unknown variable, an edge from a variable to itself
-    within one time, a duplicate edge, an invalid or zero weight, an unknown type, types of different kinds of graphs,
-    and an invalid lag.
+    graph may have cycles: reading accepts them, only comparing may refuse them. Raises `BadInput` naming file, line,
+    column and value for a file that does not exist, a missing or unknown column, an unknown variable, an edge from a
+    variable to itself within one time step, a duplicate edge, an invalid or zero weight, an unknown type, types of
+    different kinds of graphs, and an invalid lag.
     """
     return _graph(_rows(path), variables, excluded)
 
@@ -181,7 +181,7 @@ def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float6
 
 
 def _rows(path: Path) -> list[_Row]:
-    """The cells of the lines of a file that are not empty, each with its place for messages; the header is first."""
+    """The cells of each line that is not empty, with its place for messages; the header is first."""
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
@@ -249,7 +249,7 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
         numbers[column] = float(cells[column])
     weight = numbers.pop("weight", 1.0)
     if weight == 0:
-        raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} is the weight of no edge")
+        raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} is not a weight: omit an edge of weight 0")
     return _Edge(source, target, weight, cells.get("type", ""), lag, tuple(numbers.values()), place)
 
 
@@ -261,7 +261,7 @@ def _lag(place: str, cell: str, dag: bool) -> int:
     if not lag.is_integer() or not 0 <= lag <= MAX_LAG:
         raise BadInput(f"{place}, column 'lag': {shown(cell)} is not a whole number of steps from 0 to {MAX_LAG}")
     if lag and not dag:
-        raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type are within one time, at lag 0")
+        raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type have lag 0")
     return int(lag)
 
 
@@ -322,4 +322,4 @@ def _tier_number(place: str, word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise BadInput(f"{place}, column 'target': {shown(word)} is not a tier, an integer") from None
+        raise BadInput(f"{place}, column 'target': {shown(word)} is not the number of a tier, an integer") from None

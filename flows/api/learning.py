@@ -57,7 +57,8 @@ FORMS = (
 def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
     """The table of each silo, by the given name.
 
-    Silos of a list have the names silo-1, silo-2, ..., and columns of an array x1, x2, ..., padded with zeros. Raises
+    Silos of a list have the names silo-1, silo-2, ..., and columns of an array x1, x2, ...; the numbers are padded with
+    zeros to equal length. Raises
     `BadInput` for `data` of another type, for an invalid table, and for a column `by` that does not exist, has empty
     cells (without their place in a `private` run), or is superfluous.
     """
@@ -65,13 +66,13 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
     if isinstance(data, pd.DataFrame):
         return _divided(data, by, private=private)
     if by is not None:
-        raise BadInput(f"by is {shown(by)}, a column of one DataFrame, and this is a {type(data).__name__} of silos")
+        raise BadInput(f"by is {shown(by)}, a column of one DataFrame, but data is a {type(data).__name__} of silos")
     if isinstance(data, Mapping):
         silos = dict(data)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         silos = dict(zip(numbered_names("silo-", len(data)), data, strict=True))
     elif isinstance(data, np.ndarray):
-        raise BadInput("data is one array, without the silos of its rows: give a list of arrays, one per silo")
+        raise BadInput("data is one array, which names no silos: give a list of arrays, one per silo")
     else:
         raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
     if not silos:
@@ -129,7 +130,7 @@ def tables_in_memory(
         if about is not None:
             raise BadInput("about describes how to read tables: a FederatedData is already read")
         if by is not None:
-            raise BadInput(f"by is {shown(by)}, a column of one DataFrame: a FederatedData already has its silos")
+            raise BadInput(f"by is {shown(by)}, a column of a single DataFrame: a FederatedData already has its silos")
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
             raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
         return data if reading.outliers == "keep" else without_outliers(data)
@@ -155,7 +156,8 @@ def tables_in_memory(
 def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
     """The part of `about.json` that the types of columns declare: numbers, and categories with their levels.
 
-    A run with an ε takes kinds and levels from declarations alone; the types of a DataFrame are its caller's.
+    A run with an ε must not infer kinds and levels from rows; the types of a DataFrame count as the caller's
+    declaration.
     """
     columns: dict[str, str] = {}
     levels: dict[str, list[str]] = {}
@@ -347,7 +349,7 @@ OPTIONS = {name: field for name, field in LearnOptions.model_fields.items() if n
 """the options of `learn` that are keywords of their own"""
 
 
-WIDER: dict[str, Any] = {"out": str | Path | None}
+PYTHON_TYPES: dict[str, Any] = {"out": str | Path | None}
 """types of keywords that accept more in Python than on the command line"""
 
 
@@ -357,7 +359,7 @@ def _document_options() -> None:
     *own, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
     options = [
-        inspect.Parameter(name, keyword, default=field.default, annotation=WIDER.get(name, field.annotation))
+        inspect.Parameter(name, keyword, default=field.default, annotation=PYTHON_TYPES.get(name, field.annotation))
         for name, field in OPTIONS.items()
     ]
     settings = inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD, annotation=Any)

@@ -92,7 +92,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
     for one in parameters(entry.config):
         table.add_row(one.name, one.kind, str(one.default), one.meaning)
     out.print(table)
-    out.print(f"Change a setting with -p, which may be repeated: fedbnsl learn FOLDER -a {name} -p KEY=VALUE")
+    out.print(f"Change settings with -p, once for each: fedbnsl learn FOLDER -a {name} -p KEY=VALUE")
 
 
 app = typer.Typer(add_completion=False)

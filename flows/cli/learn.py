@@ -54,7 +54,8 @@ def run_learn(
         raise BadInput("no data: give a FOLDER with one file per silo, --federation FILE, or --resume DIR")
     else:
         settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
-    finished = learn_and_show(settings, engine=engine, server=server, tell=not (as_json or quiet), progress=not quiet)
+    findings = not (as_json or quiet)
+    finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
     if as_json:
         print(as_document(finished), end="")
     elif not quiet:
@@ -72,13 +73,13 @@ def learn_and_show(
     engine: str,
     server: Ready | None = None,
     check: Check = lambda settings, data: None,
-    tell: bool = True,
+    show_findings: bool = True,
     progress: bool = True,
 ) -> CompletedRun:
-    """Run what `settings` say and return what came out; `check` may refuse settings and data before anything runs.
+    """Run `settings` and return the finished run; `check` may refuse settings and data before anything runs.
 
-    `server` waits for a Prefect server that has been started already. `tell` prints how the data were read, where that
-    is worth showing; `progress` shows the rounds.
+    `server` waits for a Prefect server that has been started already. `show_findings` prints how the data were
+    read, if there are findings on that; `progress` shows the rounds.
     """
     from fedbnsl.tracking.report.tables import has_findings
 
@@ -94,7 +95,7 @@ def learn_and_show(
         check_out(Path(str(settings.out)))
         data = precheck(settings)
         check(settings, data)
-        if tell and data is not None and has_findings(data.schema, data.notes):
+        if show_findings and data is not None and has_findings(data.schema, data.notes):
             show_data(data.schema, data.notes)
     with progress_bar(str(settings.name)) if progress else nullcontext() as bar:
         listeners = () if bar is None else (bar,)

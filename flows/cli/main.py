@@ -82,7 +82,7 @@ app = typer.Typer(
 
 
 def with_metavars(command: Any) -> Any:
-    """`command`, a command or a group of them, with words in its help that tell a reader what to type.
+    """`command`, a command or a group of them, whose help shows a word for the value of each option.
 
     Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder.
     """
@@ -124,7 +124,7 @@ def command(name: str) -> Any:
 def main(words: list[str] | None = None) -> None:
     """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong.
 
-    It is 3 where silos could not be reached, so that whoever starts runs can tell what is worth another attempt.
+    It is 3 if silos could not be reached, so that a script can retry only such runs.
     """
     end_like_ctrl_c()
     show_renamed_names()

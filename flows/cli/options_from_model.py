@@ -23,8 +23,9 @@ def options_from_model(
 ) -> Callable[[Callable[Concatenate[Model, Own], None]], Callable[..., None]]:
     """A decorator for a command whose first parameter is a `model`, parsed from options named like its fields.
 
-    The options are all fields but `without`, or `only` some; the others have their defaults. They stand in the help
-    after the command's own arguments and required options, and before its other options.
+    The options are the fields named in `only`, by default all, except those in `without`; the other fields have their
+    defaults. The help lists the options after the command's own arguments and required options, and before its other
+    options.
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}

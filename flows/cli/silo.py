@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Join the federation as the file at `path` says, and answer until told to end.
+    """Join the federation that the file at `path` describes, and answer requests until a signal ends the process.
 
-    Raises `BadInput` for a file or rows that cannot be used, before anybody is told of them.
+    Raises `BadInput` for an unusable file or unusable rows before it connects to the coordinator.
     """
     from fedbnsl.tasks.silo.service import SiloService
     from fedbnsl.tasks.transport.configuration import read_silo_file

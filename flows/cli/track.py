@@ -14,7 +14,7 @@ def track_run(folder: Path) -> str:
     """Upload the outbox in `folder` of a finished run, and return a link to the MLflow run.
 
     The store is the one that the run was begun with, or the one that MLFLOW_TRACKING_URI now names. Raises `BadInput`
-    if nothing is kept there, if the run goes on or was interrupted, and if MLflow still cannot be told.
+    if the folder has no outbox, if the run is in progress or was interrupted, and if MLflow still does not respond.
     """
     from fedbnsl.tracking.mlflow.store import tracking_uri
     from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, read_outbox, upload_outbox

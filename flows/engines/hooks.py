@@ -1,4 +1,4 @@
-"""Messages about drift and failure of scheduled runs, to an address or a command; and the changes as an artifact.
+"""Messages about scheduled runs to an address or a command, and the artifact that lists changes since the previous run.
 
 A message reports what was learned and how it differs from the previous run, or that a run failed and the kind of
 failure. It contains nothing of the rows, and no text of an error, which may quote a cell. A hook that fails costs one
@@ -36,7 +36,7 @@ Message = Mapping[str, Any]
 def notify_finished(
     settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun, hooks: HookOptions
 ) -> None:
-    """Notify of a finished run: learned or failed for lack of silos, and of drift."""
+    """Notify of a finished run: `failure` if silos were lost, else `learned`, and also `drift` if there is any."""
     result = finished.result
     if result.outcome == "silo lost":
         notify(hooks, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
@@ -50,7 +50,7 @@ def notify_finished(
 
 
 def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException, hooks: HookOptions) -> None:
-    """Notify of a failed run and the kind of failure."""
+    """Send `failure` with the kind of error, without its text."""
     reason = "the run failed"
     if isinstance(error, BadInput):
         reason = "silos did not respond" if isinstance(error, SilosAway) else "wrong input"
@@ -58,7 +58,7 @@ def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseEx
 
 
 def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings, hooks: HookOptions) -> None:
-    """Notify of a skipped run."""
+    """Send `unchanged` for a skipped run."""
     notify(hooks, "unchanged", _message(settings, repeat) | {"folder": None})
 
 
@@ -108,7 +108,7 @@ def _run(words: list[str], text: str) -> None:
 SKIPPED = "Skipped"
 """the state of a skipped run"""
 MAX_LISTED_EDGES = 40
-"""edges of a fate that the artifact lists"""
+"""maximum number of edges that the artifact lists under each kind of change"""
 
 
 def run_recurring(

@@ -390,6 +390,6 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
 
 
 def _sum(figures: list[Metric]) -> Metric:
-    """The sum of a metric of the edges within one time and of the lagged edges, None if one is not known."""
+    """The sum of a metric of the edges within one time step and of the lagged edges, None if one is not known."""
     known = [one for one in figures if isinstance(one, int | float)]
     return sum(known) if len(known) == len(figures) else None

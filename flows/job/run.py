@@ -219,8 +219,13 @@ def progress_text(progress: Progress) -> str:
     if SEARCH_LEVEL in progress.row:
         return search_text(progress)
     excluded = ("round", "bytes_up", "bytes_down", "formula_bytes")
-    measures = [f"{key} {value:.3g}" for key, value in progress.row.items() if key not in excluded]
+    measures = [f"{key} {_short(value)}" for key, value in progress.row.items() if key not in excluded]
     return "  ".join([*measures, format_bytes(bytes_so_far(progress))])
+
+
+def _short(value: float) -> str:
+    """A whole number with all its digits, another one with three."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 
 def search_text(progress: Progress) -> str:

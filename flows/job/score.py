@@ -96,7 +96,7 @@ def own_truths(job: Job) -> dict[str, Structure]:
 
 
 def _dynamic(variables: tuple[str, ...], slices: FloatArray) -> Structure:
-    """The dynamic structure with these weights, `[lags + 1, d, d]`: within one time, then lag by lag."""
+    """The dynamic structure with these weights, `[lags + 1, d, d]`: within one time step, then lag by lag."""
     return Structure(variables, slices[0], lagged=slices[1:])
 
 

@@ -62,7 +62,7 @@ class LearnOptions(Options):
         dict[str, Value],
         Field(
             title="Settings of the algorithm",
-            description="A setting of the algorithm, which may be repeated; `fedbnsl algorithms NAME` explains them.",
+            description="A setting of the algorithm; `fedbnsl algorithms NAME` lists them. Repeatable.",
             examples=[{"rho1": 1000, "l1": 0.1}],
             json_schema_extra=list_settings,
         ),
@@ -153,7 +153,7 @@ class LearnOptions(Options):
         str | None,
         Field(
             title="Tiers",
-            description="Causal order, such as 'age,sex<smokes<cancer': no arc points to an earlier tier.",
+            description="Causal order, such as 'age,sex<dose<cure': no arc points to an earlier tier.",
         ),
         OnCommandLine(value="TIERS"),
     ] = None
@@ -190,7 +190,7 @@ class LearnOptions(Options):
         Field(
             title="Small cells",
             description="Counts of 1 and 2 rows in published models: blank hides them and rounds all others; keep "
-            "publishes exact counts, for use within one's own house.",
+            "publishes exact counts, for models that stay inside the organisation.",
         ),
     ] = "blank"
     bootstrap: Annotated[
@@ -250,7 +250,7 @@ class LearnOptions(Options):
         Field(
             ge=1,
             title="Quorum",
-            description="Minimum number of silos: the run continues without unresponsive ones while so many are left; "
+            description="Minimum number of silos: the run continues without unresponsive silos while N are left; "
             "default: all at the start, later as many as the algorithm needs.",
         ),
         OnCommandLine(value="N"),

@@ -196,7 +196,7 @@ class Mixed(DataRecipe):
 class Surrogate(DataRecipe):
     """Draw rows from one discrete network; a hidden variable assigns them to silos, so that each silo is biased."""
 
-    model_config = ConfigDict(title="surrogate: silos that a hidden variable tells apart")
+    model_config = ConfigDict(title="surrogate: silos that differ in a hidden variable")
     kind: Literal["surrogate"] = "surrogate"
     silos: Silos = 4
     rows: Annotated[

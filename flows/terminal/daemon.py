@@ -48,6 +48,6 @@ async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
 
 
 def _leave() -> None:
-    """End this process as it stands: whatever it still waits for, journal and ledger are whole at any time."""
+    """End this process at once; journal and ledger are consistent at any time."""
     log_line("stopped")
     os._exit(0)

@@ -1,10 +1,8 @@
 """The summary that `learn` prints: structure, scores, how the run ended, and the paths of its results.
 
-Tables for the terminal: a structure and its scores.
-
-The progress of a run: in a terminal a bar with round, h, residuals, edges and bytes, elsewhere short lines.
-
-Of a search by independence tests: the size of the conditioning sets, tests so far, edges left; a line for each size.
+While a run is in progress, a terminal shows a bar with round, h, residuals, edges and bytes; other outputs get short
+lines. A search by independence tests shows the size of the conditioning sets, the tests so far and the edges left, with
+one line for each size.
 """
 
 import json
@@ -35,14 +33,14 @@ from ..job.run import Progress as Round
 
 
 def console() -> Console:
-    """A console for stdout, as wide as the terminal, else 120; brackets are printed as they are."""
+    """A console for stdout, as wide as the terminal, else 120; brackets are printed, not read as markup."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
 
 
 def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
     """Print the scores of the structure in one file against the truth in another.
 
-    The variables are those that either file names: one without any edge makes no difference to the counts.
+    The variables are those that either file names; variables without edges do not change the scores.
     """
     from fedbnsl.data.folder.folder import read_structure
 
@@ -56,7 +54,7 @@ def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, o
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:
-    """Print scores, one a line, those that are not known left out."""
+    """Print the known scores, one per line."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for key, value in scores.items():
         if value is not None:
@@ -65,10 +63,10 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
-    """Print the edges, those with the largest weights first, no more than `most` of them.
+    """Print at most `most` edges, those with the largest absolute weights first.
 
-    Those of a dynamic structure are printed apart, within one time and across time. Beside each edge stands how many of
-    the resamples have it, and how many of these the same way round, where `strengths` tell.
+    For a dynamic structure, edges within one time step and edges across time are printed separately. With `strengths`,
+    each edge has the share of resamples that contain it, and a directed edge the share of these with its direction.
     """
     within = " within one time step" * bool(structure.lags)
     _show_edges(classify(structure, None), within, most, strengths, weighted=weighted(structure))
@@ -101,8 +99,8 @@ def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
     if strengths is None:
         return []
     strength, direction = strengths.strength_and_direction(edge)
-    timed = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
-    return [f"strength {strength:.2f}", "" if timed else f"direction {direction:.2f}"]
+    no_direction = isinstance(edge, LaggedEdge) or not edge.one_way or direction is None
+    return [f"strength {strength:.2f}", "" if no_direction else f"direction {direction:.2f}"]
 
 
 SHOWN = (
@@ -114,7 +112,7 @@ SHOWN = (
 def as_document(finished: CompletedRun) -> str:
     """The result of a run as one JSON document for programs: metrics, folder, files, and the ε spent.
 
-    `privacy` is null where nothing was promised, and its `epsilon` where the promise was broken.
+    `privacy` is null for a run without an ε; its `epsilon` is null if the guarantee was broken.
     """
     result = finished.result
     spent = result.privacy
@@ -163,8 +161,8 @@ def show_result(finished: CompletedRun) -> None:
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)
     if result.secure:
-        exact = "" if result.privacy is not None else "; no ε is guaranteed for these sums"
-        out.print(f"replies were masked: the coordinator saw only their sums{exact}")
+        no_epsilon = "" if result.privacy is not None else "; no ε is guaranteed for these sums"
+        out.print(f"replies were masked: the coordinator saw only their sums{no_epsilon}")
     if result.truth is None:
         out.print("no truth.csv, so there are no scores")
     if "report.html" in finished.files:
@@ -208,11 +206,11 @@ def agreement_lines(result: RunResult) -> list[str]:
 
 def forecast_lines(result: RunResult) -> list[str]:
     """The forecast errors of a model of time series, and its warnings."""
-    model, same = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
+    model, persistence = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
     lines = series_warnings(result)
-    if model is not None and same is not None:
+    if model is not None and persistence is not None:
         lines.append(
-            f"forecast of the next row: mean squared error {model:.4g}, {same:.4g} for a persistence forecast, "
+            f"forecast of the next row: mean squared error {model:.4g}, {persistence:.4g} for a persistence forecast, "
             "on the training data"
         )
     return lines
@@ -230,7 +228,7 @@ def privacy_line(privacy: PrivacySpent) -> str:
 
 
 LINE_INTERVAL_SECONDS = 5.0
-"""seconds between two lines where there is no terminal"""
+"""seconds between two lines of progress if stderr is not a terminal"""
 
 
 @contextmanager
@@ -286,7 +284,7 @@ class _Bar:
 
 
 class _Lines:
-    """The first round, then one every few seconds, then the last; of a search also the first of every level."""
+    """Lines for the first and last round, and one every few seconds; in a search also for the first of every level."""
 
     def __init__(self) -> None:
         """Start the clock."""

@@ -107,9 +107,10 @@ SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:
 
 @contextmanager
 def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
-    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the block.
+    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the `with` block.
 
-    Its processes accept only each other, over mutual TLS with keys of this run (`run_keys.py`), and only messages.
+    Its processes connect only to each other, over mutual TLS with keys of this run (`run_keys.py`), and unpickle only
+    the types of messages (`unpickling.py`).
     """
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
@@ -120,7 +121,7 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     names, security = sorted(silos), create_run_security()
     count = max(1, min(len(names), workers or _cores()))
     listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
-    listening["extensions"] = {}  # Dask's would send plugins to the workers, which take messages only
+    listening["extensions"] = {}  # Dask's extensions would send plugins, which the workers refuse to unpickle
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
     with restricted_unpickling(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}

@@ -189,7 +189,7 @@ class TestMembership:
         assert private.finding.startswith("the run is refused, so nothing is published: ")
         assert not private.succeeded
         private = membership_advantage(discrete(variables=4, silos=2, rows=400, seed=1), 1.0, 1e-5, 2, 0)
-        assert private.reason.startswith("the run publishes a graph and no parameters")
+        assert private.reason.startswith("the run publishes a graph without parameters")
 
     def test_chance_is_no_success(self):
         assert Membership((0.1, -0.1, 0.05)).mean < 2 * Membership((0.1, -0.1, 0.05)).error

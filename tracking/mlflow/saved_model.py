@@ -138,7 +138,7 @@ GAP = 12
 def structure_json(structure: Structure, number: int) -> str:
     """A structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
 
-    A dynamic one also has its number of `lags`, and every edge its `lag`, 0 within one time.
+    A dynamic one also has its number of `lags`, and every edge its `lag`, 0 within one time step.
     """
     names, dynamic = structure.variables, structure.lagged is not None
     edges: list[dict[str, Any]] = [

@@ -56,7 +56,7 @@ class LaidOutGraph:
 
 
 def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
-    """The edges within one time, the lagged edges, and whether they are compared with `truth`.
+    """The edges within one time step, the lagged edges, and whether they are compared with `truth`.
 
     A truth of time series without lags cannot be compared with edges at a single lag.
     """
@@ -83,7 +83,7 @@ def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
 def _places(
     variables: Sequence[str], within: Sequence[Edge], lagged: Sequence[LaggedEdge]
 ) -> tuple[tuple[tuple[float, float, float], ...], dict[Edge, tuple[Point, ...]]]:
-    """The positions of the variables and the routes of the edges within one time."""
+    """The positions of the variables and the routes of the edges within one time step."""
     ordered, arcs = layout_order(variables, within)
     at = {name: number for number, name in enumerate(variables)}
     joined = {frozenset(arc) for arc in arcs}

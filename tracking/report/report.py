@@ -100,7 +100,7 @@ ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
-    "named as they occur in the data: a name tells that some row has the level, unless about.json declares the levels"
+    "named as they occur in the data: a name shows that some row has the level, unless about.json declares the levels"
 )
 
 
@@ -213,7 +213,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
         *scores,
         ("edges", edges),
         *([("lagged edges", lagged)] if result.structure.lags else []),
-        ("rounds", len(result.rounds)),
+        ("round" if len(result.rounds) == 1 else "rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
         ("MB sent (papers' formula)", metrics.get("formula_megabytes")),
     ]

@@ -155,11 +155,11 @@ def of_one_figure(place, values, rules, rows=10**8, column=2):
 
 LEAST = [
     ("shift", findings.RULES, 0.1, "shifted silo", "site means"),
-    ("weights", findings.RULES, 0.02, "silo of other weights", "weights differ"),
+    ("weights", findings.RULES, 0.02, "silo with different weights", "weights differ"),
     ("outliers", findings.RULES, 0.003, "outliers", "outliers"),
     ("bend", findings.RULES, 0.05, "not linear", "not linear"),
     ("shift", findings.TABLE_RULES, 0.05, "shifted silo", "site shares"),
-    ("weights", findings.TABLE_RULES, 0.01, "silo of other weights", "weights differ"),
+    ("weights", findings.TABLE_RULES, 0.01, "silo with different weights", "weights differ"),
 ]
 
 
@@ -206,8 +206,8 @@ SENTENCES = [
         "numbers",
         "weights",
         0.3,
-        "s1 has different weights: a regression on its own rows leaves 26 % less of score unexplained than one on the "
-        "rows of the others.",
+        "s1 has different weights: the residual variance of score on its rows is 26 % smaller with weights fitted to "
+        "these rows than with weights fitted to the rows of the others.",
     ),
     ("numbers", "outliers", 0.07, "s1: 5-20 % of the cells are outliers, most of them in score."),
     (
@@ -322,7 +322,7 @@ def test_figures_of_tables_are_those_of_the_rows_and_name_the_effect(seed):
         assert server.figures[place, 0] == pytest.approx([max(shifts), int(np.argmax(shifts))])
     assert server.figures[1, 1, 1] == 3
     (found,) = [
-        one for one in findings.silo_findings(server, findings.TABLE_RULES) if one.name == "silo of other weights"
+        one for one in findings.silo_findings(server, findings.TABLE_RULES) if one.name == "silo with different weights"
     ]
     assert found.said.startswith("b has different dependences: smoke depends differently on a neighbour (")
 

@@ -132,7 +132,7 @@ def outlying(given, truth, silo, rng):
 
 @pytest.mark.parametrize(
     ("harm", "name"),
-    [(shifted, "shifted silo"), (other_weights, "silo of other weights"), (outlying, "outliers")],
+    [(shifted, "shifted silo"), (other_weights, "silo with different weights"), (outlying, "outliers")],
 )
 def test_the_silo_that_disagrees_is_named(harm, name):
     right = 0

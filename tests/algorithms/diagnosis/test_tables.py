@@ -58,7 +58,7 @@ def unhinged(data, rng):
     return replace(data, tables={**data.tables, ODD: table})
 
 
-@pytest.mark.parametrize(("change", "name"), [(shifted, "shifted silo"), (unhinged, "silo of other weights")])
+@pytest.mark.parametrize(("change", "name"), [(shifted, "shifted silo"), (unhinged, "silo with different weights")])
 def test_the_odd_silo_is_named(change, name):
     named = []
     for seed in SEEDS:

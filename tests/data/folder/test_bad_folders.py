@@ -168,7 +168,10 @@ TRUTHS = {
     "weight": ("source,target,weight\nx,y,much\n", "line 2, column 'weight': 'much' is not a number"),
     "no weight": ("source,target,weight\nx,y,\n", "line 2, column 'weight': the cell is empty"),
     "infinite weight": ("source,target,weight\nx,y,inf\n", "line 2, column 'weight': 'inf' is not finite"),
-    "zero weight": ("source,target,weight\nx,y,0.0\n", "line 2, column 'weight': '0.0' is the weight of no edge"),
+    "zero weight": (
+        "source,target,weight\nx,y,0.0\n",
+        "line 2, column 'weight': '0.0' is not a weight: omit an edge of weight 0",
+    ),
     "lag": (
         "source,target,lag\nx,y,1\nx,y,1.5\n",
         "line 3, column 'lag': '1.5' is not a whole number of steps from 0 to 1000",

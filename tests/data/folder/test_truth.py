@@ -153,7 +153,7 @@ def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags
         ("source,target,lag\na,b,1\na,b,2\na,b,1\n", "line 4: the edge 'a' → 'b' is already on line 2"),
         ("source,target,lag\na,b,-1\n", "line 2, column 'lag': '-1' is not a whole number of steps from 0 to 1000"),
         ("source,target,lag\na,b,soon\n", "line 2, column 'lag': 'soon' is not a whole number"),
-        ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but edges with a type are within one time"),
+        ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but edges with a type have lag 0"),
     ],
 )
 def test_a_fault_of_a_lag(tmp_path, text, message):
