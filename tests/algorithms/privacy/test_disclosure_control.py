@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -133,6 +133,9 @@ def test_a_blank_configuration_is_estimated_as_one_without_rows():
 
 
 @given(st.floats(0, 1))
+@example(0.01)
+@example(0.05)
+@example(0.2)
 def test_classes_are_in_order(share):
     names = ["under 1 %", "1-5 %", "5-20 %", "over 20 %"]
     assert names.index(share_class(share)) == sum(share >= end for end in (0.01, 0.05, 0.2))

@@ -53,6 +53,15 @@ def test_a_key_is_hkdf_by_its_definition() -> None:
     assert masks.derive(b"secret", SESSION, "seal", "a", "b") == hmac.digest(extracted, info + b"\x01", "sha256")
 
 
+def test_a_long_derivation_has_no_piece_twice() -> None:
+    """HKDF gives 8160 bytes at most; shares for many silos need more, and equal pieces would be equal coefficients."""
+    most = masks.MAX_DERIVED_BYTES
+    long = masks.derive(b"secret", SESSION, "shares", "a", length=2 * most + 100)
+    assert len(long) == 2 * most + 100
+    assert len({long[begin : begin + 32] for begin in range(0, 2 * most + 96, 32)}) == 2 * 255 + 3
+    assert long[:100] == masks.derive(b"secret", SESSION, "shares", "a", length=100)
+
+
 def test_both_silos_get_the_same_mask_key_and_no_other_pair_does() -> None:
     one = masks.pairwise_key(private("a"), public("b"), SESSION, "a", "b")
     assert one == masks.pairwise_key(private("b"), public("a"), SESSION, "b", "a")

@@ -1,13 +1,16 @@
 """What a silo adds to a sum must leave room for all the others', and its two keys are two."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments.summed import Reply
 from fedbnsl.algorithms.secure import participant
-from fedbnsl.algorithms.secure.masked import to_ring
+from fedbnsl.algorithms.secure.masked import check_range, masked_round, to_ring
 from fedbnsl.algorithms.secure.masks import SecureSession
 from fedbnsl.algorithms.secure.messages import public_keys
 
@@ -21,6 +24,28 @@ class TestRange:
         assert len(to_ring(algorithm, reply, None, 1)) == 1
         with pytest.raises(BadInput, match="so that a sum of 3 cannot overflow"):
             to_ring(algorithm, reply, None, 3)
+
+
+class TestColumns:
+    @pytest.mark.parametrize(("size", "fits"), [(2.0**-9, False), (2.0**-7, True), (2.0**11, True), (2.0**13, False)])
+    def test_too_small_and_too_large_ones_are_refused(self, size, fits):
+        """Without units, mean squares are from 2⁻¹⁶ to 2²⁴; the message names the column and not the value."""
+        table, schema = np.array([[1.0, size], [-1.0, -size]]), Schema(("a", "b"), {"s": 2})
+        algorithm = registry.build(registry.specify("secure-sum"))
+        if fits:
+            check_range(algorithm, table, schema, "s")
+            return
+        with pytest.raises(BadInput, match="silo s, column 'b': its mean square does not fit"):
+            check_range(algorithm, table, schema, "s")
+
+
+def test_the_formula_counts_the_vectors_of_those_that_sent_one(lab):
+    """By the papers' formula all silos get the broadcast, and a silo that is lost before phase 3 sends no vector."""
+    silos = lab.silos(lab.vectors(5), {"mask": {"silo 03"}})
+    algorithm = SimpleNamespace(whole_numbers=True, cost=lambda broadcast: 7)
+    replies, traffic = masked_round(algorithm, lab.session(5), silos, None, 0, None)
+    assert len(replies.silos) == 4
+    assert traffic.formula == 5 * 7 + 4 * 8 * len(replies.total)
 
 
 class TestKeys:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -23,6 +24,7 @@ from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 from fedbnsl.tasks.transport.configuration import read_silo_file
+from fedbnsl.tasks.transport.identity import new_authority, pem
 
 ROWS = 40
 EPSILON = Policy(epsilon=1.0, total_epsilon=3.0)
@@ -211,6 +213,15 @@ class TestMembers:
     def test_a_key_that_is_no_key_is_bad_input(self):
         with pytest.raises(BadInput, match="cannot be read"):
             Members.read({}, b"nothing", b"nothing")
+
+    def test_a_key_of_another_kind_is_bad_input(self):
+        """With an Ed25519 key, signing would fail in the first secure sum instead."""
+        certificate = pem(new_authority("other").certificate)
+        key = ed25519.Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        with pytest.raises(BadInput, match="not one created by `fedbnsl federation init`"):
+            Members.read({}, certificate, key)
 
 
 class TestFile:

@@ -248,6 +248,16 @@ class TestWhatEnters:
         frame.loc[20:40, "c"] = np.nan
         owner.publish(frame, complete)
 
+    def test_as_many_complete_rows_of_other_columns_are_other_rows(self):
+        """One row has a gap in b, another in c: over a and b and over a and c, two different rows are dropped."""
+        numbers = np.arange(40.0).reshape(20, 2)
+        versions = [
+            row_version(np.delete(numbers, row, axis=0), Schema(names, {"s": 19}), b"key", "seal", "reading", names)
+            for row, names in ((3, ("a", "b")), (5, ("a", "c")))
+        ]
+        assert discloses_rows(*versions, 10)
+        assert not discloses_rows(*versions, 1)
+
     def test_a_mark_of_missing_values_cannot_drop_a_row(self, owner, frame):
         frame["a"] = np.arange(60) + 0.5
         complete = Reading(missing="complete-rows")
