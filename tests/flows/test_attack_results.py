@@ -13,6 +13,7 @@ from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
+from fedbnsl.flows import attack_results
 from fedbnsl.flows.attack import run_attack
 from fedbnsl.flows.attack_results import (
     Membership,
@@ -191,8 +192,36 @@ class TestMembership:
         private = membership_advantage(discrete(variables=4, silos=2, rows=400, seed=1), 1.0, 1e-5, 2, 0)
         assert private.reason.startswith("the run publishes a graph without parameters")
 
-    def test_chance_is_no_success(self):
-        assert Membership((0.1, -0.1, 0.05)).mean < 2 * Membership((0.1, -0.1, 0.05)).error
+    @pytest.mark.parametrize(
+        ("advantages", "succeeds"),
+        [((0.1, -0.1, 0.05), False), ((0.3, 0.31, 0.29), True), ((-0.3, -0.31, -0.29), False)],
+    )
+    def test_chance_is_no_success(self, monkeypatch, advantages, succeeds):
+        """A success is a mean of more than two standard errors; δ is 1/n² for the n rows that are learned from."""
+        deltas = []
+
+        def found(data, epsilon, delta, trials, seed):
+            deltas.append(delta)
+            return Membership(advantages)
+
+        monkeypatch.setattr(attack_results, "membership_advantage", found)
+        plain, private = membership(homogeneous(variables=3, silos=2, rows=36, seed=1))
+        assert (plain.succeeded, private.succeeded) == (succeeds, succeeds)
+        assert deltas == [12.0**-2] * 2
+
+    def test_the_reference_is_neither_learned_from_nor_guessed(self, monkeypatch):
+        """With the rows to guess as reference, others would seem as likely as they are, and members less."""
+        data, known = homogeneous(variables=3, silos=2, rows=36, seed=1), []
+        fit = attack_results.fitted_network
+
+        def fitted(reference, dag):
+            known.append(reference)
+            return fit(reference, dag)
+
+        monkeypatch.setattr(attack_results, "fitted_network", fitted)
+        membership_advantage(data, None, 1e-5, 1, 7)
+        *_, third = thirds(data, np.random.default_rng([7, 0]))
+        assert all(np.array_equal(known[0].tables[silo], table) for silo, table in third.tables.items())
 
     @pytest.mark.parametrize(
         ("options", "reason"),

@@ -1,10 +1,15 @@
 """Who is there when a run begins, as Dask's scheduler tells it."""
 
+from types import SimpleNamespace
+
+import distributed
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.secure.masks import Refused
+from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.transport import cluster
-from fedbnsl.tasks.transport.cluster import hosted_silos, wait_for_silos
+from fedbnsl.tasks.transport.cluster import LOG_ATTRIBUTE, SERVICES_ATTRIBUTE, hosted_silos, on_worker, wait_for_silos
 
 
 class Told:
@@ -52,3 +57,20 @@ def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
         wait_for_silos(Told([]), (), 0.0, None)
     with pytest.raises(SilosAway, match="4 of all connected silos are needed"):
         wait_for_silos(Told(BOTH), (), 0.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"), [(NotAllowed("no"), True), (Refused("no"), True), (BadInput("no"), False)]
+)
+def test_a_worker_logs_what_its_silo_refuses(monkeypatch, error, logged):
+    """Under a policy and in a secure sum; whatever the error is, the coordinator gets its kind and its arguments."""
+    lines = []
+    worker = SimpleNamespace(**{SERVICES_ATTRIBUTE: {"clinic": None}, LOG_ATTRIBUTE: lines.append})
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+
+    def fail(service):
+        raise error
+
+    answer = on_worker("clinic", SimpleNamespace(on=fail))
+    assert (answer.kind, answer.arguments) == (type(error), ("no",))
+    assert lines == ["refused: no"] * logged
