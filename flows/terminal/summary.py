@@ -190,8 +190,10 @@ def confidence_lines(result: RunResult) -> list[str]:
         return ["the confidence in the edges is unknown: a silo was lost before the resamples ended"]
     sent = format_bytes(found.bytes_sent)
     return [
-        f"bootstrap: {found.strengths.structures} resamples in {found.exchanges} more exchanges, {sent}; "
-        f"averaged network of strengths above {found.threshold:.2f}: {result.metrics['averaged_edges']} edges"
+        f"bootstrap: {pluralize(found.strengths.structures, 'resample')} in "
+        f"{pluralize(found.exchanges, 'more exchange')}, {sent}; "
+        f"averaged network of strengths above {found.threshold:.2f}: "
+        f"{pluralize(int(result.metrics['averaged_edges'] or 0), 'edge')}"
     ]
 
 
@@ -199,9 +201,10 @@ def agreement_lines(result: RunResult) -> list[str]:
     """The agreement of the silos' own structures, if there are any."""
     silos, edges = len(result.local_structures), silo_edges(result.local_structures)
     most = sum(2 * len(one.weights) > silos for one in edges)
-    return (
-        [f"the silos' own structures: {most} edges shared by most silos, {len(edges) - most} others"] if silos else []
-    )
+    if not silos:
+        return []
+    others = pluralize(len(edges) - most, "other")
+    return [f"the silos' own structures: {pluralize(most, 'edge')} shared by most silos, {others}"]
 
 
 def forecast_lines(result: RunResult) -> list[str]:

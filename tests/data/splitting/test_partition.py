@@ -178,6 +178,16 @@ def test_a_column_of_words_among_numbers_is_split_with_them(table):
     assert split_table(path, 0, silos=3).schema.kind == "mixed"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_skewed_sizes_are_the_shares_rounded_by_largest_remainder(seed):
+    """Two rows each, then Hamilton's method: the silos with the largest fractions get the rows that are left."""
+    sizes = [len(part) - 2 for part in dirichlet(103, 6, 1.0, np.random.default_rng(seed))]
+    shares = np.random.default_rng(seed).dirichlet(np.ones(6)) * (103 - 12)
+    expected = np.floor(shares)
+    expected[np.argsort(shares - expected)[6 - round(91 - expected.sum()) :]] += 1
+    assert sizes == expected.tolist()
+
+
 def test_skewed_labels_have_dirichlet_shares_of_their_own():
     rng = np.random.default_rng(0)
     codes = np.repeat([0, 1], 5000)

@@ -12,6 +12,8 @@ import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.graphs.changes import structure_changes
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import run_comparison as follow_module
@@ -30,6 +32,7 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.model import validate
 from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.tasks.silo.journal import seal
+from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.result import CompletedRun
 from tests.flows.cli.test_commands import run
 
@@ -276,6 +279,12 @@ def test_the_artifact_names_what_has_changed(finished):
     assert text.startswith("# Changes since `monday`")
     (edge, *_) = changes.structure.changed
     assert f"- `{edge.edge.text}`" in text
+
+
+def test_a_backtick_in_a_name_does_not_end_the_code_of_the_artifact():
+    before, after = (Structure(("a", "b`*x*"), np.array(weights)) for weights in ([[0, 0], [0, 0]], [[0, 1.0], [0, 0]]))
+    text = markdown(Comparison("monday", structure_changes(before, after), weighted=True))
+    assert "- `a → b´*x*`" in text.splitlines()
 
 
 @pytest.mark.parametrize(
