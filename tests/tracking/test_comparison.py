@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Drift, GaussianNetwork
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
 from fedbnsl.tracking.outputs import changes_csv, write_outputs
 from fedbnsl.tracking.report.report import report_html
@@ -31,6 +31,12 @@ def test_figures_and_words(repeated):
     assert figures["parameter_drift"] == pytest.approx(repeated.changes.drift.total)
     assert repeated.changes.said.startswith("edges since yesterday: 1 lost, 1 turned, 1 kept; parameter drift ")
     assert changes_by_fate(repeated.changes)["turned"] == ["b → c"]
+
+
+@pytest.mark.parametrize(("total", "shown"), [(-1e-17, "0"), (0.25, "0.25")])
+def test_a_drift_that_rounding_makes_negative_is_none(repeated, total, shown):
+    changes = replace(repeated.changes, drift=Drift({"a": total}))
+    assert changes.said.endswith(f"; parameter drift {shown} nats per row")
 
 
 def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):

@@ -3,6 +3,7 @@ import resource
 
 import pytest
 
+from fedbnsl.tracking import staging
 from fedbnsl.tracking.staging import write_files
 
 CONTENTS = {"structure.csv": b"new", "metrics.json": b"{}"}
@@ -49,3 +50,24 @@ def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert full.value.filename == str(tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_being_written_are_in_a_private_folder(tmp_path, monkeypatch):
+    """The run's own folder may be open to others; until all files are complete, nobody else sees even their names."""
+    folder, modes = tmp_path / "open", []
+    folder.mkdir()
+    folder.chmod(0o755)
+    write = staging.write_private
+
+    def watched(path, content):
+        modes.append(path.parent.stat().st_mode & 0o777)
+        write(path, content)
+
+    monkeypatch.setattr(staging, "write_private", watched)
+    before = os.umask(0)
+    try:
+        staging.write_files(folder, {"metrics.json": b"{}"})
+    finally:
+        os.umask(before)
+    assert modes == [0o700]
+    assert folder.stat().st_mode & 0o777 == 0o755
