@@ -139,6 +139,14 @@ def test_keys_are_in_no_file():
     assert "PRIVATE KEY" not in repr(security)
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="keys are loaded from memory on Linux only")
+def test_no_file_with_a_key_stays_open():
+    """A descriptor would be inherited by processes, and readable in /proc for as long as the run lasts."""
+    create_run_security().get_listen_args("scheduler")
+    open_files = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert not [name for name in open_files if "memfd:fedbnsl" in name]
+
+
 def test_every_run_has_its_own_keys():
     one, two = create_run_security(), create_run_security()
     assert one.tls_client_key != two.tls_client_key
